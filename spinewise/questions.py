@@ -95,6 +95,30 @@ class Dataset:
         of = replace(self.asked, statistic=asked.statistic, number=asked.number, amount=Word(amount))
         return Question(self, str(of), between, unit)
 
+    def max(self, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None) -> Question:
+        """Nearly the largest amount: a step that few records are above, how few says `explain`; as `sum`."""
+        return Question(self, str(replace(self.asked, statistic="max", amount=Word(amount))), between, unit)
+
+    def min(self, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None) -> Question:
+        """Nearly the smallest amount: a step that few records are below; as `max`."""
+        return Question(self, str(replace(self.asked, statistic="min", amount=Word(amount))), between, unit)
+
+    def clip(self, amount: str, among: Sequence[str], *, above: str | None = None) -> Question:
+        """Which of the listed ends, rising exact texts, to clip an amount at: the least that few enough are above.
+
+        Args:
+            amount: a column of the spec's questions.
+            among: the ends.
+            above: how many records may be above, a share such as "1/100" or a number; by default as for `max`.
+
+        Raises:
+            InputError: the ends are not rising, or no share or number is stated.
+        """
+        if self.asked.by:
+            raise InputError("clip: found groups; a clip is one for all records")
+        stated = parse(f"clip x among {', '.join(among)}{'' if above is None else f' above {above}'}")
+        return Question(self, str(replace(stated, amount=Word(amount), where=self.asked.where)))
+
     def most_common(self, attribute: str, number: int = 1) -> Question:
         """The most common values of an attribute or a recode, by noisy counts."""
         asked = parse(f"most common {number} x")

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from flows.confidential.custody import Keyholder, KeySource
 from flows.runs.beacons import check_beacon
+from flows.runs.chosen_clips import check_chosen
 from flows.runs.given_records import require_given, with_given
 from flows.settings import load_settings, where_set
 from pipeline.errors import InputError, SpecError
@@ -124,6 +125,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         for check in universe_checks(spec, universe):
             check()
     check_provenance(spec)
+    check_chosen(spec)
     check_beacon(spec, request.beacon)
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if not request.i_know and spec.privacy.key is None:

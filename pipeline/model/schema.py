@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -153,6 +155,28 @@ class ClippedAttribute(Attribute):
     def number_of(self, amount: Fraction) -> int:
         """Number of the value that an amount has."""
         return 1 + int(amount > self.high) - int(amount < self.low)
+
+
+@dataclass(frozen=True)
+class ListedAttribute(Attribute):
+    """Which of some listed ends an amount is cut off by first: its value is the least that it is not above.
+
+    Attributes:
+        ends: rising; what is above the last counts as it.
+        missing: the amount that a record without one has; None where each must have one.
+    """
+
+    ends: tuple[Fraction, ...]
+    missing: Fraction | None = None
+
+    @classmethod
+    def of(cls, name: str, ends: Sequence[Fraction], missing: Fraction | None = None) -> ListedAttribute:
+        """The attribute of rising ends."""
+        return cls(name, tuple(map(str, ends)), tuple(ends), missing)
+
+    def number_of(self, amount: Fraction) -> int:
+        """Number of the value that an amount has."""
+        return min(bisect_left(self.ends, amount), len(self.ends) - 1)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fractions import Fraction
 
-from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, Schema
+from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
 from pipeline.questions.text import Word
 
 __all__ = ["Domain"]
@@ -41,16 +41,31 @@ class Domain:
 
     def clip(self, amount: AmountAttribute) -> ClippedAttribute:
         """Whether records are beyond the ends of an amount, under a name that nothing else has."""
-        return ClippedAttribute.of(self._clip_name(amount.name), amount.low, amount.high, amount.missing)
+        return ClippedAttribute.of(self._free(amount.name, "clipped"), amount.low, amount.high, amount.missing)
 
     def further(self, name: str) -> str | None:
         """The further column that an attribute of a question is read from; None for those of the schema."""
         if name in self.columns:
             return name
-        return next((column for column in self.columns if self._clip_name(column) == name), None)
+        names = {self._free(column, kind): column for column in self.columns for kind in ("clipped", "ends")}
+        return names.get(name)
 
-    def _clip_name(self, column: str) -> str:
-        name = f"{column}_clipped"
+    def ends(self, word: Word, listed: Sequence[Fraction]) -> ListedAttribute:
+        """Where an amount is among listed ends, under a name that nothing else has.
+
+        Raises:
+            QuestionError: the word names no amount, or one whose ends are those of a unit's total.
+        """
+        amount = self.amount(word)
+        if amount.total:
+            raise word.refused(
+                'its ends are those of a unit\'s total (ends = "total"), and a clip is chosen for the amount of each '
+                "record: ask of a column with ends of each record"
+            )
+        return ListedAttribute.of(self._free(amount.name, "ends"), listed, amount.missing)
+
+    def _free(self, column: str, kind: str) -> str:
+        name = f"{column}_{kind}"
         while name in self.columns or name in self.schema.names:
             name += "_"
         return name

@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec
-from pipeline.questions.quantiles import Rank, Ranked
+from pipeline.questions.quantiles import CLIP, EXTREMES, RANKS, Ranked, rank_of
 from pipeline.questions.resolved import OfUnit, Part, parts_of
 from pipeline.questions.sensitivity import Measured, scale_for
 from pipeline.questions.windows import bought, columns_of
@@ -49,6 +49,17 @@ RANK_NOTE: Final = (
     "quantile, of amounts as they are clipped and rounded, with a probability of about 90 % or more, however the "
     "amounts lie; it is more where many lie around the quantile."
 )
+EXTREME_NOTE: Final = (
+    "Each number is a step of the grid, chosen by the exponential mechanism: about {beyond:,} records are {side} it. "
+    "With a probability of 90 % fewer than {twice:,} are, and at least one is at it or {side}. Each interval covers, "
+    "with a probability of about 90 % or more, the {which} step that at most {beyond:,} records are {side}, of amounts "
+    "as they are clipped and rounded. The {extreme} amount itself is one record's, and is not told: it may be {side} "
+    "the interval."
+)
+CLIP_NOTE: Final = (
+    "The clip is one of the listed ends, chosen by the exponential mechanism; its interval has, with a probability of "
+    "about 90 % or more, the least of them that {most} above, of amounts as they are, or else the last."
+)
 MOST_COMMON_NOTE: Final = (
     "The values are ordered by noisy counts, which are unbiased one by one; those of values that come first because of "
     "their noise are too large. All intervals of counts and of ranks in a group hold together with a probability of "
@@ -56,15 +67,25 @@ MOST_COMMON_NOTE: Final = (
 )
 
 
-def note_of(statistic: str, least: int | None, half: int) -> str:
+def note_of(statistic: str, least: int | None, half: int, beyond: int = 0, share: Fraction | None = None) -> str:
     """What an answer says of its numbers.
 
     Args:
         statistic: one of `text.STATISTICS`.
         least: the least count of a group that is listed; None where all are.
         half: half of the width of a count's interval.
+        beyond: of a maximum, minimum or clip, see `quantiles.Ranked`.
+        share: of a clip, of the records that at most are to be above it; None where `beyond` are.
     """
-    if statistic in ("median", "quantile"):
+    if statistic == CLIP:
+        most = f"at most {beyond:,} records are" if share is None else f"at most {share} of the records are"
+        return CLIP_NOTE.format(most=most)
+    if statistic in EXTREMES:
+        side, which, extreme = (
+            ("above", "lowest", "largest") if statistic == "max" else ("below", "highest", "smallest")
+        )
+        return EXTREME_NOTE.format(beyond=beyond, twice=2 * beyond, side=side, which=which, extreme=extreme)
+    if statistic in RANKS:
         return RANK_NOTE
     if statistic == "most common":
         return MOST_COMMON_NOTE
@@ -177,20 +198,23 @@ class RankStated(Stated):
     """Numbers that were chosen together by rank; see `quantiles.Ranked`.
 
     Attributes:
-        quantile: the fraction; `candidates`: steps of the grid, from `first` on, in units.
+        quantile: the fraction, of a maximum 1 and of a minimum 0.
+        candidates: steps of the grid, from `first` on, in units.
         reach: of the losses, times `times`, by a record's change.
         ties: records of one step of which the middle is taken.
+        beyond: of a maximum, minimum or clip, records that at most are above or below the number.
         budget: that it costs.
         scale: epsilon of the mechanism.
     """
 
-    name: Literal["quantile"]
-    quantile: Positive
+    name: Literal["quantile", "clip"]
+    quantile: Exact
     candidates: int = Field(ge=2)
     first: int
     reach: int
     times: int
     ties: int
+    beyond: int = 0
     budget: Positive
     mechanism: Literal["exponential"]
     scale: Positive
@@ -208,11 +232,20 @@ class RankStated(Stated):
                 "reach": one.reach,
                 "times": one.times,
                 "ties": one.ties,
+                "beyond": one.beyond,
                 "budget": str(one.budget),
                 "mechanism": one.mechanism,
                 "scale": str(one.scale),
             }
         )
+
+
+class EndsStated(Stated):
+    """The ends that a clip was chosen among, exact and rising; `missing` as of an amount."""
+
+    name: str
+    listed: tuple[Exact, ...]
+    missing: Exact | None
 
 
 class AnswerManifest(Stated):
@@ -223,7 +256,8 @@ class AnswerManifest(Stated):
         dataset: that it was charged to.
         question: canonical text; `fingerprint`: of all that its noise depends on but records, areas and key.
         place: the level, or "everywhere"; `terms`: what is told apart in each.
-        number: of the most common values how many, or a quantile's fraction; `least`: count of a group that is listed.
+        number: of the most common values how many, a quantile's fraction, or the share or number of the records that at
+            most are to be above a clip; `least`: count of a group that is listed.
         budget: that was asked for; what was charged is `cost`.
         records_per_person: that one person's change alters at most.
         geography: fingerprint of the spine.
@@ -236,10 +270,11 @@ class AnswerManifest(Stated):
     release: str
     dataset: str
     question: str
-    statistic: Literal["count", "count units", "sum", "mean", "median", "quantile", "most common"]
+    statistic: Literal["count", "count units", "sum", "mean", "median", "quantile", "max", "min", "most common", "clip"]
     place: str
     terms: tuple[str, ...]
     amount: AmountStated | None
+    ends: EndsStated | None = None
     number: Positive | None = None
     least: int | None = None
     framework: Framework
@@ -262,6 +297,18 @@ class AnswerManifest(Stated):
         """Of the amount; 1 for a count."""
         return Fraction(1) if self.amount is None else Fraction(self.amount.unit)
 
+    def value_of(self, step: int) -> Fraction:
+        """What a number that is chosen by rank stands for: so many units, or one of the listed ends.
+
+        Raises:
+            ReleaseError: there is no such end.
+        """
+        if self.ends is None:
+            return step * self.unit
+        if not 0 <= step < len(self.ends.listed):
+            raise ReleaseError(f"{MEASUREMENTS}: found the end {step}, of {len(self.ends.listed)}")
+        return Fraction(self.ends.listed[step])
+
     @property
     def cost(self) -> Fraction:
         """What it costs, as its parts state: the budget, or a little less where a choice cannot use all of it."""
@@ -275,7 +322,7 @@ class AnswerManifest(Stated):
     @property
     def is_chosen(self) -> bool:
         """Whether its numbers are chosen by rank."""
-        return self.statistic in ("median", "quantile")
+        return self.statistic in RANKS
 
     @property
     def rank(self) -> RankStated | None:
@@ -294,7 +341,10 @@ class AnswerManifest(Stated):
         stated = self.rank
         if stated is None:
             raise InputError(f"nothing was chosen for a {self.statistic}")
-        part = Rank(Fraction(self.number or "1/2"), stated.candidates, stated.first)
+        number = None if self.number is None else Fraction(self.number)
+        part = rank_of(self.statistic, number, stated.candidates, stated.first)
+        if part is None:
+            raise InputError(f"nothing is chosen for a {self.statistic}")
         choice, around = bought(part, self.framework, self.neighbours, Fraction(self.budget), self.records_per_person)
         return RankStated.of(choice), PartStated.of(around)
 
@@ -332,8 +382,10 @@ def read_answer_file(path: Path) -> AnswerManifest:
 def manifest_bytes(manifest: AnswerManifest) -> bytes:
     """The manifest as it is written."""
     content = manifest.model_dump(mode="json")
-    # Without units these say nothing, and answers of earlier versions do not have them.
-    usual = {"ends": "record", "about": "record", "numbers": 1}
+    if manifest.ends is None:
+        del content["ends"]
+    # Without units, or an extreme, these say nothing, and answers of earlier versions do not have them.
+    usual = {"ends": "record", "about": "record", "numbers": 1, "beyond": 0}
     for stated in (content["amount"] or {}, *content["parts"]):
         for key in [key for key, value in usual.items() if stated.get(key) == value]:
             del stated[key]

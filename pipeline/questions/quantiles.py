@@ -14,6 +14,16 @@ if c were moved (`Exponential`), so that R with m R >= the sum over the groups (
 (zcdp) is what a charge states. R is a whole number, and the root of 2 is none: where one is needed, all losses are
 taken 70 times (99 / 70 is the root of 2 to 5 digits).
 
+A maximum is no number that can be told: it is one person's amount. Asked for it is the least step that at most t
+records are above, and of a minimum the highest that at most t are below, with a public t: q n is then n - t, or t,
+which moves as far as q n with q = 1, or 0. Ties are not looked at, so that some candidate has no loss, and all k
+candidates with losses of t or more are chosen with a probability of k exp(-e t / 2) at most. t is the least for which
+that is 10 %: with 90 % the number is not beyond the largest amount, and fewer than 2 t records are above it.
+
+A clip is chosen among listed ends: the least that at most t records are above, or a share q of them, or else the last.
+It is a maximum among the ends, or a quantile 1 - q: a record counts at the first end that it is not above, and all
+that is said above holds of ends in place of steps. Unless t or q is given, t is as of a maximum.
+
 An interval cannot be had from this choice, since what lies between two ranks is what the records know: see `windows`.
 """
 
@@ -32,7 +42,13 @@ from pipeline.privacy.accounting.select import affordable_epsilon
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
 
-__all__ = ["Rank", "Ranked", "cost_of_rank", "losses", "rank_reach", "ranked"]
+__all__ = ["CLIP", "EXTREMES", "RANKS", "Rank", "Ranked", "cost_of_rank", "losses", "rank_of", "rank_reach", "ranked"]
+
+#: The statistics that are chosen by rank, with the fraction of the records at or below the number, where it is fixed.
+RANKS: Final = {"median": Fraction(1, 2), "quantile": None, "max": Fraction(1), "min": Fraction(0), "clip": None}
+#: Of these, nearly the largest and the smallest amount.
+EXTREMES: Final = ("max", "min")
+CLIP: Final = "clip"
 
 #: Times which losses are taken where a root of 2 is needed.
 _FINER: Final = 70
@@ -49,15 +65,22 @@ class Rank:
     """Numbers that are chosen together, one for each group of each place, from the same candidates.
 
     Attributes:
-        quantile: the fraction q, above 0 and below 1.
+        quantile: the fraction q, above 0 and below 1; or 1 of a maximum, and 0 of a minimum.
         candidates: steps of the grid that there are to choose from.
-        first: the lowest of them, in units.
+        first: the lowest of them, in units; of the ends of a clip the number of the first, 0.
+        above: of a clip the records that at most are to be above it, where so many are named.
     """
 
     quantile: Fraction
     candidates: int
     first: int
-    name: Literal["quantile"] = "quantile"
+    name: Literal["quantile", "clip"] = "quantile"
+    above: int | None = None
+
+    @property
+    def extreme(self) -> bool:
+        """Whether it is of a maximum or a minimum."""
+        return self.quantile in (0, 1)
 
 
 @dataclass(frozen=True)
@@ -71,6 +94,7 @@ class Ranked:
         scale: epsilon of the exponential mechanism, for losses that move by one.
         times: that losses are taken.
         ties: records of one step of which the middle is taken; see the head of this file.
+        beyond: of a maximum, minimum or clip, the records t that at most are above or below the number asked for.
     """
 
     part: Rank
@@ -79,6 +103,7 @@ class Ranked:
     scale: Fraction
     times: int
     ties: int = 0
+    beyond: int = 0
     mechanism: Literal["exponential"] = "exponential"
 
     def __str__(self) -> str:
@@ -89,6 +114,23 @@ class Ranked:
         """Records between the number chosen and the true one, at most, with a probability of 90 %."""
         steps = _rank_needed(self.part.candidates, self.scale * self.times, _FAR)
         return math.ceil(Fraction(steps, self.part.quantile.denominator)) + self.ties
+
+    @property
+    def shift(self) -> int:
+        """What is added to q n, for the number of records that are to be at or below."""
+        return -self.beyond if self.part.quantile == 1 else self.beyond
+
+
+def rank_of(statistic: str, number: Fraction | None, candidates: int, first: int) -> Rank | None:
+    """What a statistic chooses by rank, with its number; None where it chooses nothing."""
+    if statistic not in RANKS:
+        return None
+    if statistic == CLIP:
+        share = number is not None and number < 1
+        above = None if share or number is None else int(number)
+        return Rank(1 - (number or 0) if share else Fraction(1), candidates, first, CLIP, above)
+    quantile = RANKS[statistic] if number is None else number
+    return None if quantile is None else Rank(quantile, candidates, first)
 
 
 def rank_reach(quantile: Fraction, framework: Framework, neighbours: Neighbours) -> tuple[int, int]:
@@ -125,11 +167,15 @@ def ranked(part: Rank, framework: Framework, neighbours: Neighbours, budget: Fra
     except InputError:
         raise InputError(f"budget: found {budget}, which is too little to choose a quantile with") from None
     scale = epsilon / (reach * records)
-    ties = math.ceil(_TIES * 2 / (scale * times * part.quantile.denominator))
-    if ties * times > _LARGEST_LOSS // 2:
+    ties = (
+        0 if part.extreme or part.name == CLIP else math.ceil(_TIES * 2 / (scale * times * part.quantile.denominator))
+    )
+    beyond = _rank_needed(part.candidates, scale * times, _FAR) if part.extreme else 0
+    beyond = beyond if part.above is None else part.above
+    if max(ties * times, beyond) > _LARGEST_LOSS // 2:
         raise InputError(f"budget: found {budget}, which is too little to choose a quantile with")
     cost = cost_of_rank(scale, reach, records, framework, neighbours)
-    return Ranked(part, reach, cost, scale, times, ties)
+    return Ranked(part, reach, cost, scale, times, ties, beyond)
 
 
 def cost_of_rank(scale: Fraction, reach: int, records: int, framework: Framework, neighbours: Neighbours) -> Fraction:
@@ -149,7 +195,7 @@ def losses(histogram: NDArray[np.int64], one: Ranked) -> NDArray[np.int64]:
     below = upto - histogram
     if upto.size and int(upto[:, -1].max()) * q.denominator > _LARGEST_LOSS // one.times:
         raise ValueError("quantile: too many records in a group")
-    target = upto[:, -1:] * q.numerator
+    target = upto[:, -1:] * q.numerator + one.shift * q.denominator
     few = np.minimum(histogram, one.ties)
     lacking = q.denominator * below - target + q.numerator * few
     lacking[:, :1] = 0

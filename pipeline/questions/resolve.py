@@ -13,6 +13,7 @@ from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, Attribute, Recode
 from pipeline.questions.bands import Band, band_of
 from pipeline.questions.domain import Domain
+from pipeline.questions.quantiles import CLIP, RANKS
 from pipeline.questions.resolved import RECORDS, Axis, Resolved
 from pipeline.questions.text import Asked, Condition, QuestionError, Word
 
@@ -39,8 +40,11 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
             "and in how many numbers each may be counted (at_most)"
         )
     look = _Look(domain, domain.units if asked.statistic == "count units" else None)
-    amount = None
-    if asked.amount is not None and asked.statistic != "most common":
+    amount = ends = None
+    if asked.amount is not None and asked.statistic == CLIP:
+        ends = domain.ends(asked.amount, asked.among)
+        look.at(ends)
+    elif asked.amount is not None and asked.statistic != "most common":
         amount = domain.amount(asked.amount)
         look.at(amount)
     for condition in asked.where:
@@ -62,7 +66,7 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
     names = [one.attribute.name for one in seen]
     resolved = Resolved(
         str(asked), asked.statistic, level, tuple(one.axis() for one in seen),
-        tuple(names.index(name) for name in look.order), amount, asked.number, asked.least,
+        tuple(names.index(name) for name in look.order), amount, asked.number, asked.least, ends,
     )  # fmt: skip
     _refuse_few(asked, resolved)
     return resolved
@@ -72,7 +76,7 @@ def _refuse_few(asked: Asked, resolved: Resolved) -> None:
     """QuestionError where there is nothing to choose among."""
     if asked.amount is None:
         return
-    if resolved.statistic in ("median", "quantile") and len(resolved.candidates) < 2:
+    if resolved.statistic in RANKS and len(resolved.candidates) < 2:
         raise asked.amount.refused("the conditions leave one amount, which is then the quantile: nothing to ask")
     if asked.statistic == "most common" and resolved.sizes[-1] < (asked.number or 1):
         raise asked.amount.refused(

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, Schema
-from pipeline.questions.quantiles import Rank
+from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
+from pipeline.questions.quantiles import CLIP, RANKS, Rank, rank_of
 
 __all__ = ["EVERYWHERE", "RECORDS", "Axis", "OfUnit", "Part", "Resolved", "records_of_unit"]
 
@@ -114,6 +114,7 @@ class Resolved:
         amount: what is summed, or a quantile is of.
         number: of the most common values how many, or a quantile's fraction.
         least: the least count of a group that is listed; None where all are.
+        ends: that a clip is chosen among.
     """
 
     text: str
@@ -124,6 +125,7 @@ class Resolved:
     amount: AmountAttribute | None = None
     number: Fraction | None = None
     least: int | None = None
+    ends: ListedAttribute | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -158,18 +160,19 @@ class Resolved:
 
     @property
     def rank(self) -> Rank | None:
-        """What is chosen by rank, for a median or a quantile; None for other statistics."""
-        if self.statistic not in ("median", "quantile") or self.amount is None:
+        """What is chosen by rank, for a median, a quantile or an extreme; None for other statistics."""
+        if self.statistic == CLIP:
+            return rank_of(CLIP, self.number, len(self.candidates), 0)
+        if self.statistic not in RANKS or self.amount is None:
             return None
-        first = self.amount.first + int(self.candidates[0])
-        return Rank(self.number or Fraction(1, 2), len(self.candidates), first)
+        return rank_of(self.statistic, self.number, len(self.candidates), self.amount.first + int(self.candidates[0]))
 
     @cached_property
     def candidates(self) -> NDArray[np.int64]:
-        """The numbers of the amount's values that the conditions leave, in order; none without an amount."""
-        if self.amount is None:
+        """The numbers of the amount's values that the conditions leave, or of the ends, in order; none of a count."""
+        if (of := self.ends or self.amount) is None:
             return np.zeros(0, dtype=np.int64)
-        return np.flatnonzero(self.axes[self.schema.names.index(self.amount.name)].keep)
+        return np.flatnonzero(self.axes[self.schema.names.index(of.name)].keep)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -260,8 +263,8 @@ class Resolved:
             axis = self.axes[number]
             group = group * len(axis.labels) + axis.group[codes[number]]
         value = np.zeros(len(leaf), dtype=np.int64)
-        if self.amount is not None:
-            value = codes[self.schema.names.index(self.amount.name)]
+        if (of := self.ends or self.amount) is not None:
+            value = codes[self.schema.names.index(of.name)]
         return counted, places[leaf] * self.size + group, value
 
     def step_of(self, attribute: Attribute) -> int:
@@ -294,4 +297,6 @@ class Resolved:
 
 def _ends(attribute: Attribute) -> list[str]:
     """What the values of an attribute do not say themselves."""
+    if isinstance(attribute, ListedAttribute):
+        return [str(attribute.missing)]
     return [str(attribute.low), str(attribute.high)] if isinstance(attribute, ClippedAttribute) else []

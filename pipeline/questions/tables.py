@@ -129,9 +129,10 @@ def _chosen_rows(manifest: AnswerManifest, measured: Measurements) -> Iterator[l
     quantile, variance = Fraction(rank.quantile), windows.noise.variance
     numbers, *around = (measured.numbers[name].tolist() for name in manifest.columns)
     for key, number, *counts in zip(measured.keys, numbers, *around, strict=True):
-        low, high = interval(number - rank.first, counts, rank.candidates, quantile, manifest.framework, variance)
+        step, rest = number - rank.first, (rank.candidates, quantile, manifest.framework, variance, rank.beyond)
+        low, high = interval(step, counts, *rest)
         ends = (number, low + rank.first, high + rank.first)
-        yield [*key, *(_exact(step * manifest.unit) for step in ends)]
+        yield [*key, *(_exact(manifest.value_of(step)) for step in ends)]
 
 
 def _means(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str, str, str]]:

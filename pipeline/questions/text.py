@@ -5,6 +5,8 @@
     mean wages by county, sex
     median wages by county
     quantile 1/4 wages by county
+    max wages by county
+    clip wages among 20000, 40000, 60000, 80000 above 1/100
     most common 3 diagnosis by county
     count by tract, sex having count >= 50
     count units by county where diagnosis = asthma
@@ -28,11 +30,16 @@ __all__ = ["LONGEST", "STATISTICS", "Asked", "Condition", "QuestionError", "Word
 #: What can be asked; True where it is of an amount or, the most common, of an attribute.
 STATISTICS: Final = {
     "count": False, "count units": False, "sum": True, "mean": True, "median": True, "quantile": True,
-    "most common": True,
+    "max": True, "min": True, "most common": True,
+    "clip": True,
 }  # fmt: skip
 _COUNTS: Final = ("count", "count units")
 #: Of a quantile's fraction the denominator, and of the most common values how many.
 LARGEST_DENOMINATOR: Final = 1000
+#: Ends that a clip may be chosen among.
+MOST_ENDS: Final = 100
+#: Records that may be wanted above it.
+MOST_ABOVE: Final = 10**12
 MOST_COMMON: Final = 1000
 #: Characters of a question; the ledger records it, and finds it by an index.
 LONGEST: Final = 500
@@ -42,7 +49,9 @@ _TOKEN = re.compile(r"\s+|(?P<quoted>\"[^\"]*\"|'[^']*')|(?P<sign>[<>!]=|[=<>,])
 _BARE = re.compile(r"[^\s\"'<>=!,]+")
 _WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
 _FIRST_WORDS: Final = tuple(dict.fromkeys(name.split()[0] for name in STATISTICS))
-_RESERVED: Final = frozenset({"by", "where", "and", "in", "having", "common", *_FIRST_WORDS})
+#: No name is where these are read, and columns that are called so need no quotes, as ever.
+_NOT_RESERVED: Final = frozenset({"max", "min", "clip"})
+_RESERVED: Final = frozenset({"by", "where", "and", "in", "having", "common", *_FIRST_WORDS} - _NOT_RESERVED)
 
 
 class QuestionError(InputError):
@@ -96,8 +105,10 @@ class Asked:
         amount: the column that the statistic is of, an amount or an attribute; None for a count.
         by: what the answer has one number for each of: names of a level, attributes or recodes.
         where: all must hold.
-        number: of a quantile its fraction, of the most common values how many; else None.
+        number: of a quantile its fraction, of the most common values how many; of a clip the share of the records that
+            at most are to be above it, below 1, or their number; else None.
         least: the least count of a group that is listed; None where all are.
+        among: the ends that a clip is chosen among, rising.
     """
 
     statistic: str
@@ -106,11 +117,15 @@ class Asked:
     where: tuple[Condition, ...] = ()
     number: Fraction | None = None
     least: int | None = None
+    among: tuple[Fraction, ...] = ()
 
     def __str__(self) -> str:
         """The canonical text; it reads as the same question again."""
         number = [] if self.number is None else [str(self.number)]
-        parts = [self.statistic, *number, *([] if self.amount is None else [_written(self.amount)])]
+        ends = [f"among {', '.join(map(str, self.among))}"] if self.among else []
+        if self.among and number:
+            number, ends = [], [*ends, "above", *number]
+        parts = [self.statistic, *number, *([] if self.amount is None else [_written(self.amount)]), *ends]
         if self.by:
             parts.append(f"by {', '.join(map(_written, self.by))}")
         if self.where:
@@ -175,6 +190,8 @@ class _Reader:
         statistic, number = self._statistic(first)
         what = f"the {'attribute' if statistic == 'most common' else 'amount'} to be taken the {statistic} of"
         amount = self._name(what) if STATISTICS[statistic] else None
+        if statistic == "clip":
+            return self._clip(amount)
         by = self._list("a level, an attribute or a recode") if self._take("by") else ()
         where = self._conditions() if self._take("where") else ()
         least = self._least() if statistic in _COUNTS and self._take("having") else None
@@ -203,6 +220,40 @@ class _Reader:
                 f"{LARGEST_DENOMINATOR}, such as 1/4 or 0.25"
             )
         return ("median", None) if number == Fraction(1, 2) else ("quantile", number)
+
+    def _clip(self, amount: Word | None) -> Asked:
+        """What follows the amount of a clip: the ends to choose among, how many may be above, and conditions."""
+        word = self._next("among is needed, and then the ends to choose among")
+        if word.quoted or word.text != "among":
+            raise word.refused("among is needed here, as in: clip wages among 20000, 40000, 60000")
+        words = self._list("an end, such as 20000")
+        ends: list[Fraction] = []
+        for word in words:
+            end = _number(word)
+            if end is None or (ends and end <= ends[-1]):
+                raise word.refused(
+                    "the ends to choose among are rising numbers without separators, such as 20000, 40000"
+                )
+            ends.append(end)
+        if not 2 <= len(ends) <= MOST_ENDS:
+            raise words[0].refused(f"from 2 to {MOST_ENDS} ends can be chosen among")
+        above = self._above() if self._take("above") else None
+        where = self._conditions() if self._take("where") else ()
+        if self._words:
+            allowed = 'the end, "and"' if where else 'a comma in a list, "above", "where"'
+            raise self._words[0].refused(f"allowed here are {allowed}, or the end; a clip is one for all records")
+        return Asked("clip", amount, (), where, above, None, tuple(ends))
+
+    def _above(self) -> Fraction:
+        word = self._next("a share such as 1/100, or a number of records, is needed")
+        number = _number(word) or Fraction(0)
+        share = 0 < number < 1 and number.denominator <= LARGEST_DENOMINATOR
+        if not share and not (number.denominator == 1 and 1 <= number <= MOST_ABOVE):
+            raise word.refused(
+                f"a share of the records below 1, with a denominator of at most {LARGEST_DENOMINATOR}, or a whole "
+                "number of records is needed, that at most are to be above the clip"
+            )
+        return number
 
     def _how_many(self) -> Fraction:
         if not self._words or self._words[0].quoted or not _WHOLE.fullmatch(self._words[0].text):
@@ -271,6 +322,14 @@ def _what_follows(statistic: str, *, by: tuple[Word, ...], where: tuple[Conditio
     if statistic in _COUNTS:
         allowed.append('"having"')
     return f"allowed here are {', '.join(allowed)}, a comma in a list, or the end"
+
+
+def _number(word: Word) -> Fraction | None:
+    """The number that a word states; None where it is none, or in quotes."""
+    try:
+        return None if word.quoted else parse_exact(word.text)
+    except ValueError:
+        return None
 
 
 def _listed(names: Sequence[str]) -> str:

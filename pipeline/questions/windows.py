@@ -125,7 +125,13 @@ def filtered(counts: NDArray[np.int64], framework: Framework) -> NDArray[np.int6
 
 
 def interval(
-    step: int, numbers: list[int], candidates: int, quantile: Fraction, framework: Framework, variance: float
+    step: int,
+    numbers: list[int],
+    candidates: int,
+    quantile: Fraction,
+    framework: Framework,
+    variance: float,
+    beyond: int = 0,
 ) -> tuple[int, int]:
     """The ends of the 90 % interval of a quantile, as numbers of steps from 0.
 
@@ -136,7 +142,10 @@ def interval(
         quantile: the fraction.
         framework: of the filter.
         variance: of the noise on each number.
+        beyond: of a maximum (quantile 1) or a minimum (0): the records that at most are above it, or below.
     """
+    # Of a minimum more than `beyond` records are at or below it; in whole numbers, one more.
+    shift = -beyond if quantile == 1 else beyond + (quantile == 0)
     edges = boundaries(step, candidates)
     # A window that lies beyond the grid holds nobody.
     first, last = (sum(edge < end for edge in edges) for end in (0, candidates - 1))
@@ -144,6 +153,7 @@ def interval(
     sides = []
     for weights, error in _surplus(FILTER[framework], len(edges) + 1, first, last, quantile):
         surplus, margin = math.fsum(map(float.__mul__, weights, map(float, numbers))), _Z * math.sqrt(variance) * error
+        surplus -= shift
         sides.append(-1 if surplus < -margin else int(surplus > margin))
     below = next((number for number, side in enumerate(sides) if side >= 0), len(sides))
     above = next((number for number, side in enumerate(reversed(sides)) if side <= 0), len(sides))
@@ -197,4 +207,6 @@ def typical_reach(one: Measured, part: Rank, framework: Framework) -> int:
     """How many records an end is away from the quantile where its boundary is told apart in half of all cases."""
     n = n_windows(part.candidates)
     errors = [error for _, error in _surplus(FILTER[framework], n, 0, n - 1, part.quantile)]
-    return math.ceil(_Z * math.sqrt(one.noise.variance) * max(errors))
+    # Around an extreme all boundaries that matter are near to the number, which is in the middle of all windows.
+    error = errors[n // 2 - 1] if part.extreme else max(errors)
+    return math.ceil(_Z * math.sqrt(one.noise.variance) * error)

@@ -1,4 +1,4 @@
-"""Amounts in a file, such as wages -> the step of the public grid that each counts as, or the side of its ends."""
+"""Amounts in a file, such as wages -> the step of the public grid that each counts as, or where it is among ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from pipeline.model.schema import AmountAttribute, ClippedAttribute
+from pipeline.model.schema import AmountAttribute, ClippedAttribute, ListedAttribute
 
 # No number of more digits is written; and Fraction would take an exponent of any size, for hours.
 _AMOUNT: Final = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?", re.ASCII)
@@ -19,7 +19,7 @@ class AmountNumbers(Mapping[str, int]):
     Clip and rounding happen here, before anything is counted, so that no record counts more than the grid allows.
     """
 
-    def __init__(self, attribute: AmountAttribute | ClippedAttribute) -> None:
+    def __init__(self, attribute: AmountAttribute | ClippedAttribute | ListedAttribute) -> None:
         self._attribute = attribute
 
     def __getitem__(self, text: str) -> int:

@@ -54,6 +54,15 @@ def test_amounts_may_have_their_domain_with_the_question(tmp_path: Path) -> None
     assert answer.table["mean"].between(0, 30_000).all()
     assert answer.manifest.amount is not None
     assert answer.manifest.amount.high == "30000"
+    most = data.by("county").max("wages").release(rho="1/4", out=tmp_path / "answers")
+    least = data.by("county").min("wages", between=("0", "30000"), unit="50").explain(rho="1/50")
+    assert list(most.table.columns) == ["county", "max", "max:low90", "max:high90"]
+    assert "records are below it" in str(least)
+    clip = data.where(sex="f").clip("wages", ("20000", "80000"), above="1/20")
+    assert clip.text == "clip wages among 20000, 80000 above 1/20 where sex = f"
+    assert clip.release(rho="1/4", out=tmp_path / "answers").table["clip"].tolist() == [80_000]
+    with pytest.raises(sw.InputError, match="a clip is one for all records"):
+        data.by("sex").clip("wages", ("20000", "80000"))
     with pytest.raises(sw.InputError, match="are needed together"):
         data.sum("wages", unit="50").explain(rho="1/2")
     with pytest.raises(sw.InputError, match="found 'wags'"):

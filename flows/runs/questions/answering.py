@@ -10,13 +10,14 @@ from flows.confidential.custody import Keyholder
 from flows.confidential.process import MeasuringProcess
 from flows.confidential.questions import QuestionWork, answer, key_of_answer
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest
-from pipeline.model.schema import AmountAttribute
+from pipeline.model.schema import AmountAttribute, ListedAttribute
 from pipeline.questions.manifest import (
     ANSWER,
     MANIFEST,
     MEASUREMENTS,
     AmountStated,
     AnswerManifest,
+    EndsStated,
     PartStated,
     RankStated,
     manifest_bytes,
@@ -24,6 +25,7 @@ from pipeline.questions.manifest import (
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.tables import answer_bytes, read_measurements
+from pipeline.questions.text import parse
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import open_run
@@ -117,6 +119,7 @@ def _manifest(checked: CheckedQuestion, said: Mapping[str, Any], files: dict[str
             "place": question.place,
             "terms": question.terms,
             "amount": None if question.amount is None else _amount(question.amount),
+            "ends": None if question.ends is None else _ends(checked, question.ends),
             "number": None if question.number is None else str(question.number),
             "least": question.least,
             "framework": work.framework,
@@ -142,6 +145,13 @@ def _amount(amount: AmountAttribute) -> AmountStated:
     low, high, unit = str(amount.low), str(amount.high), str(amount.unit)
     ends: Literal["record", "total"] = "total" if amount.total else "record"
     return AmountStated(name=amount.name, low=low, high=high, unit=unit, missing=missing, ends=ends)
+
+
+def _ends(checked: CheckedQuestion, ends: ListedAttribute) -> EndsStated:
+    missing = None if ends.missing is None else str(ends.missing)
+    amount = parse(checked.question.text).amount
+    assert amount is not None
+    return EndsStated(name=amount.text, listed=ends.values, missing=missing)
 
 
 def _stated(one: Measured | Ranked) -> PartStated | RankStated:

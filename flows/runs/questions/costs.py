@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
 from pipeline.questions.manifest import AnswerManifest
 from pipeline.questions.resolved import RECORDS
 from pipeline.questions.sensitivity import reach
-from pipeline.questions.tables import Measurements
+
+if TYPE_CHECKING:
+    from pipeline.questions.tables import Measurements
 
 __all__ = ["cost_problems", "units_problems"]
 

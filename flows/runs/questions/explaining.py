@@ -17,7 +17,7 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.refusals import amount_text
 from pipeline.questions.intervals import half_width
 from pipeline.questions.listed import half_width_at_once
-from pipeline.questions.quantiles import Ranked
+from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.windows import n_numbers, typical_reach
 from pipeline.release.layout import RunDirectory
@@ -164,7 +164,13 @@ def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
         near, moves = f"{held} +- {width}", _moves(checked, one)
         return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), near, moves)
     near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
-    name, records = str(checked.question.number or "median"), one.within
+    if one.beyond and checked.question.statistic in EXTREMES:
+        side = "above" if checked.question.statistic == "max" else "below"
+        near = f"about {one.beyond:,} records are {side} it, fewer than {2 * one.beyond:,} with a probability of 90 %"
+    if one.part.name == CLIP:
+        near = f"at most {one.within:,} records too many or too few are above it, with a probability of 90 %"
+    name, records = checked.question.statistic, one.within
+    name = str(checked.question.number) if name == "quantile" else name
     moves = f"a record moves a loss by up to {one.reach:,}{_several(checked)}"
     return PartExplained(name, str(one), one.reach, f"{records:,} records", str(one.budget), near, moves)
 

@@ -16,13 +16,13 @@ from geography.spine import Spine
 from pipeline.errors import InputError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.exact import parse_exact
-from pipeline.model.schema import AmountAttribute, ClippedAttribute
+from pipeline.model.schema import AmountAttribute, ClippedAttribute, ListedAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.questions.domain import Domain
 from pipeline.questions.intervals import half_width
 from pipeline.questions.manifest import note_of
-from pipeline.questions.quantiles import Ranked
+from pipeline.questions.quantiles import CLIP, Ranked
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import EVERYWHERE, Resolved
 from pipeline.questions.sensitivity import Measured
@@ -102,7 +102,10 @@ class CheckedQuestion:
     def note(self) -> str:
         """What its answer says of its numbers."""
         half = next((half_width(one.noise) for one in self.parts if isinstance(one, Measured)), 0)
-        return note_of(self.question.statistic, self.question.least, half) + self._of_units
+        beyond = next((one.beyond for one in self.parts if isinstance(one, Ranked)), 0)
+        number = self.question.number
+        share = number if number is not None and number < 1 else None
+        return note_of(self.question.statistic, self.question.least, half, beyond, share) + self._of_units
 
     @property
     def _of_units(self) -> str:
@@ -146,7 +149,7 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     if question.level == EVERYWHERE:
         raise InputError(f"question: a level called {EVERYWHERE!r} cannot be asked by; an answer calls all areas so")
     if (records.decimal or ".") != "." and any(
-        isinstance(one.attribute, AmountAttribute | ClippedAttribute) for one in question.axes
+        isinstance(one.attribute, AmountAttribute | ClippedAttribute | ListedAttribute) for one in question.axes
     ):
         raise InputError(
             f"question: the records have the decimal mark {records.decimal!r}; amounts are read with '.' alone"
@@ -196,8 +199,10 @@ def _domain(spec: ReleaseSpec, universe: Universe, asked: Asked, request: Questi
     domain = domain_of(spec, universe.schema)
     if request.between is None and request.unit is None:
         return domain
-    if asked.amount is None or asked.statistic == "most common":
-        raise InputError(f"--between and --unit are for sum, mean, median and quantile; found {asked.statistic}")
+    if asked.amount is None or asked.statistic in ("most common", CLIP):
+        raise InputError(
+            f"--between and --unit are for sum, mean, median, quantile, max and min; found {asked.statistic}"
+        )
     name, before = asked.amount.text, domain.attribute(asked.amount.text)
     taken = {*universe.schema.names, *(recode.name for recode in universe.schema.recodes), *domain.levels}
     if name in taken or not (before is None or isinstance(before, AmountAttribute)):

@@ -77,6 +77,12 @@ def amount_records(
             f"found {found}, and {release} of the release itself; the records are the same, so one ledger counts both",
         )
     _note_units(sections, privacy, of_what, problems)
+    if (chosen := sections.chosen) is not None and chosen.dataset != privacy.dataset:
+        problems.add(
+            "between",
+            f"found the answer {chosen.answer.name!r} of the dataset {chosen.dataset!r}, and "
+            f"{privacy.dataset or 'none'!r} of the release; a clip is chosen from the release's own records",
+        )
     if sections.records_per_person != own.records_per_person:
         problems.add(
             "records_per_person",

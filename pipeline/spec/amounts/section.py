@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from pipeline.errors import SpecError
 from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, ClippedAttribute
+from pipeline.spec.amounts.chosen import ENDS, ChosenSection, with_chosen
 from pipeline.spec.fields import Misfit, Section
 
 
@@ -21,10 +23,11 @@ class AmountKeys(Section):
         description="the column of the release's own records with an amount, such as income: the companion holds the "
         "sums of it, not counts; with `between` and `unit`",
     )
-    between: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] | None = Field(
+    between: Annotated[tuple[str, ...], Field(min_length=2, max_length=2), ENDS] | None = Field(
         default=None,
         description="of `amount` or `count_clipped`: the public ends to which each is clipped, as exact text, such as "
-        '["0", "60000"]; the lower may be below 0',
+        '["0", "60000"]; the lower may be below 0. The upper one may be what a question has chosen: '
+        '["0", { answer = "answers/NAME" }]',
     )
     unit: str | None = Field(
         default=None,
@@ -40,6 +43,14 @@ class AmountKeys(Section):
         description="the column of the release's own records with an amount: the companion counts the records by "
         'whether it is below, within or above `between`, as its attribute `clipped = ["below", "within", "above"]`',
     )
+
+    #: Of published specs alone: which answer the upper end is from.
+    chosen: SkipJsonSchema[ChosenSection | None] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _answered(cls, stated: object, info: ValidationInfo) -> object:
+        return with_chosen(stated, info)
 
     @property
     def of_release(self) -> bool:
@@ -58,7 +69,8 @@ class AmountKeys(Section):
             return self._clip_alone()
         if self.amount is None:
             if extra := next(
-                (key for key in ("between", "unit", "missing", "ends") if getattr(self, key) is not None), None
+                (key for key in ("between", "unit", "missing", "ends", "chosen") if getattr(self, key) is not None),
+                None,
             ):
                 raise Misfit((extra, "only for a companion of an amount; name its column: amount"))
             return self

@@ -11,12 +11,15 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
+from pipeline.model.schema import ListedAttribute
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
-from pipeline.questions.quantiles import Rank, Ranked, losses, rank_reach, ranked
+from pipeline.questions.quantiles import Rank, Ranked, losses, rank_of, rank_reach, ranked
 from pipeline.questions.windows import bought
 
 QUANTILES = [Fraction(1, 2), Fraction(1, 4), Fraction(2, 3), Fraction(99, 100)]
+#: Of a minimum and a maximum.
+EXTREMES = [Fraction(0), Fraction(1)]
 CANDIDATES = 4
 #: Two groups; a record is a group and a candidate, or None where it is not counted.
 RECORDS = [None, *product(range(2), range(CANDIDATES))]
@@ -40,13 +43,14 @@ def neighbouring(neighbours: Neighbours) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def violations(quantile: Fraction, framework: Framework, neighbours: Neighbours, reach: Reach) -> int:
-    """Pairs of neighbours that cost more than a charge with that reach states, whatever the ties."""
+    """Pairs of neighbours that cost more than a charge with that reach states, whatever the ties, or records beyond."""
     far, times = reach(quantile, framework, neighbours)
     pairs = neighbouring(neighbours)
     before, after = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     wrong = 0
-    for ties in (0, 1, 2, 9):
-        one = Ranked(Rank(quantile, CANDIDATES, 0), far, Fraction(1), Fraction(1), times, ties)
+    for some in (0, 1, 2, 9):
+        ties, beyond = (0, some) if quantile in EXTREMES else (some, 0)
+        one = Ranked(Rank(quantile, CANDIDATES, 0), far, Fraction(1), Fraction(1), times, ties, beyond)
         moved = losses(before, one) - losses(after, one)
         # Half of the range of what a group's losses move by, so that the mechanism's loss has a range of e times that.
         half = ((moved.max(axis=1) - moved.min(axis=1)) / 2).reshape(-1, 2)
@@ -56,7 +60,7 @@ def violations(quantile: Fraction, framework: Framework, neighbours: Neighbours,
     return wrong
 
 
-@pytest.mark.parametrize("quantile", QUANTILES)
+@pytest.mark.parametrize("quantile", QUANTILES + EXTREMES)
 @pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
 def test_no_neighbour_moves_the_losses_further(
@@ -65,7 +69,7 @@ def test_no_neighbour_moves_the_losses_further(
     assert violations(quantile, framework, neighbours, rank_reach) == 0
 
 
-@pytest.mark.parametrize("quantile", QUANTILES[:3])  # of so few records, the last moves less
+@pytest.mark.parametrize("quantile", QUANTILES[:3] + EXTREMES)  # of so few records, the last moves less
 def test_a_smaller_reach_is_found(quantile: Fraction) -> None:
     for framework, neighbours in product(("zcdp", "pure"), MOVED):
 
@@ -113,6 +117,66 @@ def test_the_loss_of_privacy_is_what_is_charged() -> None:
         assert worst > float(one.budget) / 4
 
 
+@pytest.mark.parametrize("quantile", EXTREMES)
+def test_an_extreme_has_the_losses_of_its_definition(quantile: Fraction) -> None:
+    """Counted one by one, of the amounts as they are; a minimum is the maximum of what is mirrored."""
+    rng = np.random.default_rng(2)
+    for beyond in (0, 1, 3, 20):
+        for _ in range(50):
+            values = rng.integers(0, 9, rng.integers(0, 12))
+            one = Ranked(Rank(quantile, 9, 0), 1, Fraction(1), Fraction(1), 1, 0, beyond)
+            found = losses(np.bincount(values, minlength=9)[None].astype(np.int64), one)[0].tolist()
+            if quantile == 0:
+                values, found = 8 - values, found[::-1]
+            right = [max(int((values > v).sum()) - beyond, 0) if v < 8 else 0 for v in range(9)]
+            few = [max(beyond - int((values >= v).sum()), 0) if v > 0 else 0 for v in range(9)]
+            assert found == [max(two) for two in zip(right, few, strict=True)]
+            # The number asked for: the lowest that at most so many are above.
+            assert found[next(v for v in range(9) if (values > v).sum() <= beyond)] == 0
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 4), Fraction(1, 100), Fraction(2), None])
+def test_a_clip_is_the_least_end_that_few_enough_are_above(number: Fraction | None) -> None:
+    """By brute force on the amounts as they are; no loss is left where just that end is chosen."""
+    rng, ends = np.random.default_rng(4), [Fraction(1, 2), Fraction(3), Fraction(4), Fraction(8)]
+    attribute = ListedAttribute.of("x", ends)
+    part = rank_of("clip", number, len(ends), 0)
+    assert part is not None
+    for _ in range(60):
+        values = [Fraction(int(value), 4) for value in rng.integers(-4, 50, rng.integers(1, 30))]
+        counts = np.bincount([attribute.number_of(value) for value in values], minlength=4)[None].astype(np.int64)
+        one = ranked(part, "zcdp", "change-one", Fraction(8), 1)
+        found = losses(counts, one)[0]
+        allowed = number * len(values) if number is not None and number < 1 else one.beyond
+        above = [sum(value > end for value in values) for end in ends]
+        right = next((i for i in range(4) if above[i] <= allowed), 3)
+        assert (one.ties, found[right]) == (0, 0)
+        for end in range(4):
+            more = above[end] - allowed if end < 3 else 0
+            fewer = allowed - above[end - 1] if end > 0 else 0
+            assert found[end] == max(more, fewer, 0) * part.quantile.denominator * one.times
+    assert ranked(part, "zcdp", "change-one", Fraction(1, 100), 1).beyond == (
+        0 if part.quantile < 1 else 2 if number else 35
+    )
+
+
+def test_neighbours_move_the_losses_of_a_clip_no_further() -> None:
+    """A share of a hundredth, and thirty records: as a quantile without ties, and as a maximum."""
+    for number, neighbours in product([Fraction(1, 4), Fraction(3, 10), Fraction(2)], MOVED):
+        part = rank_of("clip", number, CANDIDATES, 0)
+        assert part is not None
+        pairs = neighbouring(neighbours)  # type: ignore[arg-type]
+        before, after = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+        for framework in ("zcdp", "pure"):
+            one = ranked(part, framework, neighbours, Fraction(1), 1)  # type: ignore[arg-type]
+            moved = losses(before, one) - losses(after, one)
+            half = ((moved.max(axis=1) - moved.min(axis=1)) / 2).reshape(-1, 2)
+            power = 1 if framework == "pure" else 2
+            due = (half**power).sum(axis=1).max()
+            # One clip for all records: whoever changes its amount is in the same group. Never more than is charged.
+            assert 0 < due <= MOVED[neighbours] * one.reach**power  # type: ignore[index]
+
+
 HISTOGRAMS = {
     "dense": np.full(200, 10),
     "few": np.bincount([3, 70, 110], minlength=200),
@@ -141,6 +205,26 @@ def test_a_value_that_most_records_have_is_the_median() -> None:
     counts = np.bincount([0] * 600 + list(range(1, 401)), minlength=601)[None].astype(np.int64)
     one = ranked(Rank(Fraction(1, 2), 601, 0), "zcdp", "change-one", Fraction(1, 20), 1)
     assert Exponential(one.scale).probabilities(losses(counts, one)[0].tolist())[0] > 0.9
+
+
+@pytest.mark.parametrize("quantile", EXTREMES)
+def test_an_extreme_is_not_beyond_all_records_and_few_are_beyond_it(quantile: Fraction) -> None:
+    """Exact probabilities; with a mechanism of three quarters of the epsilon it would not be so."""
+    worst = 0.0
+    for counts in (*HISTOGRAMS.values(), np.bincount([0] * 900 + [199] * 100, minlength=200)):
+        one = ranked(Rank(quantile, len(counts), 0), "zcdp", "change-one", Fraction(1, 10), 1)
+        own, row = counts if quantile == 1 else counts[::-1], losses(counts[None].astype(np.int64), one)[0]
+        at_or_above, above = np.cumsum(own[::-1])[::-1], np.cumsum(own[::-1])[::-1] - own
+        wrong = (above >= 2 * one.beyond) | (at_or_above == 0)
+        wrong[0] &= own.sum() > 0
+        for factor in (Fraction(1), Fraction(3, 4)):
+            chances = np.array(Exponential(factor * one.scale).probabilities(row.tolist()))
+            chances = chances if quantile == 1 else chances[::-1]
+            if factor == 1:
+                assert chances[wrong].sum() <= 0.1
+            else:
+                worst = max(worst, float(chances[wrong].sum()))
+    assert worst > 0.1
 
 
 def test_the_number_is_within_the_records_that_are_told() -> None:

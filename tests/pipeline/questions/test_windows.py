@@ -12,7 +12,7 @@ import pipeline.questions.windows as windows_module
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.questions.quantiles import Rank, losses
+from pipeline.questions.quantiles import Rank, losses, ranked
 from pipeline.questions.windows import (
     FILTER,
     bought,
@@ -26,6 +26,8 @@ from pipeline.questions.windows import (
 )
 
 QUANTILES = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10)]
+#: Of a minimum and a maximum.
+EXTREMES = [Fraction(0), Fraction(1)]
 
 
 @pytest.mark.parametrize("candidates", [2, 3, 9, 200, 601])
@@ -137,6 +139,7 @@ def coverage(
     *,
     framework: Framework = "zcdp",
     factor: float = 1,
+    clip: bool = False,
     pure: Fraction = Fraction(1, 4),
 ) -> float:
     """How often the interval has the true quantile, of 1,000 draws with the program's own noise.
@@ -145,18 +148,23 @@ def coverage(
         histogram: records by step.
         quantile: the fraction.
         framework: of the noise.
+        clip: whether the steps are the ends of a clip, without ties.
         pure: the epsilon of the framework "pure".
         factor: by which the variance that the interval is computed with is wrong.
     """
     n, budget = len(histogram), Fraction(1, 100) if framework == "zcdp" else pure
     upto = np.cumsum(histogram)
-    true = int(np.searchsorted(upto, -(-quantile.numerator * int(upto[-1]) // quantile.denominator)))
-    choice, windows = bought(Rank(quantile, n, 0), framework, "change-one", budget, 1)
+    part = Rank(quantile, n, 0, "clip" if clip else "quantile", 30 if clip and quantile == 1 else None)
+    choice, windows = bought(part, framework, "change-one", budget, 1)
+    wanted = -(-quantile.numerator * int(upto[-1]) // quantile.denominator)
+    if quantile in EXTREMES:
+        wanted = wanted - choice.beyond if quantile == 1 else choice.beyond + 1
+    true = min(int(np.searchsorted(upto, wanted)), n - 1)
     row = losses(histogram[None].astype(np.int64), choice)
     steps = Exponential(choice.scale).draw(bytes(32), np.repeat(row, DRAWS, axis=0))
     numbers = filtered(counts_in_windows(np.repeat(histogram[None], DRAWS, axis=0), steps), framework)
     noisy = numbers + sampler_for(windows.noise).draw(b"w" * 32, 0, numbers.size).reshape(numbers.shape)
-    rest = n, quantile, framework, factor * windows.noise.variance
+    rest = n, quantile, framework, factor * windows.noise.variance, choice.beyond
     ends = [interval(int(v), row.tolist(), *rest) for v, row in zip(steps, noisy, strict=True)]
     return float(np.mean([low <= true <= high for low, high in ends]))
 
@@ -206,8 +214,31 @@ SHAPES = [
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
 def test_nine_in_ten_intervals_hold_however_the_records_lie(framework: Framework, name: str) -> None:
-    for quantile in QUANTILES:
+    for quantile in QUANTILES + EXTREMES:
         assert coverage(shape(name), quantile, framework=framework) >= 0.875
+
+
+@pytest.mark.parametrize("framework", ["zcdp", "pure"])
+def test_intervals_of_a_clip_hold_among_a_few_ends(framework: Framework) -> None:
+    for counts in (
+        [500, 300, 60, 35, 5],
+        [970, 0, 0, 0, 30],
+        [870, 100, 0, 0, 30],
+        [900, 69, 31, 0, 0],
+        [5, 0, 0, 0, 2],
+    ):
+        for quantile in (Fraction(1), Fraction(97, 100)):
+            assert coverage(np.array(counts), quantile, framework=framework, clip=True) >= 0.875
+
+
+def test_intervals_of_extremes_are_no_wider_than_they_must_be() -> None:
+    """Half of the records at either end, so that what is asked for is at an end, and nothing lies between."""
+    for quantile in EXTREMES:
+        few = np.zeros(600, dtype=np.int64)
+        found = ranked(Rank(quantile, 600, 0), "zcdp", "change-one", Fraction(7, 800), 1)
+        few[100], few[500] = (900, found.beyond + 1) if quantile == 1 else (found.beyond, 900)
+        assert 0.875 <= coverage(few, quantile) <= 0.95
+        assert coverage(few, quantile, factor=0.3) < 0.875
 
 
 def test_with_a_large_pure_budget_about_nine_in_ten_hold() -> None:

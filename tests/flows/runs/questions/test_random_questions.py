@@ -19,7 +19,18 @@ from pipeline.spec.release_spec import load_spec
 NAMES = ["county", "tract", "age", "sex", "wages", "shift", "race", "pay", '"two words"', "by", "0"]
 SIGNS = ["=", "!=", "<", "<=", ">", ">=", "in", "is"]
 VALUES = ["65", "65+", "0-17", "f", "m", "day", "x", '"18-64"', "20000", "-1", "1/3", "''", "999999999999999999999"]
-STATISTICS = ["count", "count", "count", "count", "sum", "mean", "median", "mode", "most common", "most"]
+STATISTICS = ["count", "count", "count", "count", "sum", "mean", "median", "mode", "most common", "most", "max", "min"]
+STATISTICS += ["clip"]
+ENDS = [
+    "20000, 40000",
+    "1e4, 30000, 90000",
+    "5, 4",
+    "7",
+    "x, 9",
+    "0, 1/2, 60000 above 1/20",
+    "0, 9 above 12",
+    "1, 2 above",
+]
 STATISTICS += [f"quantile {fraction}" for fraction in ("1/4", "0.9", "2", "1/2", "x")]
 RHOS = ["1/100", "1/20", "1/1000000", "3", "0", "-1", "x", "1e-9", "1/3"]
 
@@ -30,7 +41,9 @@ def random_question(rng: random.Random) -> str:
         words.append(rng.choice(["shift", "sex", "age", "wages", "2 age", "0 sex", "9 shift", "race"]))
     elif words[0] != "count" or rng.random() < 0.03:
         words.append(rng.choice(["wages", "wages", "wages", "age", "pay"]))
-    if rng.random() < 0.7:
+    if words[0] == "clip" and rng.random() < 0.9:
+        words.append("among " + rng.choice(ENDS))
+    elif rng.random() < 0.7:
         words.append(
             "by " + ", ".join(rng.choice(NAMES[:6] if rng.random() < 0.8 else NAMES) for _ in range(rng.randint(1, 3)))
         )

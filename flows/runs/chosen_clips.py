@@ -1,0 +1,32 @@
+"""Ends of amounts that a question has chosen: whether the answers that a spec names are whole, before it is run."""
+
+from __future__ import annotations
+
+from flows.runs.questions.public_files import answer_problems
+from pipeline.errors import SpecError
+from pipeline.questions.manifest import read_answer
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import sha256_file
+
+
+def check_chosen(spec: ReleaseSpec) -> None:
+    """Verify the answers that upper ends are from; a published spec has only their names, and they were verified.
+
+    Raises:
+        SpecError: an answer does not verify, or was changed since the spec was read.
+        ReleaseError: its manifest cannot be read.
+    """
+    for name, section in spec.companions.items():
+        chosen = section.chosen
+        if chosen is None or not chosen.answer.is_absolute():
+            continue
+        run = RunDirectory(chosen.answer)
+        manifest = read_answer(run)
+        problems = answer_problems(run.public, manifest)
+        if sha256_file(run.public / "answer.json") != chosen.sha256:
+            problems.append("answer.json: was changed since the spec was read")
+        if problems:
+            raise SpecError(
+                f"{spec.source}: companions.{name}.between: the answer {chosen.answer} does not verify: {problems[0]}"
+            )
