@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -34,7 +34,6 @@ from postprocess.downward.simulated_margins import (
     SIZE_CLASSES,
     STEP,
     ErrorCounts,
-    OwnErrors,
     PublishedTable,
     SizedErrors,
     evenly,
@@ -46,12 +45,10 @@ from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 
 #: How far a size class may look to both sides for errors: a third of the size, then half an octave.
-_REACH = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
-_REACH[0] = 0
+REACH_OF_SIZES = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
+REACH_OF_SIZES[0] = 0
 #: Any distance, but for counts of 0, which are unlike all others.
 _ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
-#: What intervals hold of simulated errors where the stand-ins of the truth are drawn to be like it.
-_DRAWN_COVERAGE = 0.9
 #: Pairs of size classes and released counts held at once.
 _CHUNK_COUNTS = 20_000
 #: Counted errors whose ranges are looked for at once.
@@ -75,28 +72,22 @@ class Ranges:
     high: FloatArray
 
     @classmethod
-    def of(
-        cls, errors: SizedErrors, n_cells: int, range_of: RangeOf, *, drawn: bool = False, kept: bool = False
-    ) -> Ranges:
+    def of(cls, errors: SizedErrors, n_cells: int, range_of: RangeOf, *, kept: bool = False) -> Ranges:
         """From the errors of a table: of a cell's own, or of cells like it, or of all, where it has too few.
 
         Args:
             errors: of the table.
             n_cells: answers of its query.
             range_of: what is looked for.
-            drawn: the stand-ins of the truth are drawn around what is known of each cell. Then what a released count of
-                a size says of the truth depends on the cell, and only a cell's own errors are taken by size.
             kept: a range that reaches into the classes of errors without an end is that far at least, and is kept.
         """
         cells, sizes, error = errors.parts()
         ranges = cls(*(np.full((n_cells, len(SIZE_CLASSES)), np.nan) for _ in range(2)))
         alike = _alike(cells, sizes, errors.times, n_cells)
         each = np.arange(n_cells)
-        owners = [(each, _ANY), (each, _REACH)]
-        if not drawn:
-            owners = [(0 * alike, _ANY), (alike, _ANY), (alike, _REACH), (each, _REACH)]
+        owners = [(0 * alike, _ANY), (alike, _ANY), (alike, REACH_OF_SIZES), (each, REACH_OF_SIZES)]
         for owner, most in owners:  # from what is always there to what fits best
-            counted = _Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
+            counted = Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
             known, *ends = counted.ends(most, range_of)
             if not kept:
                 ends = _with_ends(*ends)
@@ -125,7 +116,7 @@ def _alike(cells: IntArray, sizes: IntArray, times: IntArray, n_cells: int) -> I
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
+class Counted:
     """The errors of a table, `(n,)` each: owner, size class, class of the error, how often; and how many own some.
 
     An owner is a cell, or are cells whose errors are taken together.
@@ -178,7 +169,7 @@ class _Counted:
 def _put_ends(
     held: Sequence[tuple[int, IntArray, int, IntArray]], range_of: RangeOf, low: FloatArray, high: FloatArray
 ) -> None:
-    """Put the ends of the ranges of some owners' size classes in their places; arguments as in `_Counted`."""
+    """Put the ends of the ranges of some owners' size classes in their places; arguments as in `Counted`."""
     counts = [len(known) for _, known, *_ in held]
     # Classes without errors on the right change no range: of several, the first is taken.
     together = np.zeros((sum(counts), max(errors.shape[1] for *_, errors in held)), dtype=np.int64)
@@ -270,15 +261,10 @@ class Intervals:
     Attributes:
         table: which.
         errors: of the simulated runs.
-        from_release: small counts have the second interval alone, and all hold 90 % of simulated errors: where the
-            stand-ins are drawn to be like the truth, that holds on average, and more would be too wide.
-        own: of large counts, where standard errors depend on the counts themselves.
     """
 
     table: PublishedTable
     errors: ErrorCounts
-    from_release: bool = False
-    own: OwnErrors | None = None
 
     def ends(
         self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
@@ -295,12 +281,6 @@ class Intervals:
             rows: which geounits of `variances` these are.
         """
         standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
-        if self.own is not None:
-            totals = released.sum(axis=1, keepdims=True)
-            marginal = self.table.marginal
-            standard = standard * self.own(
-                marginal.cell_answer, np.arange(marginal.size)[None, :], released, totals, standard
-            )
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
         by_size = self._by_size(*np.divmod(places, 1 + int(released.max(initial=0))))
@@ -340,14 +320,9 @@ class Intervals:
         low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)
         return low, low + numbers - 1
 
-    @property
-    def _coverage(self) -> float:
-        return _DRAWN_COVERAGE if self.from_release else SIMULATED_COVERAGE
-
     @cached_property
     def _in_steps(self) -> Ranges:
-        holding = partial(_central, share=self._coverage)
-        return Ranges.of(self.errors.large, self.table.marginal.size, holding, drawn=self.from_release, kept=True)
+        return Ranges.of(self.errors.large, self.table.marginal.size, _central, kept=True)
 
     @cached_property
     def _by_truth(self) -> Ranges:
@@ -355,8 +330,7 @@ class Intervals:
 
     @cached_property
     def _by_release(self) -> Ranges:
-        holding = partial(_narrowest, share=self._coverage)
-        return Ranges.of(self.errors.by_release, self.table.marginal.size, holding, drawn=self.from_release)
+        return Ranges.of(self.errors.by_release, self.table.marginal.size, _narrowest)
 
     def _by_size(self, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
         """The union of both intervals for some cells' released counts; NaN where too few errors were seen."""
@@ -364,10 +338,7 @@ class Intervals:
         for first in range(0, len(cells), _CHUNK_COUNTS):
             rows = slice(first, first + _CHUNK_COUNTS)
             cell, count = cells[rows], released[rows]
-            if self.from_release:
-                inverted = np.full(len(cell), np.nan), np.full(len(cell), np.nan)
-            else:
-                inverted = _inverted(unit * self._by_truth.low[cell], unit * self._by_truth.high[cell] - 1, count)
+            inverted = _inverted(unit * self._by_truth.low[cell], unit * self._by_truth.high[cell] - 1, count)
             size = size_class(count)
             low[rows] = np.fmin(inverted[0], count + unit * self._by_release.low[cell, size])
             high[rows] = np.fmax(inverted[1], count + unit * self._by_release.high[cell, size] - 1)
