@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -35,6 +36,8 @@ from pipeline.release.layout import RunDirectory
 RAPPOR: Final = Rappor(32, 2, 64, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
 #: Words that are said, and how many of them are candidates.
 SAID, CANDIDATES = 2_200, 2_000
+#: Counts of words are told apart by these sizes.
+SIZES: Final = (1, 5, 20, 80)
 #: Shares fall by e in so many ranks.
 _RANKS: Final = 20
 
@@ -129,6 +132,10 @@ def words_of_state(runs: int) -> list[dict[str, float | str]]:
             errors = " / ".join(f"{row[of + name]:8.2f}" for name in ("released", "alone", "theory"))
             shown.append(f"{row[of + 'covered']:6.1%}  {errors}")
         print(*shown, sep="  ", flush=True)
+    print(f"words, width, and covered (of how many): 0, to {', to '.join(str(size - 1) for size in SIZES[1:])}, more")
+    for each_row in rows:
+        by_size = (_by_size(each_row, of) for of in ("released", "true"))
+        print(f"{each_row['level']:11} {each_row['width']:8.2f}", *by_size, sep="  ", flush=True)
     return rows
 
 
@@ -136,6 +143,12 @@ def _unbroken(found: NDArray[np.int64], said: NDArray[np.int64]) -> int:
     """How many of the most frequent words are found, until the first that is not."""
     order = np.argsort(-said, kind="stable")
     return int(np.argmin(np.append(np.isin(order, found), False)))
+
+
+def _by_size(row: Mapping[str, float | str], of: str) -> str:
+    """Shares of counts that are held, by their size."""
+    sizes = [(float(row[f"held {of} {size}"]), float(row[f"of {of} {size}"])) for size in range(len(SIZES) + 1)]
+    return f"{of}: " + ", ".join(f"{held / n:.1%} ({n:,.0f})" if n else "-" for held, n in sizes)
 
 
 def _of_run(
@@ -156,5 +169,11 @@ def _of_run(
             each[f"{of}released"] = float(((released - true) ** 2)[some, cells].mean())
             each[f"{of}alone"] = float(((alone - true) ** 2)[some, cells].mean())
             each[f"{of}theory"] = times * float(collected.unit_variance) * float(reports[some].mean())
+        inside = ((low <= true) & (true <= high))[some, :-1]
+        each["width"] = float((high - low)[some, :-1].mean())
+        for of, counts in (("released", released[some, :-1]), ("true", true[some, :-1])):
+            sizes = np.digitize(counts, SIZES)
+            each |= {f"of {of} {size}": float((sizes == size).sum()) for size in range(len(SIZES) + 1)}
+            each |= {f"held {of} {size}": float(inside[sizes == size].sum()) for size in range(len(SIZES) + 1)}
         found[level.name] = each
     return found

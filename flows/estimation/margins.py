@@ -34,7 +34,8 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.origin import Clipped
-from postprocess.downward.simulated_margins import ErrorCounts, OwnErrors, PublishedTable
+from postprocess.downward.reported_margins import OwnErrors, ReportedIntervals, n_owners
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
 
 if TYPE_CHECKING:
@@ -101,17 +102,17 @@ class Simulation:
             try:
                 result = unpacked_errors(arrays)
                 expectations = zip(result, self.run.nothing, self.run.tables, strict=True)
-                if all(_alike(errors, empty, table) for errors, empty, table in expectations):
+                if all(self._alike(errors, empty, table) for errors, empty, table in expectations):
                     return result
             except (ValueError, IndexError, KeyError, TypeError):
                 pass
         raise foreign_arrays("simulated errors")
 
-
-def _alike(errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bool:
-    """Whether counts of errors have the form of those of their table."""
-    sized = (errors.by_truth, errors.by_release, errors.large)
-    return errors.unit == empty.unit and all(each.is_of(table.marginal.size) for each in sized)
+    def _alike(self, errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bool:
+        """Whether counts of errors have the form of those of their table."""
+        sized = (errors.by_truth, errors.by_release, errors.large)
+        n = table.marginal.size if self.run.own is None else n_owners(table.marginal)
+        return errors.unit == empty.unit and all(each.is_of(n) for each in sized)
 
 
 def _share(whole: int, number: int, parts: int) -> int:
@@ -130,7 +131,7 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
-        self._intervals: dict[tuple[str, int], Intervals] = {}
+        self._intervals: dict[tuple[str, int], Intervals | ReportedIntervals] = {}
         self._shared: SharedIntervals | None = None
         self._records: ReleasedTable | None = None
 
@@ -235,13 +236,17 @@ class Margins:
             published = PublishedTable(table.name, level, marginal_of(table.query))
             by_count = self._own()
             errors = self.errors[table.name, level]
-            intervals = Intervals(published, errors, from_release=by_count is not None, own=by_count)
-            self._intervals = {(table.name, level): intervals}  # tables are written one after the other
+            self._intervals = {  # tables are written one after the other
+                (table.name, level): Intervals(published, errors)
+                if by_count is None
+                else ReportedIntervals(published, errors, by_count)
+            }
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
             self._records = self._records_of(table, level)
         variances, own = self.variances.of_rows(level, rows)
         intervals, basis = self._intervals[table.name, level], self.estimation.basis
         if (clipped := self._clipped(rows)) is not None:
+            assert isinstance(intervals, Intervals), "sums are not made from reports"
             # Sizes are those above the least that sums can be, as the simulated runs' are.
             above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
             low, high = intervals.ends(basis, variances, above, own)

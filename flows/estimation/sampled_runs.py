@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from flows.estimation.public_key import public_key
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of, sizes_of, visited, work_of
-from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
+from postprocess.downward.simulated_margins import ENOUGH, ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, Stretch, Summary
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, cut_level, without_values
 from postprocess.downward.summaries import summarised
@@ -79,12 +79,17 @@ class SampledRuns:
             released = self._truth(level)
             filled.append(np.diff(released.indptr))
             leaves = self._spine.n_leaves if cut is not None and level > cut else 0
-            needed.append(self._needed(level, released, leaves))
+            needed.append(max(self._needed(level, released, leaves), self._of_each(level)))
         return rates_of(self._spine, needed, work_of(self._spine, n_cells, filled[:-1]), self._most)
 
     def _truth(self, level: int) -> sp.csr_array:
         """What stands in for the truth, `(n, n_cells)`."""
         return self._estimation.released(level) if self._stand_ins is None else self._stand_ins[level]
+
+    def _of_each(self, level: int) -> float:
+        """Simulations by which each cell has errors enough, of counts of 0 and of others; 0 where all share them."""
+        with_tables = any(table.level == level for table in self._tables)
+        return 2 * ENOUGH / len(self._spine.levels[level]) if self._stand_ins is not None and with_tables else 0.0
 
     def _needed(self, level: int, released: sp.csr_array, leaves: int) -> float:
         tables = [table for table in self._tables if table.level == level]

@@ -226,7 +226,8 @@ class CollectedWords(Collected):
         Those in an answer have the mean variance of its words, those outside that of other words, or the converse where
         the answer has these. What has all words is certain.
         """
-        inside, outside, stated = self._answers(answers)
+        inside, outside = self._answers(answers)
+        stated = self._stated(answers)
         share = np.clip(counts / np.maximum(reports, 1), 0, 1)
         variances = share * inside[cells] + (1 - share) * outside[cells]
         known = stated[cells] > 0
@@ -237,11 +238,17 @@ class CollectedWords(Collected):
         self, answers: NDArray[np.int64], cells: NDArray[np.int64], reports: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """See `Collected.stated_variances`."""
-        found: NDArray[np.float64] = reports * self._answers(answers)[2][cells]
+        found: NDArray[np.float64] = reports * self._stated(answers)[cells]
         return found
 
-    def _answers(self, answers: NDArray[np.int64]) -> tuple[Reals, Reals, Reals]:
-        """Variance of a report inside and outside each answer, and the one stated, each (n_answers,)."""
+    def _stated(self, answers: NDArray[np.int64]) -> Reals:
+        """The variance of a report that is stated of each answer, (n_answers,): the rest has that of all it is not."""
+        words = np.bincount(answers)
+        words[answers[-1]] = len(answers) - words[answers[-1]]
+        return np.asarray(float(self.unit_variance) * words)
+
+    def _answers(self, answers: NDArray[np.int64]) -> tuple[Reals, Reals]:
+        """Variance of a report inside and outside each answer, each (n_answers,)."""
         known = self._of_answers.get(answers.tobytes())
         if known is None:
             rows = []
@@ -251,14 +258,13 @@ class CollectedWords(Collected):
                 each = self.variances_of(words)
                 of_words = float(each[:-1][words].mean()) if words.any() else 0.0
                 of_others = float(each[-1])
-                ends = (of_others, of_words) if member[-1] else (of_words, of_others)
-                rows.append((*ends, float(self.unit_variance) * int(words.sum())))
-            inside, outside, stated = np.array(rows).T
-            known = self._of_answers[answers.tobytes()] = inside, outside, stated
+                rows.append((of_others, of_words) if member[-1] else (of_words, of_others))
+            inside, outside = np.array(rows).T
+            known = self._of_answers[answers.tobytes()] = inside, outside
         return known
 
     @cached_property
-    def _of_answers(self) -> dict[bytes, tuple[Reals, Reals, Reals]]:
+    def _of_answers(self) -> dict[bytes, tuple[Reals, Reals]]:
         return {}
 
 

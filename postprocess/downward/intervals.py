@@ -26,12 +26,11 @@ import numpy as np
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
 from postprocess.downward.narrowing import narrowed
-from postprocess.downward.ranges import Ranges, central, narrowest, united
+from postprocess.downward.ranges import Ranges, central, united
 from postprocess.downward.simulated_margins import (
     SIMULATED_COVERAGE,
     STEP,
     ErrorCounts,
-    OwnErrors,
     PublishedTable,
     evenly,
     is_large,
@@ -41,9 +40,6 @@ from postprocess.downward.simulated_margins import (
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 
-#: What intervals hold of simulated errors where the stand-ins of the truth are drawn to be like it.
-_DRAWN_COVERAGE = 0.9
-
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
@@ -52,15 +48,10 @@ class Intervals:
     Attributes:
         table: which.
         errors: of the simulated runs.
-        from_release: small counts have the second interval alone, and all hold 90 % of simulated errors: where the
-            stand-ins are drawn to be like the truth, that holds on average, and more would be too wide.
-        own: of large counts, where standard errors depend on the counts themselves.
     """
 
     table: PublishedTable
     errors: ErrorCounts
-    from_release: bool = False
-    own: OwnErrors | None = None
 
     def ends(
         self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
@@ -77,12 +68,6 @@ class Intervals:
             rows: which geounits of `variances` these are.
         """
         standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
-        if self.own is not None:
-            totals = released.sum(axis=1, keepdims=True)
-            marginal = self.table.marginal
-            standard = standard * self.own(
-                marginal.cell_answer, np.arange(marginal.size)[None, :], released, totals, standard
-            )
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
         by_size = self._by_size(*np.divmod(places, 1 + int(released.max(initial=0))))
@@ -122,22 +107,14 @@ class Intervals:
         low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)
         return low, low + numbers - 1
 
-    @property
-    def _coverage(self) -> float:
-        return _DRAWN_COVERAGE if self.from_release else SIMULATED_COVERAGE
-
     @cached_property
     def _in_steps(self) -> Ranges:
-        n_cells, drawn = self.table.marginal.size, self.from_release
-        return Ranges.of(self.errors.large, n_cells, central, self._coverage, drawn=drawn, kept=True)
+        return Ranges.of(self.errors.large, self.table.marginal.size, central, SIMULATED_COVERAGE, kept=True)
 
     @cached_property
-    def _ranges(self) -> tuple[Ranges | None, Ranges]:
+    def _ranges(self) -> tuple[Ranges, Ranges]:
         """Of usual releases of each truth, and of usual truths of each release."""
-        n_cells = self.table.marginal.size
-        if self.from_release:
-            return None, Ranges.of(self.errors.by_release, n_cells, narrowest, self._coverage, drawn=True)
-        return narrowed(self.errors, n_cells)
+        return narrowed(self.errors, self.table.marginal.size)
 
     def _by_size(self, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
         """The union of both intervals for some cells' released counts; NaN where too few errors were seen."""

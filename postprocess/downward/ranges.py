@@ -17,8 +17,8 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.simulated_margins import ALONE, ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
 
 #: How far a size class may look to both sides for errors: a third of the size, then half an octave.
-_REACH = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
-_REACH[0] = 0
+REACH_OF_SIZES = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
+REACH_OF_SIZES[0] = 0
 #: Any distance, but for counts of 0, which are unlike all others.
 _ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
 #: Errors that a quantile needs where a whole table has no `ENOUGH` of them.
@@ -53,7 +53,6 @@ class Ranges:
         shares: float | FloatArray,
         *,
         alike: IntArray | None = None,
-        drawn: bool = False,
         kept: bool = False,
     ) -> Ranges:
         """From the errors of a table: of a cell's own, or of cells like it, or of all, where it has too few.
@@ -66,8 +65,6 @@ class Ranges:
                 together the largest.
             alike: a number for each cell, the same for cells whose errors may be taken together; by default those of
                 `alike_cells`.
-            drawn: the stand-ins of the truth are drawn around what is known of each cell. Then what a released count of
-                a size says of the truth depends on the cell, and only a cell's own errors are taken by size.
             kept: a range that reaches into the classes of errors without an end is that far at least, and is kept.
         """
         cells, sizes, error = errors.parts()
@@ -76,12 +73,15 @@ class Ranges:
         each = np.arange(n_cells)
         if alike is None:
             alike = alike_cells(errors, n_cells)
-        owners = [(each, _ANY, ENOUGH), (each, _REACH, ENOUGH)]
-        if not drawn:
-            owners[:1] = [(0 * each, _ANY, FEWER), *((some, _ANY, ENOUGH) for some in (0 * each, alike))]
-            owners.insert(-1, (alike, _REACH, ENOUGH))
+        owners = [
+            (0 * each, _ANY, FEWER),
+            (0 * each, _ANY, ENOUGH),
+            (alike, _ANY, ENOUGH),
+            (alike, REACH_OF_SIZES, ENOUGH),
+            (each, REACH_OF_SIZES, ENOUGH),
+        ]
         for owner, most, needed in owners:  # from what is always there to what fits best
-            counted = _Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
+            counted = Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
             held = np.zeros((counted.owners, len(SIZE_CLASSES)))
             np.maximum.at(held, owner, shares)
             known, *ends = counted.ends(most, needed, range_of, held)
@@ -113,7 +113,7 @@ def alike_cells(errors: SizedErrors, n_cells: int) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
+class Counted:
     """The errors of a table, `(n,)` each: owner, size class, class of the error, how often; and how many own some.
 
     An owner is a cell, or are cells whose errors are taken together.
@@ -172,7 +172,7 @@ def _put_ends(
     low: FloatArray,
     high: FloatArray,
 ) -> None:
-    """Put the ends of the ranges of some owners' size classes in their places; arguments as in `_Counted`."""
+    """Put the ends of the ranges of some owners' size classes in their places; arguments as in `Counted`."""
     counts = [len(known) for _, known, *_ in held]
     # Classes without errors on the right change no range: of several, the first is taken.
     together = np.zeros((sum(counts), max(errors.shape[1] for *_, errors in held)), dtype=np.int64)
@@ -258,12 +258,12 @@ def central(errors: IntArray, share: float | FloatArray) -> tuple[IntArray, IntA
 
 
 def united(
-    by_truth: Ranges | None, by_release: Ranges, unit: int, cells: IntArray, released: IntArray
+    by_truth: Ranges, by_release: Ranges, unit: int, cells: IntArray, released: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """The union of both intervals of released counts `(n,)` of some cells; NaN where too few errors were seen.
 
     Args:
-        by_truth: r - t by the size of t; None for the second interval alone.
+        by_truth: r - t by the size of t.
         by_release: t - r by the size of r.
         unit: persons in a class of errors.
         cells: answers of the table's query, `(n,)`.
@@ -273,9 +273,7 @@ def united(
     for first in range(0, len(cells), _CHUNK_COUNTS):
         rows = slice(first, first + _CHUNK_COUNTS)
         cell, count = cells[rows], released[rows]
-        least, most = np.full(len(cell), np.nan), np.full(len(cell), np.nan)
-        if by_truth is not None:
-            least, most = inverted(unit * by_truth.low[cell], unit * by_truth.high[cell] - 1, count)
+        least, most = inverted(unit * by_truth.low[cell], unit * by_truth.high[cell] - 1, count)
         size = size_class(count)
         low[rows] = np.fmin(least, count + unit * by_release.low[cell, size])
         high[rows] = np.fmax(most, count + unit * by_release.high[cell, size] - 1)

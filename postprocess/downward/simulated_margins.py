@@ -10,7 +10,7 @@ pair: the stand-in t and the simulated release r. They are counted in three ways
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,9 +29,6 @@ from postprocess.marginal import Marginal
 SIMULATED_COVERAGE = 0.92
 #: Standard errors above zero from which a count is large.
 LARGE = 3.0
-#: By what the standard errors of counts differ from those of an average cell: (answer of each cell, answers that the
-#: counts are of, counts, persons in the geounit, these errors) -> factors; all but the first of one shape.
-OwnErrors = Callable[[IntArray, IntArray, IntArray, IntArray, FloatArray], FloatArray]
 #: Sizes up to this stand alone; above it, each octave has `_PER_OCTAVE` classes.
 ALONE, _PER_OCTAVE = 30, 8
 #: Lower ends of the size classes of counts.
@@ -184,7 +181,6 @@ def count_errors(
     variances: LevelVariances | AnswerVariances,
     released: sp.csr_array,
     simulated: sp.csr_array,
-    own: OwnErrors | None = None,
 ) -> ErrorCounts:
     """Errors of one simulated run in one table, of some geounits of a level.
 
@@ -197,20 +193,16 @@ def count_errors(
         variances: of the geounits.
         released: `(n, n_cells)` what stands in for the truth.
         simulated: `(n, n_cells)` released anew.
-        own: of large counts, where standard errors depend on the counts themselves.
     """
-    totals: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
     counts = ErrorCounts.empty(table, basis, variances)
     by_class = standard_errors(table, basis, variances)
     uncertain = by_class >= EXACT_STANDARD
     zeros = uncertain.T.astype(np.int64) @ np.bincount(variances.classes, minlength=len(uncertain))
-    for rows, cells, truth, seen in _pairs(table.marginal, released, simulated):
+    for rows, cells, truth, seen in pairs_of(table.marginal, released, simulated):
         standard = by_class[variances.classes[rows], cells]
         counted = standard >= EXACT_STANDARD
         rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
         standard = standard[counted]
-        if own is not None:
-            standard = standard * own(table.marginal.cell_answer, cells, seen, totals[rows], standard)
         zeros -= np.bincount(cells, minlength=len(zeros))
         error = seen - truth
         counts.by_truth += SizedErrors.of(cells, truth, error // counts.unit)
@@ -226,7 +218,7 @@ def count_errors(
     return counts
 
 
-def _pairs(
+def pairs_of(
     marginal: Marginal, released: sp.csr_array, simulated: sp.csr_array
 ) -> Iterator[tuple[IntArray, IntArray, IntArray, IntArray]]:
     """Row, cell, t and r of a query's answers, where they are not both 0; some rows at a time."""

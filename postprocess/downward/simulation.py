@@ -19,10 +19,10 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray, successive, wide
 from postprocess.downward.level import downward_level
 from postprocess.downward.origin import above_origin, only_below, origin_of
 from postprocess.downward.passes import Pass
+from postprocess.downward.reported_margins import OwnErrors, count_reported
 from postprocess.downward.simulated_margins import (
     CHUNK_NUMBERS,
     ErrorCounts,
-    OwnErrors,
     PublishedTable,
     answers_of,
     count_errors,
@@ -89,7 +89,7 @@ class Simulated:
         key: 128 bits that follow from the public seed and the run, for what is measured among other universes.
         reported: draws reports in place of noise, where counts are made from reports.
         leaves: the level whose counts are made from reports, if any are; others are measured with noise.
-        own: of large counts, where standard errors depend on the counts themselves.
+        own: of counts that are made from reports.
     """
 
     replicate: int
@@ -178,7 +178,11 @@ class _Errors:
             variances = replace(variances, classes=variances.classes[rows])
         for i, table in enumerate(self._run.tables):
             if table.level == level:
-                seen = count_errors(table, self._run.basis, variances, released, simulated, self._run.own)
+                basis, own = self._run.basis, self._run.own
+                if own is None:
+                    seen = count_errors(table, basis, variances, released, simulated)
+                else:
+                    seen = count_reported(table, basis, variances, released, simulated, own)
                 seen.add(self.counts[i])
                 self.counts[i] = seen
 

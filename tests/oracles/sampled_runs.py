@@ -42,9 +42,7 @@ class Seen:
         return np.concatenate([errors for _, errors in self.pairs])
 
 
-def see(
-    table: PublishedTable, _: Basis, __: AnswerVariances, released: sp.csr_array, simulated: sp.csr_array, ___: None
-) -> Seen:
+def see(table: PublishedTable, _: Basis, __: AnswerVariances, released: sp.csr_array, simulated: sp.csr_array) -> Seen:
     """Stands in for `count_errors`."""
     answers = table.marginal.answer(released.toarray())
     return Seen([(answers.ravel(), (table.marginal.answer(simulated.toarray()) - answers).ravel())])

@@ -63,6 +63,12 @@ class ErrorsOfReports:
         mixed: NDArray[np.float64] = np.sqrt(weight * factors**2 + 1 - weight)
         return mixed
 
+    def variances(
+        self, answers: NDArray[np.int64], cells: NDArray[np.int64], persons: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """See `Collected.stated_variances`."""
+        return self.collected.stated_variances(answers, cells, persons)
+
 
 @dataclass(frozen=True, eq=False)
 class SimulatedReports:

@@ -1,0 +1,346 @@
+"""Intervals beside counts that are made from reports: which truths go with a released number, at 90 %.
+
+The stand-ins of the truth are drawn around what is known of each cell, so what a released count says of the truth
+depends on the cell, and on how many persons are in the area: of a rare answer, or in a small area, a large count says
+that noise was at work. So the simulated t - r are counted by cell, by the persons in the area in octaves, and by the
+size of r. The first of these that is known makes an interval of the truths of a released count:
+
+- the narrowest range of whole numbers that holds 90 % of the errors of counts of this size, of the cell, else of cells
+  about as frequent in such areas; `ENOUGH` errors are needed;
+- a line: the truth is taken to be a + b r with normal errors, by least squares on the errors of all sizes, of the cell
+  in such areas, else of cells about as frequent. `ON_A_LINE` errors give one. Where noise is far larger than the
+  differences between areas, b is near 0, and where it is far smaller, a is 0 and b is 1;
+- the normal distribution around the released count, with the standard error that a count has of such a size.
+
+Each interval has the released number and a person to each side of it, as far as there can be: a range is the narrowest
+that has them, so that it holds no more than it should for their sake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import ndtr, ndtri
+
+from postprocess.algebra import Basis
+from postprocess.arrays import FloatArray, IntArray, distinct_places
+from postprocess.downward.ranges import REACH_OF_SIZES, Counted
+from postprocess.downward.simulated_margins import (
+    ENOUGH,
+    ERROR_CLASSES,
+    REACH,
+    SIZE_CLASSES,
+    ErrorCounts,
+    PublishedTable,
+    SizedErrors,
+    evenly,
+    pairs_of,
+    size_class,
+    standard_errors,
+)
+from postprocess.linear.downward import AnswerVariances, LevelVariances
+from postprocess.linear.half_widths import EXACT_STANDARD, NORMAL_QUANTILE, is_exact
+from postprocess.marginal import Marginal
+
+#: What intervals hold of simulated errors: the stand-ins of the truth are drawn to be like it.
+_COVERAGE = 0.9
+#: Octaves of numbers of persons.
+PERSON_CLASSES = 40
+#: Errors that a line needs.
+ON_A_LINE = 100
+#: Middles of size classes, and one that no count is in.
+_MIDDLES = np.append(0.5 * (SIZE_CLASSES[:-1] + SIZE_CLASSES[1:] - 1), SIZE_CLASSES[-1])
+#: Whole numbers spread by so much at least around what a line says.
+_LEAST_SPREAD = 0.3
+
+
+class OwnErrors(Protocol):
+    """By what the standard errors of counts differ from those of an average cell."""
+
+    def __call__(
+        self, answers: IntArray, cells: IntArray, counts: IntArray, persons: IntArray, standard: FloatArray, /
+    ) -> FloatArray:
+        """Factors: answer of each cell, answers that the counts are of, counts, persons in the geounit, these errors.
+
+        All but the first are of one shape, or are broadcast to one.
+        """
+        ...
+
+    def variances(self, answers: IntArray, cells: IntArray, persons: IntArray, /) -> FloatArray:
+        """Of counts from reports alone, by the average cell."""
+        ...
+
+
+def person_class(persons: IntArray) -> IntArray:
+    """The octave of each number of persons; 0 where there are none."""
+    return np.asarray(np.frexp(np.maximum(persons, 1).astype(np.float64))[1] - 1, dtype=np.int64)
+
+
+def owners_of(cells: IntArray, persons: IntArray, size: int) -> IntArray:
+    """By what errors are told apart: a number for each cell and octave of persons."""
+    return person_class(persons) * size + cells
+
+
+def n_owners(marginal: Marginal) -> int:
+    """Numbers of `owners_of`."""
+    return PERSON_CLASSES * marginal.size
+
+
+def _units(marginal: Marginal, own: OwnErrors) -> IntArray:
+    """Persons in a class of errors, `(n_owners,)`: as fine as the largest error that is likely there allows."""
+    largest = np.sqrt(_variances(marginal, own)) * REACH / ERROR_CLASSES
+    return np.maximum(1, np.ceil(largest)).astype(np.int64)
+
+
+def _variances(marginal: Marginal, own: OwnErrors) -> FloatArray:
+    """The variance of each owner's counts, `(n_owners,)`, at the most persons that it has."""
+    persons = 2 ** np.arange(1, PERSON_CLASSES + 1, dtype=np.int64)[:, None]
+    found = own.variances(marginal.cell_answer, np.arange(marginal.size)[None, :], persons)
+    return np.asarray(np.broadcast_to(found, (PERSON_CLASSES, marginal.size)).ravel())
+
+
+def count_reported(
+    table: PublishedTable,
+    basis: Basis,
+    variances: LevelVariances | AnswerVariances,
+    released: sp.csr_array,
+    simulated: sp.csr_array,
+    own: OwnErrors,
+) -> ErrorCounts:
+    """Errors t - r of one simulated run in one table, of some geounits of a level, as `count_errors`; by owner.
+
+    Areas without persons have no errors.
+
+    Args:
+        table: whose.
+        basis: of the problem.
+        variances: of the geounits.
+        released: `(n, n_cells)` what stands in for the truth.
+        simulated: `(n, n_cells)` released anew.
+        own: of the reports.
+    """
+    counts, size = ErrorCounts.empty(table, basis, variances), table.marginal.size
+    persons: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
+    units = _units(table.marginal, own)
+    by_class = standard_errors(table, basis, variances)
+    uncertain = by_class >= EXACT_STANDARD
+    some = persons > 0
+    places = person_class(persons[some]) * len(uncertain) + variances.classes[some]
+    areas = np.bincount(places, minlength=PERSON_CLASSES * len(uncertain)).reshape(PERSON_CLASSES, -1)
+    zeros = (areas @ uncertain.astype(np.int64)).ravel()
+    for rows, cells, truth, seen in pairs_of(table.marginal, released, simulated):
+        counted = uncertain[variances.classes[rows], cells] & some[rows]
+        rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
+        owner = owners_of(cells, persons[rows], size)
+        zeros -= np.bincount(owner, minlength=len(zeros))
+        counts.by_release += SizedErrors.of(owner, seen, (truth - seen) // units[owner])
+    nothing = SizedErrors.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
+    counts.by_release += SizedErrors(nothing.places[zeros > 0], zeros[zeros > 0])
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedIntervals:
+    """The intervals of one table at one level of a release from reports.
+
+    Attributes:
+        table: which.
+        errors: of the simulated runs, from `count_reported`.
+        own: of the reports.
+    """
+
+    table: PublishedTable
+    errors: ErrorCounts
+    own: OwnErrors
+
+    def ends(
+        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
+    ) -> tuple[FloatArray, FloatArray]:
+        """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
+
+        NaN where the measurements do not determine the answer.
+
+        Args:
+            basis: of the problem.
+            variances: of the level, or of some of its geounits.
+            released: `(n, cells)`.
+            rows: which geounits of `variances` these are.
+        """
+        marginal, persons = self.table.marginal, released.sum(axis=1, keepdims=True)
+        cells = np.broadcast_to(np.arange(marginal.size), released.shape)
+        standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
+        standard = standard * self.own(marginal.cell_answer, cells[:1], released, persons, standard)
+        many = 1 + int(released.max(initial=0))
+        places, inverse = distinct_places((owners_of(cells, persons, marginal.size) * many + released).ravel())
+        owner, count = np.divmod(places, many)
+        low, high = (ends[inverse].reshape(released.shape) for ends in self._known(owner, count))
+        numbers = np.floor(2 * NORMAL_QUANTILE * standard + evenly(released, cells))
+        least = np.floor(released - 0.5 * numbers + 1.0)
+        low, high = np.where(np.isnan(low), least, low), np.where(np.isnan(high), least + numbers - 1, high)
+        exact, unknown = is_exact(standard), np.isnan(standard)
+        low = np.where(exact, released, np.maximum(np.minimum(low, released - 1), 0))
+        high = np.where(exact, released, np.minimum(np.maximum(high, released + 1), persons))
+        return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+    def _known(self, owner: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The ends of released counts `(n,)` by simulated errors; NaN where there are too few."""
+        size, unit = size_class(count), self._units[owner]
+        low, high = self._lines.ends(owner, count)
+        for least, most in self._ranges:
+            first, after = least[owner, size], most[owner, size]
+            known = ~np.isnan(first) & ~np.isnan(after)
+            low, high = np.where(known, count + unit * first, low), np.where(known, count + unit * after - 1, high)
+        return low, high
+
+    @cached_property
+    def _units(self) -> IntArray:
+        return _units(self.table.marginal, self.own)
+
+    @cached_property
+    def _parts(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Owner, size class, class of the error, and how often."""
+        return *self.errors.by_release.parts(), self.errors.by_release.times
+
+    @cached_property
+    def _alike(self) -> IntArray:
+        """`(n_owners,)` a number for each owner, the same for cells about as frequent in areas of the same octave.
+
+        These are cells of the same variance whose mean counts are within the same power of 2.
+        """
+        owner, sizes, _, times = self._parts
+        n = n_owners(self.table.marginal)
+        total, seen = (np.bincount(owner, weights=w, minlength=n) for w in (_MIDDLES[sizes] * times, times))
+        octave = np.floor(np.log2(np.maximum(total / np.maximum(seen, 1), 2.0**-30)))
+        variance = np.unique(np.round(_variances(self.table.marginal, self.own), 6), return_inverse=True)[1].ravel()
+        numbers = (np.arange(n) // self.table.marginal.size) * n + variance
+        return np.unique(np.stack([numbers, octave.astype(np.int64)]), axis=1, return_inverse=True)[1].ravel()
+
+    @cached_property
+    def _ranges(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Ends in classes of errors, `(n_owners, size classes)`, of cells that are alike, and of each cell."""
+        owner, sizes, error, times = self._parts
+        found = []
+        for which in (self._alike, np.arange(n_owners(self.table.marginal))):
+            n = int(which.max()) + 1
+            low, high = np.full((n, len(SIZE_CLASSES)), np.nan), np.full((n, len(SIZE_CLASSES)), np.nan)
+            for zero in (True, False):
+                of = (sizes == 0) == zero
+                if not of.any():
+                    continue
+                # Each owner's classes begin as far below 0 as the farthest error of all.
+                far = max(2, int(np.abs(error[of]).max()))
+                ours = np.unique(which[owner[of]])
+                all_owners = np.concatenate([which[owner[of]], ours, ours])
+                ends_of = Counted(
+                    all_owners,
+                    np.concatenate([sizes[of], np.full(2 * len(ours), 0 if zero else 1)]),
+                    np.concatenate([error[of], np.full(len(ours), -far), np.full(len(ours), far)]),
+                    np.concatenate([times[of], np.zeros(2 * len(ours), dtype=np.int64)]),
+                    n,
+                )
+                held = partial(_narrowest_about, first=far - (not zero), stop=far + 2)
+                known, least, most = ends_of.ends(REACH_OF_SIZES, ENOUGH, held, np.full(low.shape, _COVERAGE))
+                known &= (least > -ERROR_CLASSES) & (most <= ERROR_CLASSES)
+                low, high = np.where(known, least, low), np.where(known, most, high)
+            found.append((low[which], high[which]))
+        return found
+
+    @cached_property
+    def _lines(self) -> _Lines:
+        owner, sizes, error, times = self._parts
+        count = _MIDDLES[sizes]
+        truth = count + self._units[owner] * (error + 0.5) - 0.5
+        n = n_owners(self.table.marginal)
+        of_cells = _Lines.of(owner, count, truth, times, n)
+        alike = _Lines.of(self._alike[owner], count, truth, times, int(self._alike.max()) + 1)
+        return of_cells.where_known(alike, self._alike)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """The truth as a line in the released count, and its spread around it, of counts of 0 and of others.
+
+    Attributes:
+        start, slope, spread: `(2 n_owners,)`, an owner's counts of 0 before its others; NaN where not known.
+    """
+
+    start: FloatArray
+    slope: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def of(cls, owner: IntArray, count: FloatArray, truth: FloatArray, times: IntArray, n: int) -> _Lines:
+        """By least squares on pairs of released count and truth, each so many times."""
+        place = 2 * owner + (count > 0)
+
+        def mean(values: FloatArray) -> FloatArray:
+            return np.bincount(place, weights=values * times, minlength=2 * n) / np.maximum(seen, 1)
+
+        seen = np.bincount(place, weights=times, minlength=2 * n)
+        counts, truths = mean(count), mean(truth)
+        off = count - counts[place]
+        varied = mean(off**2)
+        slope = np.clip(mean(off * truth) / np.where(varied > 0, varied, 1), 0, 1)
+        start = truths - slope * counts
+        spread = np.sqrt(mean((truth - start[place] - slope[place] * count) ** 2) * seen / np.maximum(seen - 2, 1))
+        known = seen >= ON_A_LINE
+        return cls(*(np.where(known, each, np.nan) for each in (start, slope, np.maximum(spread, _LEAST_SPREAD))))
+
+    def where_known(self, others: _Lines, which: IntArray) -> _Lines:
+        """These lines, and those of others, of which `which` (n_owners,) belongs to each owner, where there is none."""
+        place = (2 * which[:, None] + np.arange(2)).ravel()
+        known = ~np.isnan(self.start)
+        each = ((self.start, others.start), (self.slope, others.slope), (self.spread, others.spread))
+        return _Lines(*(np.where(known, mine, theirs[place]) for mine, theirs in each))
+
+    def ends(self, owner: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The narrowest range that has the count and a person to each side, of a normal distribution above -1/2."""
+        place = 2 * owner + (count > 0)
+        middle, spread = self.start[place] + self.slope[place] * count, self.spread[place]
+
+        def below(end: FloatArray) -> FloatArray:
+            return np.asarray(ndtr((end - middle) / spread))
+
+        def end_of(share: FloatArray) -> FloatArray:
+            return middle + spread * ndtri(np.clip(share, 1e-12, 1 - 1e-12))
+
+        nothing = below(np.full(len(count), -0.5))
+        held = _COVERAGE * (1 - nothing)
+        low, high = end_of(0.5 - 0.5 * held), end_of(0.5 + 0.5 * held)
+        cut = low < -0.5
+        low, high = np.where(cut, -0.5, low), np.where(cut, end_of(nothing + held), high)
+        left, right = np.maximum(count - 1.5, -0.5), np.asarray(count + 1.5, dtype=np.float64)
+        short, over = high < right, low > left
+        low = np.where(short, np.maximum(end_of(below(right) - held), -0.5), np.where(over, left, low))
+        high = np.where(short, right, np.where(over, end_of(below(left) + held), high))
+        low = np.minimum(low, left)
+        # As many whole numbers as the width is, right on average.
+        numbers = np.floor(high - low + evenly(count, owner))
+        first = np.where(low <= -0.5, 0.0, np.floor(0.5 * (low + high) - 0.5 * numbers + 1.0))
+        return first, first + numbers - 1
+
+
+def _narrowest_about(errors: IntArray, share: FloatArray, *, first: int, stop: int) -> tuple[IntArray, IntArray]:
+    """The narrowest range that holds the share of each row and all from `first` to before `stop`; see `RangeOf`."""
+    below = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), np.cumsum(errors, axis=1)], axis=1)
+    needed = np.ceil(share * below[:, -1]).astype(np.int64)
+    n = errors.shape[1]
+    start = np.arange(first + 1)[None, :]
+    least, most = np.full(len(errors), stop - first), np.full(len(errors), n)
+
+    def held(width: IntArray) -> IntArray:
+        after = start + width[:, None]
+        inside = np.take_along_axis(below, np.minimum(after, n), axis=1) - below[:, : first + 1]
+        return np.where((after <= n) & (after >= stop), inside, -1)
+
+    while (least < most).any():
+        middle = (least + most) // 2
+        enough = held(middle).max(axis=1) >= needed
+        most = np.where(enough, middle, most)
+        least = np.where(enough, least, np.minimum(middle + 1, most))
+    begun = held(most).argmax(axis=1)
+    return begun, begun + most
