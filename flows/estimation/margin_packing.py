@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from flows.execution.batch_store import Arrays
-from postprocess.downward.simulated_margins import ErrorCounts, SizedErrors
+from postprocess.downward.simulated_margins import ErrorCounts
+from postprocess.downward.sized_errors import SizedErrors
 
 
 def packed_errors(result: list[ErrorCounts]) -> Arrays:

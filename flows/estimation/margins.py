@@ -35,7 +35,10 @@ from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.origin import Clipped
 from postprocess.downward.reported_margins import OwnErrors, ReportedIntervals, n_owners
-from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
+from postprocess.downward.simulated_margins import (
+    ErrorCounts,
+    PublishedTable,
+)
 from postprocess.downward.simulation import Simulated, simulate_run
 
 if TYPE_CHECKING:

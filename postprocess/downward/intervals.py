@@ -34,9 +34,9 @@ from postprocess.downward.simulated_margins import (
     PublishedTable,
     evenly,
     is_large,
-    size_class,
     standard_errors,
 )
+from postprocess.downward.sized_errors import size_class
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 

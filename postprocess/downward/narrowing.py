@@ -19,13 +19,10 @@ import numpy as np
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.ranges import Ranges, alike_cells, narrowest, united
 from postprocess.downward.simulated_margins import (
-    ENOUGH,
     SIMULATED_COVERAGE,
-    SIZE_CLASSES,
     ErrorCounts,
-    SizedErrors,
-    size_class,
 )
+from postprocess.downward.sized_errors import ENOUGH, SIZE_CLASSES, SizedErrors, size_class
 
 #: From which size on shares are taken down. Runs start from a release, whose smallest counts are unlike the truth's.
 FIRST = 8

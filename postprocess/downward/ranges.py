@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.simulated_margins import ALONE, ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
+from postprocess.downward.sized_errors import ALONE, ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
 
 #: How far a size class may look to both sides for errors: a third of the size, then half an octave.
 REACH_OF_SIZES = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)

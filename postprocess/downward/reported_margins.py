@@ -30,18 +30,14 @@ from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import REACH_OF_SIZES, Counted
 from postprocess.downward.simulated_margins import (
-    ENOUGH,
-    ERROR_CLASSES,
     REACH,
-    SIZE_CLASSES,
     ErrorCounts,
     PublishedTable,
-    SizedErrors,
     evenly,
     pairs_of,
-    size_class,
     standard_errors,
 )
+from postprocess.downward.sized_errors import ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import EXACT_STANDARD, NORMAL_QUANTILE, is_exact
 from postprocess.marginal import Marginal

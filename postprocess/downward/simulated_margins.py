@@ -18,7 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.sized_errors import ERROR_CLASSES, SizedErrors, distinct_sums
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import EXACT_STANDARD
 from postprocess.marginal import Marginal
@@ -29,22 +30,11 @@ from postprocess.marginal import Marginal
 SIMULATED_COVERAGE = 0.92
 #: Standard errors above zero from which a count is large.
 LARGE = 3.0
-#: Sizes up to this stand alone; above it, each octave has `_PER_OCTAVE` classes.
-ALONE, _PER_OCTAVE = 30, 8
-#: Lower ends of the size classes of counts.
-SIZE_CLASSES: IntArray = np.unique(
-    np.concatenate([np.arange(ALONE + 1), np.ceil(ALONE * 2.0 ** (np.arange(1, 26 * _PER_OCTAVE) / _PER_OCTAVE))])
-).astype(np.int64)
-_CLASS_OF_SMALL = np.searchsorted(SIZE_CLASSES, np.arange(1 << 12), side="right") - 1
-#: Errors are counted in this many classes of a whole number of persons on each side of 0; larger ones in the last.
-ERROR_CLASSES = 512
 #: Standard errors that the classes of errors reach to, at least.
 REACH = 8.0
 #: Standard errors in a class of errors in standard errors: the classes reach to some 20 of them. Where what is held
 #: above a detailed answer is noisier than its own measurement, its errors are many of its standard errors.
 STEP = 0.04
-#: Simulated errors that a quantile needs.
-ENOUGH = 400
 #: Numbers held at once, in each of some ten arrays.
 CHUNK_NUMBERS = 2_000_000
 #: Where there are at most so many numbers in all for one that is not 0, zeros are written out.
@@ -60,51 +50,6 @@ class PublishedTable:
     name: str
     level: int
     marginal: Marginal
-
-
-@dataclass(frozen=True, eq=False)
-class SizedErrors:
-    """How often each error was seen in each cell and size class.
-
-    Attributes:
-        places: sorted, distinct: (cell * size classes + size class) * (2 * ERROR_CLASSES + 1) + error class.
-        times: how often, the same shape.
-    """
-
-    places: IntArray
-    times: IntArray
-
-    @classmethod
-    def of(cls, cells: IntArray, sizes: IntArray, errors: IntArray) -> SizedErrors:
-        """Those of single errors, all arrays of one shape: cell, count whose size matters, class of the error."""
-        error_class = np.clip(errors, -ERROR_CLASSES, ERROR_CLASSES) + ERROR_CLASSES
-        places = (cells * len(SIZE_CLASSES) + size_class(sizes)) * (2 * ERROR_CLASSES + 1) + error_class
-        return cls(*_distinct(places, np.ones(len(places), dtype=np.int64)))
-
-    @classmethod
-    def none(cls) -> SizedErrors:
-        """No errors."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def __add__(self, other: SizedErrors) -> SizedErrors:
-        return SizedErrors(
-            *_distinct(np.concatenate([self.places, other.places]), np.concatenate([self.times, other.times]))
-        )
-
-    def is_of(self, n_cells: int) -> bool:
-        """Whether places and times are such as those of a table with so many cells."""
-        most = n_cells * len(SIZE_CLASSES) * (2 * ERROR_CLASSES + 1)
-        arrays = (self.places, self.times)
-        if any(array.dtype != np.int64 or array.ndim != 1 for array in arrays) or len(self.places) != len(self.times):
-            return False
-        inside = not len(self.places) or (self.places[0] >= 0 and self.places[-1] < most)
-        return bool(inside and (np.diff(self.places) > 0).all() and (self.times > 0).all())
-
-    def parts(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Cell, size class and error class (from -ERROR_CLASSES) of each place."""
-        rest, error_class = np.divmod(self.places, 2 * ERROR_CLASSES + 1)
-        cells, sizes = np.divmod(rest, len(SIZE_CLASSES))
-        return cells, sizes, error_class - ERROR_CLASSES
 
 
 @dataclass(eq=False)
@@ -139,20 +84,6 @@ class ErrorCounts:
         self.by_truth = self.by_truth + counts.by_truth
         self.by_release = self.by_release + counts.by_release
         self.large = self.large + counts.large
-
-
-def _distinct(places: IntArray, times: IntArray) -> tuple[IntArray, IntArray]:
-    """The distinct places in order, and the sums of their times."""
-    distinct, which = distinct_places(places)
-    return distinct, np.bincount(which, weights=times, minlength=len(distinct)).astype(np.int64)
-
-
-def size_class(counts: IntArray) -> IntArray:
-    """The size class of each count."""
-    out = _CLASS_OF_SMALL[np.minimum(counts, len(_CLASS_OF_SMALL) - 1)]
-    large = counts >= len(_CLASS_OF_SMALL)
-    out[large] = np.searchsorted(SIZE_CLASSES, counts[large], side="right") - 1
-    return out
 
 
 def is_large(counts: IntArray, standard: FloatArray) -> BoolArray:
@@ -244,7 +175,7 @@ def pairs_of(
 def _nonzero(marginal: Marginal, counts: sp.csr_array) -> tuple[IntArray, IntArray]:
     """Places (row * size + cell), in order, and values of a query's answers that are not 0."""
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    places, values = _distinct(rows * marginal.size + marginal.cell_answer[counts.indices], counts.data)
+    places, values = distinct_sums(rows * marginal.size + marginal.cell_answer[counts.indices], counts.data)
     return places[values != 0], values[values != 0]
 
 

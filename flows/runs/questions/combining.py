@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.answers.together import PartByPartError, check_size, estimated_together
 from flows.publishing.answers import used_answers
-from flows.runs.questions.request import CheckedQuestion
 from flows.settings import load_settings
 from pipeline.errors import InputError, ReleaseError
 from pipeline.published import PublishedRelease, open_finished
@@ -33,6 +33,9 @@ from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
+
+if TYPE_CHECKING:
+    from flows.runs.questions.request import CheckedQuestion
 
 __all__ = [
     "combination_problems",

@@ -12,7 +12,8 @@ from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from flows.execution.batch_store import Arrays
 from postprocess.downward.report import SolverReport
-from postprocess.downward.simulated_margins import ErrorCounts, SizedErrors
+from postprocess.downward.simulated_margins import ErrorCounts
+from postprocess.downward.sized_errors import SizedErrors
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate
 

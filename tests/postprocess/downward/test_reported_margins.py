@@ -18,7 +18,11 @@ from postprocess.downward.reported_margins import (
     owners_of,
     person_class,
 )
-from postprocess.downward.simulated_margins import SIZE_CLASSES, ErrorCounts, PublishedTable, size_class
+from postprocess.downward.simulated_margins import (
+    ErrorCounts,
+    PublishedTable,
+)
+from postprocess.downward.sized_errors import SIZE_CLASSES, size_class
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 

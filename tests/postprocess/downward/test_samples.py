@@ -10,7 +10,7 @@ from oracles.random_problems import random_spine
 from geography.spine import Level, Spine
 from postprocess.downward import samples
 from postprocess.downward.samples import ERRORS, PRECISION, Rates, needed_of, rates_of, sizes_of, visited, work_of
-from postprocess.downward.simulated_margins import SIZE_CLASSES
+from postprocess.downward.sized_errors import SIZE_CLASSES
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 

@@ -14,12 +14,10 @@ from geography.spine import Level, Spine
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.level import downward_level
 from postprocess.downward.simulated_margins import (
-    ERROR_CLASSES,
-    SIZE_CLASSES,
     ErrorCounts,
     PublishedTable,
-    size_class,
 )
+from postprocess.downward.sized_errors import ERROR_CLASSES, SIZE_CLASSES, size_class
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
