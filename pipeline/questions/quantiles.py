@@ -126,9 +126,9 @@ def rank_of(statistic: str, number: Fraction | None, candidates: int, first: int
     if statistic not in RANKS:
         return None
     if statistic == CLIP:
-        share = number is not None and number < 1
-        above = None if share or number is None else int(number)
-        return Rank(1 - (number or 0) if share else Fraction(1), candidates, first, CLIP, above)
+        if number is not None and number < 1:
+            return Rank(1 - number, candidates, first, CLIP)
+        return Rank(Fraction(1), candidates, first, CLIP, None if number is None else int(number))
     quantile = RANKS[statistic] if number is None else number
     return None if quantile is None else Rank(quantile, candidates, first)
 
