@@ -174,7 +174,7 @@ def test_neighbours_move_the_losses_of_a_clip_no_further() -> None:
             power = 1 if framework == "pure" else 2
             due = (half**power).sum(axis=1).max()
             # One clip for all records: whoever changes its amount is in the same group. Never more than is charged.
-            assert 0 < due <= MOVED[neighbours] * one.reach**power  # type: ignore[index]
+            assert 0 < due <= MOVED[neighbours] * one.reach**power
 
 
 HISTOGRAMS = {

@@ -180,7 +180,7 @@ def test_an_amount_ends_where_an_answer_says(spec: Path) -> None:
     loaded = load_spec(with_amount(spec, root.name))
     amount = loaded.universes()[1].amount
     assert amount is not None
-    assert [amount.low, amount.high] == [0, chosen(root)]
+    assert (amount.low, amount.high) == (Fraction(0), Fraction(chosen(root)))
     public = loaded.public_dict()
     again = ReleaseSpec.from_public_dict(public)
     assert again.public_dict() == public
