@@ -12,6 +12,9 @@ size of r. The first of these that is known makes an interval of the truths of a
   differences between areas, b is near 0, and where it is far smaller, a is 0 and b is 1;
 - the normal distribution around the released count, with the standard error that a count has of such a size.
 
+An area that is unlike the others is not what these say. Where its own debiased count is `UNLIKE` standard errors from
+the counts of such areas, the interval reaches to where the truth is by this count alone.
+
 Each interval has the released number and a person to each side of it, as far as there can be: a range is the narrowest
 that has them, so that it holds no more than it should for their sake.
 """
@@ -51,6 +54,8 @@ _COVERAGE = 0.9
 PERSON_CLASSES = 40
 #: Errors that a line needs.
 ON_A_LINE = 100
+#: Standard errors by which a debiased count is farther from those of other areas than is likely by chance.
+UNLIKE = 3.5
 #: Middles of size classes, and one that no count is in.
 _MIDDLES = np.append(0.5 * (SIZE_CLASSES[:-1] + SIZE_CLASSES[1:] - 1), SIZE_CLASSES[-1])
 #: Whole numbers spread by so much at least around what a line says.
@@ -157,7 +162,12 @@ class ReportedIntervals:
     own: OwnErrors
 
     def ends(
-        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
+        self,
+        basis: Basis,
+        variances: LevelVariances | AnswerVariances,
+        released: IntArray,
+        rows: slice,
+        alone: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
 
@@ -168,6 +178,7 @@ class ReportedIntervals:
             variances: of the level, or of some of its geounits.
             released: `(n, cells)`.
             rows: which geounits of `variances` these are.
+            alone: `(n, cells)` counts from the reports of each geounit alone.
         """
         marginal, persons = self.table.marginal, released.sum(axis=1, keepdims=True)
         cells = np.broadcast_to(np.arange(marginal.size), released.shape)
@@ -180,10 +191,36 @@ class ReportedIntervals:
         numbers = np.floor(2 * NORMAL_QUANTILE * standard + evenly(released, cells))
         least = np.floor(released - 0.5 * numbers + 1.0)
         low, high = np.where(np.isnan(low), least, low), np.where(np.isnan(high), least + numbers - 1, high)
+        if alone is not None:
+            low, high = self._reaching(low, high, alone, cells, persons)
         exact, unknown = is_exact(standard), np.isnan(standard)
         low = np.where(exact, released, np.maximum(np.minimum(low, released - 1), 0))
         high = np.where(exact, released, np.minimum(np.maximum(high, released + 1), persons))
         return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+    def _reaching(
+        self, low: FloatArray, high: FloatArray, alone: FloatArray, cells: IntArray, persons: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The ends, as far as counts alone reach where these are unlike those of such areas."""
+        answers = self.table.marginal.cell_answer
+        standard = np.sqrt(self.own.variances(answers, cells, persons))
+        mean, variance = self._truths
+        owner = owners_of(cells, persons, self.table.marginal.size)
+        unlike = np.abs(alone - mean[owner]) > UNLIKE * np.sqrt(variance[owner] + standard**2)
+        counts = np.clip(np.rint(alone), 0, persons).astype(np.int64)
+        reach = NORMAL_QUANTILE * standard * self.own(answers, cells, counts, persons, standard)
+        low = np.where(unlike, np.minimum(low, np.ceil(alone - reach)), low)
+        return low, np.where(unlike, np.maximum(high, np.floor(alone + reach)), high)
+
+    @cached_property
+    def _truths(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of the stand-ins of each owner, `(n_owners,)`; NaN where they are few."""
+        owner, sizes, error, times = self._parts
+        truth, n = _MIDDLES[sizes] + self._units[owner] * (error + 0.5) - 0.5, n_owners(self.table.marginal)
+        seen = np.bincount(owner, weights=times, minlength=n)
+        seen = np.where(seen < ON_A_LINE, np.nan, seen)
+        mean = np.bincount(owner, weights=times * truth, minlength=n) / seen
+        return mean, np.bincount(owner, weights=times * (truth - mean[owner]) ** 2, minlength=n) / seen
 
     def _known(self, owner: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
         """The ends of released counts `(n,)` by simulated errors; NaN where there are too few."""
