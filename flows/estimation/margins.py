@@ -34,7 +34,8 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.origin import Clipped
-from postprocess.downward.reported_margins import OwnErrors, ReportedIntervals, n_owners
+from postprocess.downward.reported_errors import OwnErrors, n_owners
+from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
 from postprocess.marginal import Marginal

@@ -9,15 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.downward import reported_margins
-from postprocess.downward.reported_margins import (
-    ReportedIntervals,
-    _narrowest_about,
-    count_reported,
-    n_owners,
-    owners_of,
-    person_class,
-)
+from postprocess.downward import reported_errors
+from postprocess.downward.reported_errors import count_reported, n_owners, owners_of, person_class
+from postprocess.downward.reported_intervals import ReportedIntervals, _narrowest_about
 from postprocess.downward.simulated_margins import SIZE_CLASSES, ErrorCounts, PublishedTable, size_class
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
@@ -159,7 +153,7 @@ def test_large_counts_of_large_areas_are_held(
     truth, published, intervals = world
     large = (truth[:, 1] >= 15)[:, None] & (np.arange(CELLS) == 1)
     assert held(intervals, truth, published)[large].mean() > 0.85
-    monkeypatch.setattr(reported_margins, "person_class", np.zeros_like)
+    monkeypatch.setattr(reported_errors, "person_class", np.zeros_like)
     together = ReportedIntervals(TABLE, errors_of(people(7, areas(6, 12_000)), 4), Reports())
     assert held(together, truth, published)[large].mean() < 0.75
 
