@@ -34,12 +34,14 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.origin import Clipped
-from postprocess.downward.reported_margins import OwnErrors, ReportedIntervals, n_owners
+from postprocess.downward.reported_errors import OwnErrors, n_owners
+from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import (
     ErrorCounts,
     PublishedTable,
 )
 from postprocess.downward.simulation import Simulated, simulate_run
+from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
     from flows.estimation.whole_spine import Estimation
@@ -137,6 +139,7 @@ class Margins:
         self._intervals: dict[tuple[str, int], Intervals | ReportedIntervals] = {}
         self._shared: SharedIntervals | None = None
         self._records: ReleasedTable | None = None
+        self._reports: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @property
     def replicates(self) -> int:
@@ -255,10 +258,29 @@ class Margins:
             low, high = intervals.ends(basis, variances, above, own)
             large = (intervals.large(basis, variances, above, own), intervals.large(basis, variances, below, own))
             return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
-        ends = intervals.ends(basis, variances, counts, own)
+        if isinstance(intervals, ReportedIntervals):
+            alone = self._alone(intervals.table.marginal, level, rows)
+            ends = intervals.ends(basis, variances, counts, own, alone)
+        else:
+            ends = intervals.ends(basis, variances, counts, own)
         if self._shared is not None:
             self._shared.put_into(ends, counts, rows)
         return ends
+
+    def _alone(self, marginal: Marginal, level: int, rows: slice) -> NDArray[np.float64]:
+        """Counts of a query's answers by the reports of each of a level's `rows` alone, `(n, size)`."""
+        job, universe = self.estimation.job, self.estimation.universe
+        assert universe.collected is not None
+        if self._reports is None:
+            self._reports = totals_of(job, universe)
+        offsets = job.spine.leaf_offsets(level)[rows.start : rows.stop + 1]
+        totals, reports = (
+            np.add.reduceat(each[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0], axis=0) for each in self._reports
+        )
+        counts = universe.collected.debiased(totals, reports)
+        counts += (reports - counts.sum(axis=1))[:, None] / counts.shape[1]  # whose number is known
+        found: NDArray[np.float64] = marginal.answer(counts)
+        return found
 
     def _records_of(self, table: Table, level: int) -> ReleasedTable | None:
         """The released records of a table of sums that may be below 0, at a level; None where these cannot be."""
@@ -285,5 +307,5 @@ class Margins:
         """Free what was computed."""
         self.errors.clear()
         self._intervals.clear()
-        self._shared = self._records = None
+        self._shared = self._records = self._reports = None
         self.__dict__.pop("variances", None)

@@ -19,7 +19,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray, successive, wide
 from postprocess.downward.level import downward_level
 from postprocess.downward.origin import above_origin, only_below, origin_of
 from postprocess.downward.passes import Pass
-from postprocess.downward.reported_margins import OwnErrors, count_reported
+from postprocess.downward.reported_errors import OwnErrors, count_reported
 from postprocess.downward.simulated_margins import (
     CHUNK_NUMBERS,
     ErrorCounts,

@@ -9,15 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.downward import reported_margins
-from postprocess.downward.reported_margins import (
-    ReportedIntervals,
-    _narrowest_about,
-    count_reported,
-    n_owners,
-    owners_of,
-    person_class,
-)
+from postprocess.downward import reported_errors
+from postprocess.downward.reported_errors import count_reported, n_owners, owners_of, person_class
+from postprocess.downward.reported_intervals import ReportedIntervals, _narrowest_about
 from postprocess.downward.simulated_margins import (
     ErrorCounts,
     PublishedTable,
@@ -163,9 +157,31 @@ def test_large_counts_of_large_areas_are_held(
     truth, published, intervals = world
     large = (truth[:, 1] >= 15)[:, None] & (np.arange(CELLS) == 1)
     assert held(intervals, truth, published)[large].mean() > 0.85
-    monkeypatch.setattr(reported_margins, "person_class", np.zeros_like)
+    monkeypatch.setattr(reported_errors, "person_class", np.zeros_like)
     together = ReportedIntervals(TABLE, errors_of(people(7, areas(6, 12_000)), 4), Reports())
     assert held(together, truth, published)[large].mean() < 0.75
+
+
+def test_areas_unlike_the_others_are_held_by_their_own_counts(
+    world: tuple[np.ndarray, np.ndarray, ReportedIntervals],
+) -> None:
+    """Half of the persons of 400 areas give an answer that one in 50 gives elsewhere."""
+    truth, published, intervals = world
+    unlike = np.flatnonzero(truth.sum(axis=1) >= 200)[:400]
+    persons, rng = truth[unlike].sum(axis=1), np.random.default_rng(15)
+    truth = truth.copy()
+    truth[unlike] = rng.multinomial(persons, [0.2, 0.05, 0.5, 0.25])
+    shrunk, known = published.copy(), variances(truth.sum(axis=1))
+    shrunk[unlike, 2] = (0.8 * truth[unlike, 2]).astype(np.int64)
+    shrunk[unlike, 3] = np.maximum(persons - shrunk[unlike, :3].sum(axis=1), 0)
+    alone = truth + rng.normal(0, 1, truth.shape) * np.sqrt(NOISE * truth.sum(axis=1))[:, None]
+    without, found = (intervals.ends(BASIS, known, shrunk, slice(None), each) for each in (None, alone))
+    held_by = [((low <= truth) & (truth <= high))[unlike, 2].mean() for low, high in (without, found)]
+    assert held_by[0] < 0.2
+    assert held_by[1] > 0.88
+    others = np.setdiff1d(np.arange(len(truth)), unlike)
+    width = [(high - low)[others].mean() for low, high in (without, found)]
+    assert width[0] <= width[1] < 1.01 * width[0]
 
 
 def test_few_errors_make_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,9 @@ size of r. The first of these that is known makes an interval of the truths of a
   differences between areas, b is near 0, and where it is far smaller, a is 0 and b is 1;
 - the normal distribution around the released count, with the standard error that a count has of such a size.
 
+An area that is unlike the others is not what these say. Where its own debiased count is `UNLIKE` standard errors from
+the counts of such areas, the interval reaches to where the truth is by this count alone.
+
 Each interval has the released number and a person to each side of it, as far as there can be: a range is the narrowest
 that has them, so that it holds no more than it should for their sake.
 """
@@ -20,123 +23,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import ndtr, ndtri
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import REACH_OF_SIZES, Counted
+from postprocess.downward.reported_errors import OwnErrors, n_owners, owners_of, units_of, variances_of
 from postprocess.downward.simulated_margins import (
-    REACH,
     ErrorCounts,
     PublishedTable,
     evenly,
-    pairs_of,
     standard_errors,
 )
-from postprocess.downward.sized_errors import ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
+from postprocess.downward.sized_errors import ENOUGH, ERROR_CLASSES, SIZE_CLASSES, size_class
 from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.half_widths import EXACT_STANDARD, NORMAL_QUANTILE, is_exact
-from postprocess.marginal import Marginal
+from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 
 #: What intervals hold of simulated errors: the stand-ins of the truth are drawn to be like it.
 _COVERAGE = 0.9
-#: Octaves of numbers of persons.
-PERSON_CLASSES = 40
 #: Errors that a line needs.
 ON_A_LINE = 100
+#: Standard errors by which a debiased count is farther from those of other areas than is likely by chance.
+UNLIKE = 3.5
 #: Middles of size classes, and one that no count is in.
 _MIDDLES = np.append(0.5 * (SIZE_CLASSES[:-1] + SIZE_CLASSES[1:] - 1), SIZE_CLASSES[-1])
 #: Whole numbers spread by so much at least around what a line says.
 _LEAST_SPREAD = 0.3
-
-
-class OwnErrors(Protocol):
-    """By what the standard errors of counts differ from those of an average cell."""
-
-    def __call__(
-        self, answers: IntArray, cells: IntArray, counts: IntArray, persons: IntArray, standard: FloatArray, /
-    ) -> FloatArray:
-        """Factors: answer of each cell, answers that the counts are of, counts, persons in the geounit, these errors.
-
-        All but the first are of one shape, or are broadcast to one.
-        """
-        ...
-
-    def variances(self, answers: IntArray, cells: IntArray, persons: IntArray, /) -> FloatArray:
-        """Of counts from reports alone, by the average cell."""
-        ...
-
-
-def person_class(persons: IntArray) -> IntArray:
-    """The octave of each number of persons; 0 where there are none."""
-    return np.asarray(np.frexp(np.maximum(persons, 1).astype(np.float64))[1] - 1, dtype=np.int64)
-
-
-def owners_of(cells: IntArray, persons: IntArray, size: int) -> IntArray:
-    """By what errors are told apart: a number for each cell and octave of persons."""
-    return person_class(persons) * size + cells
-
-
-def n_owners(marginal: Marginal) -> int:
-    """Numbers of `owners_of`."""
-    return PERSON_CLASSES * marginal.size
-
-
-def _units(marginal: Marginal, own: OwnErrors) -> IntArray:
-    """Persons in a class of errors, `(n_owners,)`: as fine as the largest error that is likely there allows."""
-    largest = np.sqrt(_variances(marginal, own)) * REACH / ERROR_CLASSES
-    return np.maximum(1, np.ceil(largest)).astype(np.int64)
-
-
-def _variances(marginal: Marginal, own: OwnErrors) -> FloatArray:
-    """The variance of each owner's counts, `(n_owners,)`, at the most persons that it has."""
-    persons = 2 ** np.arange(1, PERSON_CLASSES + 1, dtype=np.int64)[:, None]
-    found = own.variances(marginal.cell_answer, np.arange(marginal.size)[None, :], persons)
-    return np.asarray(np.broadcast_to(found, (PERSON_CLASSES, marginal.size)).ravel())
-
-
-def count_reported(
-    table: PublishedTable,
-    basis: Basis,
-    variances: LevelVariances | AnswerVariances,
-    released: sp.csr_array,
-    simulated: sp.csr_array,
-    own: OwnErrors,
-) -> ErrorCounts:
-    """Errors t - r of one simulated run in one table, of some geounits of a level, as `count_errors`; by owner.
-
-    Areas without persons have no errors.
-
-    Args:
-        table: whose.
-        basis: of the problem.
-        variances: of the geounits.
-        released: `(n, n_cells)` what stands in for the truth.
-        simulated: `(n, n_cells)` released anew.
-        own: of the reports.
-    """
-    counts, size = ErrorCounts.empty(table, basis, variances), table.marginal.size
-    persons: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
-    units = _units(table.marginal, own)
-    by_class = standard_errors(table, basis, variances)
-    uncertain = by_class >= EXACT_STANDARD
-    some = persons > 0
-    places = person_class(persons[some]) * len(uncertain) + variances.classes[some]
-    areas = np.bincount(places, minlength=PERSON_CLASSES * len(uncertain)).reshape(PERSON_CLASSES, -1)
-    zeros = (areas @ uncertain.astype(np.int64)).ravel()
-    for rows, cells, truth, seen in pairs_of(table.marginal, released, simulated):
-        counted = uncertain[variances.classes[rows], cells] & some[rows]
-        rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
-        owner = owners_of(cells, persons[rows], size)
-        zeros -= np.bincount(owner, minlength=len(zeros))
-        counts.by_release += SizedErrors.of(owner, seen, (truth - seen) // units[owner])
-    nothing = SizedErrors.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
-    counts.by_release += SizedErrors(nothing.places[zeros > 0], zeros[zeros > 0])
-    return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +68,12 @@ class ReportedIntervals:
     own: OwnErrors
 
     def ends(
-        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
+        self,
+        basis: Basis,
+        variances: LevelVariances | AnswerVariances,
+        released: IntArray,
+        rows: slice,
+        alone: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
 
@@ -165,6 +84,7 @@ class ReportedIntervals:
             variances: of the level, or of some of its geounits.
             released: `(n, cells)`.
             rows: which geounits of `variances` these are.
+            alone: `(n, cells)` counts from the reports of each geounit alone.
         """
         marginal, persons = self.table.marginal, released.sum(axis=1, keepdims=True)
         cells = np.broadcast_to(np.arange(marginal.size), released.shape)
@@ -177,24 +97,50 @@ class ReportedIntervals:
         numbers = np.floor(2 * NORMAL_QUANTILE * standard + evenly(released, cells))
         least = np.floor(released - 0.5 * numbers + 1.0)
         low, high = np.where(np.isnan(low), least, low), np.where(np.isnan(high), least + numbers - 1, high)
+        if alone is not None:
+            low, high = self._reaching(low, high, alone, cells, persons)
         exact, unknown = is_exact(standard), np.isnan(standard)
         low = np.where(exact, released, np.maximum(np.minimum(low, released - 1), 0))
         high = np.where(exact, released, np.minimum(np.maximum(high, released + 1), persons))
         return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
+    def _reaching(
+        self, low: FloatArray, high: FloatArray, alone: FloatArray, cells: IntArray, persons: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The ends, as far as counts alone reach where these are unlike those of such areas."""
+        answers = self.table.marginal.cell_answer
+        standard = np.sqrt(self.own.variances(answers, cells, persons))
+        mean, variance = self._truths
+        owner = owners_of(cells, persons, self.table.marginal.size)
+        unlike = np.abs(alone - mean[owner]) > UNLIKE * np.sqrt(variance[owner] + standard**2)
+        counts = np.clip(np.rint(alone), 0, persons).astype(np.int64)
+        reach = NORMAL_QUANTILE * standard * self.own(answers, cells, counts, persons, standard)
+        low = np.where(unlike, np.minimum(low, np.ceil(alone - reach)), low)
+        return low, np.where(unlike, np.maximum(high, np.floor(alone + reach)), high)
+
+    @cached_property
+    def _truths(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of the stand-ins of each owner, `(n_owners,)`; NaN where they are few."""
+        owner, sizes, error, times = self._parts
+        truth, n = _MIDDLES[sizes] + self._units[owner] * (error + 0.5) - 0.5, n_owners(self.table.marginal)
+        seen = np.bincount(owner, weights=times, minlength=n)
+        seen = np.where(seen < ON_A_LINE, np.nan, seen)
+        mean = np.bincount(owner, weights=times * truth, minlength=n) / seen
+        return mean, np.bincount(owner, weights=times * (truth - mean[owner]) ** 2, minlength=n) / seen
+
     def _known(self, owner: IntArray, count: IntArray) -> tuple[FloatArray, FloatArray]:
         """The ends of released counts `(n,)` by simulated errors; NaN where there are too few."""
         size, unit = size_class(count), self._units[owner]
         low, high = self._lines.ends(owner, count)
-        for least, most in self._ranges:
-            first, after = least[owner, size], most[owner, size]
+        for which, least, most in self._ranges:
+            first, after = least[which[owner], size], most[which[owner], size]
             known = ~np.isnan(first) & ~np.isnan(after)
             low, high = np.where(known, count + unit * first, low), np.where(known, count + unit * after - 1, high)
         return low, high
 
     @cached_property
     def _units(self) -> IntArray:
-        return _units(self.table.marginal, self.own)
+        return units_of(self.table.marginal, self.own)
 
     @cached_property
     def _parts(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -211,16 +157,27 @@ class ReportedIntervals:
         n = n_owners(self.table.marginal)
         total, seen = (np.bincount(owner, weights=w, minlength=n) for w in (_MIDDLES[sizes] * times, times))
         octave = np.floor(np.log2(np.maximum(total / np.maximum(seen, 1), 2.0**-30)))
-        variance = np.unique(np.round(_variances(self.table.marginal, self.own), 6), return_inverse=True)[1].ravel()
+        variance = np.unique(np.round(variances_of(self.table.marginal, self.own), 6), return_inverse=True)[1].ravel()
         numbers = (np.arange(n) // self.table.marginal.size) * n + variance
         return np.unique(np.stack([numbers, octave.astype(np.int64)]), axis=1, return_inverse=True)[1].ravel()
 
     @cached_property
-    def _ranges(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Ends in classes of errors, `(n_owners, size classes)`, of cells that are alike, and of each cell."""
+    def _each(self) -> IntArray:
+        """`(n_owners,)` a number for each owner that has errors, and the last one for all others."""
+        present = np.unique(self._parts[0])
+        numbers = np.full(n_owners(self.table.marginal), len(present))
+        numbers[present] = np.arange(len(present))
+        return numbers
+
+    @cached_property
+    def _ranges(self) -> list[tuple[IntArray, FloatArray, FloatArray]]:
+        """Of cells that are alike, then of each cell: a number for each owner, and ends in classes of errors.
+
+        These are `(numbers, size classes)`.
+        """
         owner, sizes, error, times = self._parts
         found = []
-        for which in (self._alike, np.arange(n_owners(self.table.marginal))):
+        for which in (self._alike, self._each):
             n = int(which.max()) + 1
             low, high = np.full((n, len(SIZE_CLASSES)), np.nan), np.full((n, len(SIZE_CLASSES)), np.nan)
             for zero in (True, False):
@@ -242,7 +199,7 @@ class ReportedIntervals:
                 known, least, most = ends_of.ends(REACH_OF_SIZES, ENOUGH, held, np.full(low.shape, _COVERAGE))
                 known &= (least > -ERROR_CLASSES) & (most <= ERROR_CLASSES)
                 low, high = np.where(known, least, low), np.where(known, most, high)
-            found.append((low[which], high[which]))
+            found.append((which, low, high))
         return found
 
     @cached_property
