@@ -11,7 +11,9 @@ from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.publishing.inputs import Facilities, Polygons
 from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import Rerun, rerun_release
+from flows.runs.rerun import Rerun, repeated_apart, rerun_release
+from flows.runs.verify import verify_release
+from pipeline.checker.release import check_release
 from pipeline.release.layout import RunDirectory
 
 
@@ -33,3 +35,12 @@ def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source
     directory = RunDirectory(root)
     universes = universes_to_rerun(directory, data, spec)
     return rerun_release(directory, universes, RepeatedHere(source or KeySource()), 1, Silent())
+
+
+def check_recomputed(released: RunDirectory) -> None:
+    """A release from reports is found right by those who have its public files, and by those who have the reports."""
+    assert verify_release(released, 1, Silent()) == []
+    assert check_release(released.root) == []
+    universes = universes_to_rerun(released, None, None)
+    with repeated_apart(released, KeySource()) as measured:
+        assert rerun_release(released, universes, measured, 1, Silent()).same

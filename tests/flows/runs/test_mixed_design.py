@@ -15,18 +15,15 @@ import pytest
 from releases.again import computed_again
 from releases.asked import ledger_of
 from releases.mixed import MixedSurvey, write_mixed
+from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 
-from flows.confidential.custody import KeySource
 from flows.confidential.reports import allowed_difference
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
 from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.publishing.steps import perform_public_steps
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import repeated_apart, rerun_release
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.export.registry import entry
 from pipeline.model.strategy import Central
@@ -221,11 +218,7 @@ def test_the_central_release_is_named_by_its_manifest(
 
 
 def test_others_recompute_it(released: RunDirectory) -> None:
-    assert verify_release(released, 1, Silent()) == []
-    assert check_release(released.root) == []
-    universes = universes_to_rerun(released, None, None)
-    with repeated_apart(released, KeySource()) as measured:
-        assert rerun_release(released, universes, measured, 1, Silent()).same
+    check_recomputed(released)
 
 
 def test_verify_sees_other_central_counts(released: RunDirectory, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
+from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 from releases.survey import Survey, write_survey
 
@@ -21,10 +22,7 @@ from flows.execution.progress import Silent
 from flows.plan.local import LocalRow
 from flows.plan.release_plan import plan_release
 from flows.publishing.steps import perform_public_steps
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import repeated_apart, rerun_release
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
@@ -99,11 +97,7 @@ def test_the_statement_says_what_holds_and_that_nothing_is_charged(released: Run
 
 
 def test_others_recompute_it(released: RunDirectory) -> None:
-    assert verify_release(released, 1, Silent()) == []
-    assert check_release(released.root) == []
-    universes = universes_to_rerun(released, None, None)
-    with repeated_apart(released, KeySource()) as measured:
-        assert rerun_release(released, universes, measured, 1, Silent()).same
+    check_recomputed(released)
     assert open_release(released.root).manifest.release == "survey"
     with pytest.raises(InputError, match="no noise was drawn here"):
         audit_release(released, KeySource(), None, 1, lambda _: None)

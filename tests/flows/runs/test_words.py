@@ -11,19 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
+from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 from releases.survey import Survey
 from releases.survey_of_words import write_words
 
-from flows.confidential.custody import KeySource
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
-from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.publishing.steps import perform_public_steps
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import repeated_apart, rerun_release
-from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.collect.collected_words import UNIT, CollectedWords
 from pipeline.errors import RefusedError, SpecError
 from pipeline.reading.release import open_release
@@ -128,11 +123,7 @@ def test_the_report_says_what_a_frequent_word_does_that_is_not_listed(released: 
 
 
 def test_others_recompute_it(released: RunDirectory) -> None:
-    assert verify_release(released, 1, Silent()) == []
-    assert check_release(released.root) == []
-    universes = universes_to_rerun(released, None, None)
-    with repeated_apart(released, KeySource()) as measured:
-        assert rerun_release(released, universes, measured, 1, Silent()).same
+    check_recomputed(released)
 
 
 def test_a_spine_in_parts_gives_the_same_bytes(released: RunDirectory, tmp_path: Path) -> None:
