@@ -225,29 +225,37 @@ def _of_windows(errors: IntArray, sizes: IntArray, reach: IntArray) -> IntArray:
     return before[last] - before[first]
 
 
-def narrowest(errors: IntArray, share: float | FloatArray) -> tuple[IntArray, IntArray]:
+def narrowest(
+    errors: IntArray, share: float | FloatArray, *, first: int | None = None, stop: int = 0
+) -> tuple[IntArray, IntArray]:
     """The narrowest range that holds the share of each row, of several the fullest; see `RangeOf`.
 
     Whether some range of a width holds enough is monotone in the width, which is found by bisection.
+
+    Args:
+        errors: `(n, classes)`.
+        share: of each row, or one.
+        first, stop: classes that the range has in any case, from the first one to before `stop`.
     """
     below = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), np.cumsum(errors, axis=1)], axis=1)
     needed = np.ceil(share * below[:, -1]).astype(np.int64)
     n = errors.shape[1]
-    least, most = np.ones(len(errors), dtype=np.int64), np.full(len(errors), n, dtype=np.int64)
-    start = np.arange(n)[None, :]
+    starts = np.arange(n if first is None else first + 1)[None, :]
+    least = np.full(len(errors), 1 if first is None else stop - first)
+    most = np.full(len(errors), n, dtype=np.int64)
 
     def held(width: IntArray) -> IntArray:
-        stop = start + width[:, None]
-        inside = np.take_along_axis(below, np.minimum(stop, n), axis=1) - below[:, :-1]
-        return np.where(stop <= n, inside, -1)
+        after = starts + width[:, None]
+        inside = np.take_along_axis(below, np.minimum(after, n), axis=1) - below[:, : starts.shape[1]]
+        return np.where((after <= n) & (after >= stop), inside, -1)
 
     while (least < most).any():
         middle = (least + most) // 2
         enough = held(middle).max(axis=1) >= needed
         most = np.where(enough, middle, most)
         least = np.where(enough, least, np.minimum(middle + 1, most))
-    first = held(most).argmax(axis=1)
-    return first, first + most
+    begun = held(most).argmax(axis=1)
+    return begun, begun + most
 
 
 def central(errors: IntArray, share: float | FloatArray) -> tuple[IntArray, IntArray]:

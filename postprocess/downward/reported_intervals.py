@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray, distinct_places
-from postprocess.downward.ranges import REACH_OF_SIZES, Counted
+from postprocess.downward.ranges import REACH_OF_SIZES, Counted, narrowest
 from postprocess.downward.reported_errors import OwnErrors, n_owners, owners_of, units_of, variances_of
 from postprocess.downward.simulated_margins import (
     ErrorCounts,
@@ -195,7 +195,7 @@ class ReportedIntervals:
                     np.concatenate([times[of], np.zeros(2 * len(ours), dtype=np.int64)]),
                     n,
                 )
-                held = partial(_narrowest_about, first=far - (not zero), stop=far + 2)
+                held = partial(narrowest, first=far - (not zero), stop=far + 2)
                 known, least, most = ends_of.ends(REACH_OF_SIZES, ENOUGH, held, np.full(low.shape, _COVERAGE))
                 known &= (least > -ERROR_CLASSES) & (most <= ERROR_CLASSES)
                 low, high = np.where(known, least, low), np.where(known, most, high)
@@ -275,25 +275,3 @@ class _Lines:
         numbers = np.floor(high - low + evenly(count, owner))
         first = np.where(low <= -0.5, 0.0, np.floor(0.5 * (low + high) - 0.5 * numbers + 1.0))
         return first, first + numbers - 1
-
-
-def _narrowest_about(errors: IntArray, share: FloatArray, *, first: int, stop: int) -> tuple[IntArray, IntArray]:
-    """The narrowest range that holds the share of each row and all from `first` to before `stop`; see `RangeOf`."""
-    below = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), np.cumsum(errors, axis=1)], axis=1)
-    needed = np.ceil(share * below[:, -1]).astype(np.int64)
-    n = errors.shape[1]
-    start = np.arange(first + 1)[None, :]
-    least, most = np.full(len(errors), stop - first), np.full(len(errors), n)
-
-    def held(width: IntArray) -> IntArray:
-        after = start + width[:, None]
-        inside = np.take_along_axis(below, np.minimum(after, n), axis=1) - below[:, : first + 1]
-        return np.where((after <= n) & (after >= stop), inside, -1)
-
-    while (least < most).any():
-        middle = (least + most) // 2
-        enough = held(middle).max(axis=1) >= needed
-        most = np.where(enough, middle, most)
-        least = np.where(enough, least, np.minimum(middle + 1, most))
-    begun = held(most).argmax(axis=1)
-    return begun, begun + most

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 
 from postprocess.algebra import Basis
 from postprocess.downward import reported_errors
+from postprocess.downward.ranges import narrowest
 from postprocess.downward.reported_errors import count_reported, n_owners, owners_of, person_class
-from postprocess.downward.reported_intervals import ReportedIntervals, _narrowest_about
+from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import (
     ErrorCounts,
     PublishedTable,
@@ -120,7 +121,7 @@ def test_the_narrowest_range_about_a_place_by_brute_force() -> None:
     rng = np.random.default_rng(4)
     errors = rng.poisson(rng.gamma(0.4, 30, (60, 14)))
     errors[:, 6] += 1
-    start, stop = _narrowest_about(errors, np.full(len(errors), 0.9), first=5, stop=8)
+    start, stop = narrowest(errors, np.full(len(errors), 0.9), first=5, stop=8)
     for row, first, after in zip(errors, start.tolist(), stop.tolist(), strict=True):
         enough = [
             (last - begun, -row[begun:last].sum())
