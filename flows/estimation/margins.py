@@ -139,7 +139,6 @@ class Margins:
         self._intervals: dict[tuple[str, int], Intervals | ReportedIntervals] = {}
         self._shared: SharedIntervals | None = None
         self._records: ReleasedTable | None = None
-        self._reports: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @property
     def replicates(self) -> int:
@@ -245,7 +244,7 @@ class Margins:
             self._intervals = {  # tables are written one after the other
                 (table.name, level): Intervals(published, errors)
                 if by_count is None
-                else ReportedIntervals(published, errors, by_count)
+                else ReportedIntervals(published, errors, by_count, self._areas(level))
             }
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
             self._records = self._records_of(table, level)
@@ -267,15 +266,23 @@ class Margins:
             self._shared.put_into(ends, counts, rows)
         return ends
 
+    @cached_property
+    def _totals(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of the reports of each leaf, and how many there are."""
+        return totals_of(self.estimation.job, self.estimation.universe)
+
+    def _areas(self, level: int) -> int:
+        """Geounits of a level that have reports."""
+        offsets = self.estimation.job.spine.leaf_offsets(level)
+        return int(np.count_nonzero(np.add.reduceat(self._totals[1], offsets[:-1])))
+
     def _alone(self, marginal: Marginal, level: int, rows: slice) -> NDArray[np.float64]:
         """Counts of a query's answers by the reports of each of a level's `rows` alone, `(n, size)`."""
         job, universe = self.estimation.job, self.estimation.universe
         assert universe.collected is not None
-        if self._reports is None:
-            self._reports = totals_of(job, universe)
         offsets = job.spine.leaf_offsets(level)[rows.start : rows.stop + 1]
         totals, reports = (
-            np.add.reduceat(each[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0], axis=0) for each in self._reports
+            np.add.reduceat(each[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0], axis=0) for each in self._totals
         )
         counts = universe.collected.debiased(totals, reports)
         counts += (reports - counts.sum(axis=1))[:, None] / counts.shape[1]  # whose number is known
@@ -307,5 +314,6 @@ class Margins:
         """Free what was computed."""
         self.errors.clear()
         self._intervals.clear()
-        self._shared = self._records = self._reports = None
+        self._shared = self._records = None
+        self.__dict__.pop("_totals", None)
         self.__dict__.pop("variances", None)

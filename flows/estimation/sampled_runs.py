@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from flows.estimation.whole_spine import Estimation
 
 
+#: Simulations of a level for the errors of each cell, at most: more of the same areas say little of others.
+_MOST_VISITS = 8.0
+
+
 @dataclass(eq=False)
 class _Group:
     """Subtrees that are worked on together, while what they need is put together."""
@@ -93,7 +97,8 @@ class SampledRuns:
     def _of_each(self, level: int) -> float:
         """Simulations by which each cell has errors enough, of counts of 0 and of others; 0 where all share them."""
         with_tables = any(table.level == level for table in self._tables)
-        return 2 * ENOUGH / len(self._spine.levels[level]) if self._stand_ins is not None and with_tables else 0.0
+        enough = min(_MOST_VISITS, 2 * ENOUGH / len(self._spine.levels[level]))
+        return enough if self._stand_ins is not None and with_tables else 0.0
 
     def _needed(self, level: int, released: sp.csr_array, leaves: int) -> float:
         tables = [table for table in self._tables if table.level == level]

@@ -8,9 +8,11 @@ size of r. The first of these that is known makes an interval of the truths of a
 - the narrowest range of whole numbers that holds 90 % of the errors of counts of this size, of the cell, else of cells
   about as frequent in such areas; `ENOUGH` errors are needed;
 - a line: the truth is taken to be a + b r with normal errors, by least squares on the errors of all sizes, of the cell
-  in such areas, else of cells about as frequent. `ON_A_LINE` errors give one. Where noise is far larger than the
+  in such areas, else of cells about as frequent; `ON_A_LINE` errors are needed. Where noise is far larger than the
   differences between areas, b is near 0, and where it is far smaller, a is 0 and b is 1;
 - the normal distribution around the released count, with the standard error that a count has of such a size.
+
+Ranges and lines need errors of `STAND_INS` areas, or cells of areas.
 
 An area that is unlike the others is not what these say. Where its own debiased count is `UNLIKE` standard errors from
 the counts of such areas, the interval reaches to where the truth is by this count alone.
@@ -49,6 +51,9 @@ ON_A_LINE = 100
 UNLIKE = 3.5
 #: Middles of size classes, and one that no count is in.
 _MIDDLES = np.append(0.5 * (SIZE_CLASSES[:-1] + SIZE_CLASSES[1:] - 1), SIZE_CLASSES[-1])
+#: Stand-ins that errors are of, at least: those of a few areas, simulated many times, show how reports err and not what
+#: areas are like.
+STAND_INS = 25
 #: Whole numbers spread by so much at least around what a line says.
 _LEAST_SPREAD = 0.3
 
@@ -61,11 +66,13 @@ class ReportedIntervals:
         table: which.
         errors: of the simulated runs, from `count_reported`.
         own: of the reports.
+        areas: geounits of the level that have persons.
     """
 
     table: PublishedTable
     errors: ErrorCounts
     own: OwnErrors
+    areas: int
 
     def ends(
         self,
@@ -124,7 +131,7 @@ class ReportedIntervals:
         owner, sizes, error, times = self._parts
         truth, n = _MIDDLES[sizes] + self._units[owner] * (error + 0.5) - 0.5, n_owners(self.table.marginal)
         seen = np.bincount(owner, weights=times, minlength=n)
-        seen = np.where(seen < ON_A_LINE, np.nan, seen)
+        seen = np.where(seen < max(float(ON_A_LINE), STAND_INS * self._visits), np.nan, seen)
         mean = np.bincount(owner, weights=times * truth, minlength=n) / seen
         return mean, np.bincount(owner, weights=times * (truth - mean[owner]) ** 2, minlength=n) / seen
 
@@ -141,6 +148,11 @@ class ReportedIntervals:
     @cached_property
     def _units(self) -> IntArray:
         return units_of(self.table.marginal, self.own)
+
+    @cached_property
+    def _visits(self) -> float:
+        """How often each stand-in was simulated, on average; 1 at least, where only some were."""
+        return max(1.0, float(self.errors.by_release.times.sum()) / max(1, self.areas * self.table.marginal.size))
 
     @cached_property
     def _parts(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -198,6 +210,7 @@ class ReportedIntervals:
                 held = partial(narrowest, first=far - (not zero), stop=far + 2)
                 known, least, most = ends_of.ends(REACH_OF_SIZES, ENOUGH, held, np.full(low.shape, _COVERAGE))
                 known &= (least > -ERROR_CLASSES) & (most <= ERROR_CLASSES)
+                known &= np.bincount(which[owner], weights=times, minlength=n)[:, None] >= STAND_INS * self._visits
                 low, high = np.where(known, least, low), np.where(known, most, high)
             found.append((which, low, high))
         return found
@@ -208,8 +221,9 @@ class ReportedIntervals:
         count = _MIDDLES[sizes]
         truth = count + self._units[owner] * (error + 0.5) - 0.5
         n = n_owners(self.table.marginal)
-        of_cells = _Lines.of(owner, count, truth, times, n)
-        alike = _Lines.of(self._alike[owner], count, truth, times, int(self._alike.max()) + 1)
+        needed = max(float(ON_A_LINE), STAND_INS * self._visits)
+        of_cells = _Lines.of(owner, count, truth, times, n, needed)
+        alike = _Lines.of(self._alike[owner], count, truth, times, int(self._alike.max()) + 1, needed)
         return of_cells.where_known(alike, self._alike)
 
 
@@ -226,8 +240,10 @@ class _Lines:
     spread: FloatArray
 
     @classmethod
-    def of(cls, owner: IntArray, count: FloatArray, truth: FloatArray, times: IntArray, n: int) -> _Lines:
-        """By least squares on pairs of released count and truth, each so many times."""
+    def of(
+        cls, owner: IntArray, count: FloatArray, truth: FloatArray, times: IntArray, n: int, needed: float
+    ) -> _Lines:
+        """By least squares on pairs of released count and truth, each so many times; so many are needed."""
         place = 2 * owner + (count > 0)
 
         def mean(values: FloatArray) -> FloatArray:
@@ -240,7 +256,7 @@ class _Lines:
         slope = np.clip(mean(off * truth) / np.where(varied > 0, varied, 1), 0, 1)
         start = truths - slope * counts
         spread = np.sqrt(mean((truth - start[place] - slope[place] * count) ** 2) * seen / np.maximum(seen - 2, 1))
-        known = seen >= ON_A_LINE
+        known = seen >= needed
         return cls(*(np.where(known, each, np.nan) for each in (start, slope, np.maximum(spread, _LEAST_SPREAD))))
 
     def where_known(self, others: _Lines, which: IntArray) -> _Lines:

@@ -17,6 +17,7 @@ from releases.survey import Survey
 from releases.survey_of_words import write_words
 
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
+from flows.estimation.margins import Margins
 from flows.plan.release_plan import plan_release
 from flows.publishing.steps import perform_public_steps
 from pipeline.collect.collected_words import UNIT, CollectedWords
@@ -25,6 +26,7 @@ from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
+from postprocess.marginal import Marginal
 
 NAMES = ["a0", "a1", "a2", "a3", "other"]
 
@@ -132,6 +134,18 @@ def test_a_spine_in_parts_gives_the_same_bytes(released: RunDirectory, tmp_path:
         perform_public_steps(replace(job, status="official"))
     expected = public_bytes(released.root)
     assert public_bytes(tmp_path / "survey") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
+
+
+def test_areas_are_compared_by_their_own_reports(survey: Survey, released: RunDirectory, tmp_path: Path) -> None:
+    """Some geounits of each level, and answers that are sums of words."""
+    expected = debiased(survey, released)
+    two = Marginal("two", (np.array([0, 0, 1, 1, 1]),))
+    with computed_again(released.root, tmp_path / "survey", 1, 60) as job:
+        margins = Margins(estimation_of(job, job.universes[0]))
+        for level, (blocks, rows) in enumerate(((36, slice(1, 2)), (12, slice(2, 5)), (1, slice(0, 72)))):
+            of_level = expected.reshape(-1, blocks, 5).sum(axis=1)[rows]
+            found = margins._alone(two, level, rows)
+            assert np.allclose(found, np.stack([of_level[:, :2].sum(axis=1), of_level[:, 2:].sum(axis=1)], axis=1))
 
 
 def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, released: RunDirectory) -> None:

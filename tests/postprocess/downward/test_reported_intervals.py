@@ -136,7 +136,7 @@ def test_the_narrowest_range_about_a_place_by_brute_force() -> None:
 def world() -> tuple[np.ndarray, np.ndarray, ReportedIntervals]:
     """Areas of 8 to 400 persons, what is released of them, and errors of four runs of drawn stand-ins."""
     truth, stand_ins = people(5, areas(6, 12_000)), people(7, areas(6, 12_000))
-    return truth, release(truth, 8), ReportedIntervals(TABLE, errors_of(stand_ins, 4), Reports())
+    return truth, release(truth, 8), ReportedIntervals(TABLE, errors_of(stand_ins, 4), Reports(), 12_000)
 
 
 def test_coverage_by_released_size_and_by_persons(world: tuple[np.ndarray, np.ndarray, ReportedIntervals]) -> None:
@@ -159,7 +159,7 @@ def test_large_counts_of_large_areas_are_held(
     large = (truth[:, 1] >= 15)[:, None] & (np.arange(CELLS) == 1)
     assert held(intervals, truth, published)[large].mean() > 0.85
     monkeypatch.setattr(reported_errors, "person_class", np.zeros_like)
-    together = ReportedIntervals(TABLE, errors_of(people(7, areas(6, 12_000)), 4), Reports())
+    together = ReportedIntervals(TABLE, errors_of(people(7, areas(6, 12_000)), 4), Reports(), 12_000)
     assert held(together, truth, published)[large].mean() < 0.75
 
 
@@ -190,9 +190,9 @@ def test_few_errors_make_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     persons = np.full(60, 300)
     truth = people(12, np.full(4_000, 300))
     published, known = release(truth, 13), variances(np.full(4_000, 300))
-    intervals = ReportedIntervals(TABLE, errors_of(people(11, persons), 4), Reports())
+    intervals = ReportedIntervals(TABLE, errors_of(people(11, persons), 4), Reports(), 60)
     assert held(intervals, truth, published).mean(axis=0) == pytest.approx(0.91, abs=0.05)
-    nothing = ReportedIntervals(TABLE, ErrorCounts.empty(TABLE, BASIS, variances(persons)), Reports())
+    nothing = ReportedIntervals(TABLE, ErrorCounts.empty(TABLE, BASIS, variances(persons)), Reports(), 60)
     by_line, by_noise = (
         np.subtract(*each.ends(BASIS, known, published, slice(None))[::-1]).mean(axis=0)
         for each in (intervals, nothing)
@@ -202,6 +202,17 @@ def test_few_errors_make_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = replace(intervals._lines, spread=0.5 * intervals._lines.spread)
     monkeypatch.setitem(intervals.__dict__, "_lines", lines)
     assert held(intervals, truth, published).mean() < 0.8
+
+
+def test_many_runs_of_few_areas_do_not_make_their_stand_ins_the_truth() -> None:
+    """Two areas in 300 runs: their errors by size would say that each has what its stand-in has."""
+    persons = np.full(2, 300)
+    truth = people(22, np.full(2_000, 300))
+    published = release(truth, 23)
+    errors = errors_of(people(21, persons), 300)
+    assert held(ReportedIntervals(TABLE, errors, Reports(), 2), truth, published).mean() > 0.88
+    # Power: as if they were of as many areas as runs.
+    assert held(ReportedIntervals(TABLE, errors, Reports(), 600), truth, published).mean() < 0.85
 
 
 def test_cells_are_alike_within_a_factor_of_two_and_an_octave_of_persons() -> None:
@@ -215,7 +226,7 @@ def test_cells_are_alike_within_a_factor_of_two_and_an_octave_of_persons() -> No
     errors = ErrorCounts.empty(TABLE, BASIS, variances(truth.sum(axis=1)))
     stand_ins, known = sp.csr_array(truth), variances(truth.sum(axis=1))
     errors.add(count_reported(TABLE, BASIS, known, stand_ins, stand_ins, WithRest()))
-    alike = ReportedIntervals(TABLE, errors, WithRest())._alike
+    alike = ReportedIntervals(TABLE, errors, WithRest(), 100)._alike
     large, small = (alike[octave * CELLS : (octave + 1) * CELLS] for octave in (7, 6))
     for first, second, third, rest in (large, small):
         assert first == third
@@ -232,7 +243,7 @@ def test_without_errors_standard_errors_of_their_own_stand() -> None:
     published = np.rint(truth + noise).astype(np.int64)
     none = ErrorCounts.empty(TABLE, BASIS, variances(persons))
     for slope, least in ((1.0, 0.89), (0.0, 0.0)):
-        intervals = ReportedIntervals(TABLE, none, Reports(slope))
+        intervals = ReportedIntervals(TABLE, none, Reports(slope), 6_000)
         low, high = intervals.ends(BASIS, variances(persons), published, slice(None))
         inside = (low <= truth) & (truth <= high)
         assert least < inside[truth > 700].mean() < (0.91 if slope else 0.85)
@@ -244,7 +255,7 @@ def test_what_is_certain_and_what_is_not_known() -> None:
     by_cell = np.array([[0.0, np.nan, 9.0, 9.0]])
     known = AnswerVariances(np.zeros(2, dtype=np.int64), {MARGINAL.key: by_cell})
     released = np.array([[3, 2, 4, 5], [0, 0, 0, 0]])
-    intervals = ReportedIntervals(TABLE, ErrorCounts.empty(TABLE, BASIS, known), Reports())
+    intervals = ReportedIntervals(TABLE, ErrorCounts.empty(TABLE, BASIS, known), Reports(), 1)
     low, high = intervals.ends(BASIS, known, released, slice(None))
     assert low[0, 0] == high[0, 0] == 3
     assert np.isnan([low[:, 1], high[:, 1]]).all()
