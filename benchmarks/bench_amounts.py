@@ -11,7 +11,9 @@ OpenDP has the same clip, the same neighbours (one record is another), and for e
 the same rho: sums of clipped whole euros (the sensitivity is that of `make_sum` on bounded data) with the noise of
 `make_gaussian`, whose scale is found by its own privacy map. Its numbers are then cut at 0. Errors are those of both
 from the sums of clipped amounts. Each key is another release; ratios are of means over keys. Coverage is shown of all
-sums and by how many standard errors, as the plan foretells them, the true sum is: below 1, 1 to 3, and 3 or more.
+sums and by how many standard errors, as the plan foretells them, the true sum is: below 1, 1 to 3, and 3 or more. The
+standard error of a coverage is from how it differs between keys, since numbers of one release err together: those of a
+class of 72 numbers are 72 independent ones at most.
 
 --less 20000 takes so much from each income and from both ends of the clip, so that sums are of either sign; OpenDP's
 are then not cut. Two thirds of all persons are at the lower end.
@@ -166,17 +168,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         rows = measured(Path(name), options.keys, options.less)
     print(
-        f"{'table':12} {'level':9} {'error':>10} {'OpenDP':>10} {'ratio':>6} "
-        f"{'sums in':>8} {'means in':>8} {'margin':>9}   sums in: below 1, 1 to 3, 3 or more standard errors"
+        f"{'table':12} {'level':9} {'error':>10} {'OpenDP':>10} {'ratio':>6} {'sums in':>13} {'means in':>13} "
+        f"{'margin':>9}   sums in: below 1, 1 to 3, 3 or more standard errors (numbers of a release)"
     )
     for row in rows:
         print(
             f"{row['table']:12} {row['level']:9} {row['error']:10,.0f} {row['opendp']:10,.0f} {row['ratio']:6.2f} "
-            f"{row['sums_inside']:8.1%} {row['means_inside']:8.1%} {row['mean_margin']:9,.0f}   "
-            + "  ".join("    -" if one is None else f"{one:5.1%}" for one in row["inside_by_size"])
+            f"{percent(row['sums_inside']):>13} {percent(row['means_inside']):>13} {row['mean_margin']:9,.0f}   "
+            + "  ".join(
+                f"{percent(share):>13} ({n})" for share, n in zip(row["inside_by_size"], row["numbers"], strict=True)
+            )
         )
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def percent(share: tuple[float, float] | None) -> str:
+    """A share and its standard error."""
+    return "-" if share is None else f"{share[0]:.1%} +- {100 * share[1]:.1f}"
+
+
+def share_over(keys: NDArray[np.float64]) -> tuple[float, float]:
+    """The mean of what each key has, and its standard error: keys are independent, numbers of one key are not."""
+    return float(keys.mean()), float(keys.std(ddof=1) / math.sqrt(len(keys))) if len(keys) > 1 else math.nan
 
 
 def foretold(folder: Path, less: int) -> dict[tuple[str, str], float]:
@@ -190,7 +204,8 @@ def measured(folder: Path, keys: int, less: int) -> list[dict[str, Any]]:
     """For each table and level: mean absolute errors, and the shares of intervals that hold the truth."""
     write_inputs(folder, less)
     standard = foretold(folder, less)
-    by_size: dict[tuple[str, str], NDArray[np.int64]] = {}
+    by_size: dict[tuple[str, str], list[list[float]]] = {}
+    numbers: dict[tuple[str, str], list[int]] = {}
     errors: dict[tuple[str, str], list[list[float]]] = {}
     for spec, run in releases(folder, keys, less):
         universe = spec.universes()[1]
@@ -213,8 +228,8 @@ def measured(folder: Path, keys: int, less: int) -> list[dict[str, Any]]:
             size = np.abs(sums) / standard[query.name, level]
             held = inside(lows, highs, sums)
             classes = [(size >= least) & (size < most) for least, most in SIZES]
-            by_size.setdefault((table, level), np.zeros((2, len(SIZES)), dtype=np.int64))
-            by_size[table, level] += np.array([[c.sum() for c in classes], [held[c].sum() for c in classes]])
+            numbers[table, level] = [int(c.sum()) for c in classes]
+            by_size.setdefault((table, level), []).append([float(held[c].mean()) if c.any() else 0 for c in classes])
             errors.setdefault((table, level), []).append([
                 float(np.abs(means.sums.values - sums).mean()),
                 float(np.mean(others)),
@@ -224,12 +239,16 @@ def measured(folder: Path, keys: int, less: int) -> list[dict[str, Any]]:
             ])  # fmt: skip
     rows: list[dict[str, Any]] = []
     for table, level in itertools.product(dict.fromkeys(t for t, _ in errors), PREFIXES):
-        number, holding = by_size[table, level].tolist()
-        own, other_error, sums_in, means_in, margin = np.mean(errors[table, level], axis=0).tolist()
+        found, sizes = np.array(errors[table, level]), np.array(by_size[table, level])
+        own, other_error, _, _, margin = found.mean(axis=0).tolist()
         rows.append({
             "table": table, "level": level, "error": own, "opendp": other_error, "ratio": own / other_error,
-            "sums_inside": sums_in, "means_inside": means_in, "mean_margin": margin,
-            "inside_by_size": [h / n if n >= FEW else None for n, h in zip(number, holding, strict=True)],
+            "sums_inside": share_over(found[:, 2]), "means_inside": share_over(found[:, 3]), "mean_margin": margin,
+            "numbers": numbers[table, level],
+            "inside_by_size": [
+                share_over(held) if keys * n >= FEW else None
+                for n, held in zip(numbers[table, level], sizes.T, strict=True)
+            ],
         })  # fmt: skip
     return rows
 
