@@ -65,6 +65,7 @@ class Axis:
         group: `(n_values,)` the group of each value; zeros where it is summed out.
         term: what the groups are called; "" where it is summed out.
         labels: of the groups.
+        read: how it is read from the records, where its name and values do not say it; `Domain.read`.
     """
 
     attribute: Attribute
@@ -72,6 +73,7 @@ class Axis:
     group: NDArray[np.int64]
     term: str = ""
     labels: tuple[str, ...] = ()
+    read: tuple[tuple[str, str], ...] = ()
 
 
 def records_of_unit(at_most: int) -> Attribute:
@@ -273,7 +275,10 @@ class Resolved:
 
     def layout(self) -> list[object]:
         """How the records are counted, as JSON."""
-        return [[axis.attribute.name, *axis.attribute.values, *_ends(axis.attribute)] for axis in self.axes]
+        return [
+            [axis.attribute.name, *axis.attribute.values, *_ends(axis.attribute), *map(list, axis.read)]
+            for axis in self.axes
+        ]
 
     def fingerprint(self, *context: str) -> str:
         """SHA-256 over all that the numbers, and so what is to be protected, depend on, and the context.
@@ -295,8 +300,12 @@ class Resolved:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _ends(attribute: Attribute) -> list[str]:
-    """What the values of an attribute do not say themselves."""
+def _ends(attribute: Attribute) -> list[object]:
+    """What the values of an attribute do not say themselves, and what records without an amount count as."""
     if isinstance(attribute, ListedAttribute):
         return [str(attribute.missing)]
-    return [str(attribute.low), str(attribute.high)] if isinstance(attribute, ClippedAttribute) else []
+    if not isinstance(attribute, AmountAttribute | ClippedAttribute):
+        return []
+    ends = [str(attribute.low), str(attribute.high)] if isinstance(attribute, ClippedAttribute) else []
+    # A list of its own, which no value is: grids without it have the noise that they ever had.
+    return [*ends, *([] if attribute.missing is None else [["missing", str(attribute.missing)]])]

@@ -65,6 +65,34 @@ def test_another_budget_question_or_key_is_another_charge_with_other_noise(spec:
     assert spent(ledger) == cost + Fraction(1, 20)
 
 
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("sum wages by county", 'missing = "0"', 'missing = "10000"'),
+        ("sum wages by county", 'column = "pay"', 'column = "pay2"'),
+        ("count by county where wages > 60000", 'missing = "0"', 'missing = "10000"'),
+        ("median wages", 'missing = "0"', 'missing = "10000"'),
+        ("clip wages among 20000, 40000", 'missing = "0"', 'missing = "10000"'),
+        ("count by shift", '"night"]', '"night"]\nmissing = "day"'),
+    ],
+)
+def test_noise_depends_on_how_the_records_are_read(spec: Path, ledger: Path, text: str, old: str, new: str) -> None:
+    """Nothing is missing, so that the true numbers are the same: an answer for nothing would say so."""
+    records = pd.read_csv(spec.parent / "workers.csv", dtype=str).fillna({"pay": "9"})
+    records.assign(pay2=records["pay"]).to_csv(spec.parent / "workers.csv", index=False)
+    key = key_at(spec.parent / "key")
+    first = ask(spec, text, key=key, name="first")
+    cost, stated = spent(ledger), spec.read_text("utf-8")
+    assert stated.count(old) == 1
+    spec.write_text(stated.replace(old, new), "utf-8")
+    second = ask(spec, text, key=key, name="second")
+    assert spent(ledger) == 2 * cost
+    fingerprints = [read_answer(RunDirectory(root)).fingerprint for root in (first, second)]
+    assert fingerprints[0] != fingerprints[1]
+    if text.startswith("sum"):
+        assert public_files(first)["measurements.csv"] != public_files(second)["measurements.csv"]
+
+
 def test_other_records_are_refused_under_the_same_name_and_charged_under_another(spec: Path, ledger: Path) -> None:
     first = ask(spec, "count by tract")
     write_workers(spec.parent, seed=2)
