@@ -50,11 +50,11 @@ RANK_NOTE: Final = (
     "amounts lie; it is more where many lie around the quantile."
 )
 EXTREME_NOTE: Final = (
-    "Each number is a step of the grid, chosen by the exponential mechanism: about {beyond:,} records are {side} it. "
-    "With a probability of 90 % fewer than {twice:,} are, and at least one is at it or {side}. Each interval covers, "
-    "with a probability of about 90 % or more, the {which} step that at most {beyond:,} records are {side}, of amounts "
-    "as they are clipped and rounded. The {extreme} amount itself is one record's, and is not told: it may be {side} "
-    "the interval."
+    "Each number is a step of the grid, chosen by the exponential mechanism: in groups of clearly more than {beyond:,} "
+    "records about {beyond:,} are {side} it, and with a probability of 90 % fewer than {twice:,} are, and at least one "
+    "is at it or {side}; in smaller groups it says nothing. Each interval covers, with a probability of about 90 % or "
+    "more, the {which} step that at most {beyond:,} records are {side}, of amounts as they are clipped and rounded. "
+    "The number is not made to be the {extreme} amount, which is one record's: that may be {side} the interval."
 )
 CLIP_NOTE: Final = (
     "The clip is one of the listed ends, chosen by the exponential mechanism; its interval has, with a probability of "
@@ -344,7 +344,7 @@ class AnswerManifest(Stated):
         number = None if self.number is None else Fraction(self.number)
         part = rank_of(self.statistic, number, stated.candidates, stated.first)
         if part is None:
-            raise InputError(f"nothing is chosen for a {self.statistic}")
+            raise InputError(f"nothing is chosen for a {self.statistic} with the number {self.number}")
         choice, around = bought(part, self.framework, self.neighbours, Fraction(self.budget), self.records_per_person)
         return RankStated.of(choice), PartStated.of(around)
 

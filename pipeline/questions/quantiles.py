@@ -122,10 +122,12 @@ class Ranked:
 
 
 def rank_of(statistic: str, number: Fraction | None, candidates: int, first: int) -> Rank | None:
-    """What a statistic chooses by rank, with its number; None where it chooses nothing."""
-    if statistic not in RANKS:
+    """What a statistic chooses by rank, with its number; None where it chooses nothing, or has no such number."""
+    if statistic not in RANKS or (number is not None and RANKS[statistic] is not None):
         return None
     if statistic == CLIP:
+        if number is not None and number >= 1 and number.denominator != 1:
+            return None
         if number is not None and number < 1:
             return Rank(1 - number, candidates, first, CLIP)
         return Rank(Fraction(1), candidates, first, CLIP, None if number is None else int(number))

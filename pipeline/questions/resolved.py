@@ -117,6 +117,7 @@ class Resolved:
         number: of the most common values how many, or a quantile's fraction.
         least: the least count of a group that is listed; None where all are.
         ends: that a clip is chosen among.
+        clipped: the amount that it is chosen for; "" where none is.
     """
 
     text: str
@@ -128,6 +129,7 @@ class Resolved:
     number: Fraction | None = None
     least: int | None = None
     ends: ListedAttribute | None = None
+    clipped: str = ""
 
     @cached_property
     def schema(self) -> Schema:

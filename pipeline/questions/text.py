@@ -38,6 +38,9 @@ _COUNTS: Final = ("count", "count units")
 LARGEST_DENOMINATOR: Final = 1000
 #: Ends that a clip may be chosen among.
 MOST_ENDS: Final = 100
+#: Of an end: how far from 0, and the places after its decimal point; what is shown, stated and read again is the same.
+LARGEST_END: Final = 10**15
+END_PLACES: Final = 6
 #: Records that may be wanted above it.
 MOST_ABOVE: Final = 10**12
 MOST_COMMON: Final = 1000
@@ -233,6 +236,11 @@ class _Reader:
             if end is None or (ends and end <= ends[-1]):
                 raise word.refused(
                     "the ends to choose among are rising numbers without separators, such as 20000, 40000"
+                )
+            if abs(end) > LARGEST_END or (end * 10**END_PLACES).denominator != 1:
+                raise word.refused(
+                    f"an end to choose among is a decimal number from -{LARGEST_END} to {LARGEST_END}, with at most "
+                    f"{END_PLACES} decimals"
                 )
             ends.append(end)
         if not 2 <= len(ends) <= MOST_ENDS:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +16,15 @@ import pytest
 
 from flows.confidential.custody import KeySource
 from flows.runs.questions.answering import AnsweringHere, answered
+from flows.runs.questions.checking import verify_answer
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, read_answer
+from pipeline.questions.tables import answer_bytes, read_measurements
+from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import sha256_file
 
 SPEC = """
 name = "work"
@@ -127,6 +134,20 @@ def key_at(path: Path) -> KeySource:
 def public_files(root: Path) -> dict[str, bytes]:
     """Name -> content."""
     return {path.name: path.read_bytes() for path in sorted((root / "public").iterdir())}
+
+
+def forge(root: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
+    """Change the manifest of an answer, make table and hashes again as they follow from it; what verify then says."""
+    run = RunDirectory(root)
+    path = run.public / MANIFEST
+    stated = json.loads(path.read_bytes())
+    change(stated)
+    path.write_text(json.dumps(stated), "utf-8")
+    forged = read_answer(run)
+    (run.public / ANSWER).write_bytes(answer_bytes(forged, read_measurements(run.public / MEASUREMENTS, forged)))
+    stated["files"] = {name: sha256_file(run.public / name) for name in (ANSWER, MEASUREMENTS)}
+    path.write_text(json.dumps(stated), "utf-8")
+    return verify_answer(run)
 
 
 def truth(spec: Path, *, high: float = 60_000, unit: float = 100) -> pd.DataFrame:

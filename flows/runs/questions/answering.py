@@ -25,7 +25,6 @@ from pipeline.questions.manifest import (
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.tables import answer_bytes, read_measurements
-from pipeline.questions.text import parse
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import open_run
@@ -149,9 +148,7 @@ def _amount(amount: AmountAttribute) -> AmountStated:
 
 def _ends(checked: CheckedQuestion, ends: ListedAttribute) -> EndsStated:
     missing = None if ends.missing is None else str(ends.missing)
-    amount = parse(checked.question.text).amount
-    assert amount is not None
-    return EndsStated(name=amount.text, listed=ends.values, missing=missing)
+    return EndsStated(name=checked.question.clipped, listed=ends.values, missing=missing)
 
 
 def _stated(one: Measured | Ranked) -> PartStated | RankStated:

@@ -166,7 +166,10 @@ def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
     near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
     if one.beyond and checked.question.statistic in EXTREMES:
         side = "above" if checked.question.statistic == "max" else "below"
-        near = f"about {one.beyond:,} records are {side} it, fewer than {2 * one.beyond:,} with a probability of 90 %"
+        near = (
+            f"about {one.beyond:,} records are {side} it in groups of clearly more, fewer than {2 * one.beyond:,} "
+            "with a probability of 90 %"
+        )
     if one.part.name == CLIP:
         near = f"at most {one.within:,} records too many or too few are above it, with a probability of 90 %"
     name, records = checked.question.statistic, one.within

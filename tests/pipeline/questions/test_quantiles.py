@@ -117,6 +117,14 @@ def test_the_loss_of_privacy_is_what_is_charged() -> None:
         assert worst > float(one.budget) / 4
 
 
+def test_a_number_that_a_statistic_has_not_chooses_nothing() -> None:
+    for statistic in ("median", "max", "min"):
+        assert rank_of(statistic, None, 9, 0) is not None
+        assert rank_of(statistic, Fraction(1, 3), 9, 0) is None
+    assert rank_of("clip", Fraction(3), 9, 0) is not None
+    assert rank_of("clip", Fraction(7, 2), 9, 0) is None
+
+
 @pytest.mark.parametrize("quantile", EXTREMES)
 def test_an_extreme_has_the_losses_of_its_definition(quantile: Fraction) -> None:
     """Counted one by one, of the amounts as they are; a minimum is the maximum of what is mirrored."""

@@ -8,10 +8,11 @@ import shutil
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from releases.asked import ask, checked, ledger_of, public_files, spent, write_workers
+from releases.asked import ask, checked, forge, ledger_of, public_files, spent, write_workers
 from releases.repeated import rerun
 from releases.small import run
 
@@ -114,6 +115,51 @@ def test_an_answer_that_was_changed_does_not_verify(spec: Path, change: str) -> 
         stated["number"] = "8"
     path.write_text(json.dumps(stated), "utf-8")
     assert verify_answer(run)
+
+
+def test_other_ends_than_the_question_has_do_not_verify(spec: Path) -> None:
+    root = ask(spec, CLIP, "1/4")
+    kept = (root / "public" / "answer.json").read_text("utf-8")
+
+    def problem(**stated: object) -> str:
+        (root / "public" / "answer.json").write_text(kept, "utf-8")
+        return " ".join(forge(root, lambda manifest: _put(manifest, stated)))
+
+    assert problem() == ""
+    listed = [str(10 * end) for end in ENDS]
+    assert "ends: stated is 100000, 200000" in problem(**{"ends.listed": listed})
+    assert "ends: stated is 10000, 20000, 40000, 80000, 160000, 320000" in problem(
+        **{"ends.listed": [*map(str, ENDS), "320000"]}
+    )
+    assert "amount of the clip: stated is tips" in problem(**{"ends.name": "tips"})
+    assert "number: stated is 1/40" in problem(number="1/40")
+    assert "clip: 5 ends from number -1 on are stated" in problem(**{"parts.0.first": -1})
+    assert "among is needed here" in problem(question="clip among 1, 2")
+    assert "statistic: stated is clip" in problem(question="count")
+
+
+def _put(manifest: dict[str, Any], stated: dict[str, object]) -> None:
+    for place, value in stated.items():
+        *above, last = place.split(".")
+        at: Any = manifest
+        for name in above:
+            at = at[int(name) if name.isdigit() else name]
+        at[last] = value
+
+
+@pytest.mark.parametrize("ends", ["1, 1e41", "1e-300, 1", "10000/3, 10000", "0.0000001, 1"])
+def test_ends_that_cannot_be_written_are_refused_before_anything_is_charged(spec: Path, ends: str) -> None:
+    with pytest.raises(InputError, match="an end to choose among is a decimal number"):
+        ask(spec, f"clip wages among {ends} above 9")
+    assert spent(spec.parent / "ledger.sqlite") == 0
+
+
+def test_a_clip_of_a_column_whose_name_needs_quotes(tmp_path: Path) -> None:
+    spec = write_workers(tmp_path, ("columns.wages]", "columns.sum]"))
+    with ledger_of(tmp_path):
+        stated = read_answer(RunDirectory(ask(spec, 'clip "sum" among -0.000001, 1000000000000000 above 9')))
+    assert stated.ends is not None
+    assert (stated.ends.name, stated.ends.listed) == ("sum", ("-1/1000000", "1000000000000000"))
 
 
 def departure(spec: Path, n: int = 24) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from releases.asked import ask, checked, ledger_of, public_files, spent, truth, write_workers
+from releases.asked import ask, checked, forge, ledger_of, public_files, spent, truth, write_workers
 
 from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from flows.runs.questions.answering import AnsweringHere
@@ -84,7 +84,17 @@ def test_a_manifest_that_states_another_choice_does_not_verify(spec: Path, chang
         part = stated["parts"][0]
         part[change] = str(Fraction(part[change]) / 2) if change == "scale" else part[change] // 2
     path.write_text(json.dumps(stated), "utf-8")
-    assert any("are not those that 1/20 buys for a median" in problem for problem in verify_answer(run))
+    sentence = "are not those that 1/20 buys for a median" if change != "number" else "for a median with the number 1/3"
+    assert any(sentence in problem for problem in verify_answer(run))
+
+
+def test_a_median_that_is_called_a_maximum_does_not_verify(spec: Path) -> None:
+    """Of a maximum the fraction is fixed, and a stated number is none of it."""
+    root = ask(spec, "median wages")
+    maximum = {"statistic": "max", "question": "max wages", "number": "1/2"}
+    problems = forge(root, lambda stated: stated.update(maximum))
+    assert "number: stated is 1/2, and its question has none" in problems
+    assert "nothing is chosen for a max with the number 1/2" in problems
 
 
 def test_what_has_nothing_to_choose_among_is_refused(spec: Path) -> None:
