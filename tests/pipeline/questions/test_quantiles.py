@@ -14,6 +14,7 @@ import pytest
 from pipeline.model.schema import ListedAttribute
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.questions.manifest import note_of
 from pipeline.questions.quantiles import Rank, Ranked, losses, rank_of, rank_reach, ranked
 from pipeline.questions.windows import bought
 
@@ -115,6 +116,16 @@ def test_the_loss_of_privacy_is_what_is_charged() -> None:
             worst = max(worst, ratio)
         assert worst <= float(one.budget) + 1e-9
         assert worst > float(one.budget) / 4
+
+
+def test_in_a_group_of_as_many_records_as_are_to_be_beyond_the_number_says_nothing() -> None:
+    """Each step up to the least amount is as good as the lowest; the note speaks of larger groups alone."""
+    few = Ranked(Rank(Fraction(1), 6, 0), 1, Fraction(1), Fraction(1), 1, 0, 7)
+    assert losses(np.array([[0, 0, 0, 7, 0, 0]]), few).tolist() == [[0, 0, 0, 0, 7, 7]]
+    for statistic, side in (("max", "above"), ("min", "below")):
+        note = note_of(statistic, None, 0, 1042)
+        assert f"in groups of clearly more than 1,042 records about 1,042 are {side} it" in note
+        assert "in smaller groups it says nothing" in note
 
 
 def test_a_number_that_a_statistic_has_not_chooses_nothing() -> None:

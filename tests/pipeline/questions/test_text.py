@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,3 +105,16 @@ def test_any_text_is_a_question_or_refused(text: str) -> None:
         return
     assert isinstance(asked, Asked)
     assert str(parse(str(asked))) == str(asked)
+
+
+def test_the_canonical_text_is_read_again_and_no_longer_than_the_ledger_finds() -> None:
+    """Signs without blanks, and numbers with exponents, are longer when they are written out."""
+    for text in (
+        "count where " + " and ".join(["a>=1"] * 60),
+        "clip w among " + ",".join(f"{n}e14" for n in range(60)),
+    ):
+        with pytest.raises(QuestionError, match=rf"characters with its blanks; at most {LONGEST}"):
+            parse(text)
+    least, most = "-1000000000000000", "999999999999999.999999"
+    asked = parse(f"clip w among {least}, -0.000001, {most} above 1000000000000")
+    assert parse(str(asked)) == replace(asked, amount=parse(str(asked)).amount)
