@@ -109,10 +109,8 @@ def test_any_text_is_a_question_or_refused(text: str) -> None:
 
 def test_the_canonical_text_is_read_again_and_no_longer_than_the_ledger_finds() -> None:
     """Signs without blanks, and numbers with exponents, are longer when they are written out."""
-    for text in (
-        "count where " + " and ".join(["a>=1"] * 60),
-        "clip w among " + ",".join(f"{n}e14" for n in range(60)),
-    ):
+    ends = ",".join(f"{n}e13" for n in range(60))
+    for text in ("count where " + " and ".join(["a>=1"] * 50), f"clip w among {ends}"):
         with pytest.raises(QuestionError, match=rf"characters with its blanks; at most {LONGEST}"):
             parse(text)
     least, most = "-1000000000000000", "999999999999999.999999"
