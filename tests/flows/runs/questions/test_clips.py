@@ -230,6 +230,52 @@ def test_answers_that_are_no_clip_or_were_changed_are_refused(spec: Path) -> Non
         load_spec(path)
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ((('dataset = "workers"\n[geo', 'dataset = "workers"\nneighbours = "add-remove"\n[geo'),), "neighbours"),
+        (
+            (
+                ('name = "work"\n', 'name = "work"\nrecords_per_person = 2\n'),
+                ('missing = "0"\n[comp', 'missing = "0"\nrecords_per_person = 2\n[comp'),
+            ),
+            "records of a person: found 1, and 2 of the release",
+        ),
+        (
+            (
+                ('name = "work"\n[privacy]\nrho =', 'name = "work"\n[privacy]\nframework = "pure"\nepsilon ='),
+                ("[companions.wages.privacy]\nrho =", "[companions.wages.privacy]\nepsilon ="),
+            ),
+            "framework: found zcdp, and pure of the release",
+        ),
+    ],
+)
+def test_an_answer_of_another_promise_is_refused(
+    spec: Path, changes: tuple[tuple[str, str], ...], sentence: str
+) -> None:
+    path = with_amount(spec, ask(spec, CLIP, "1/4").name)
+    text = path.read_text("utf-8")
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_text(text, "utf-8")
+    with pytest.raises(SpecError, match=rf"companions\.wages\.between: the answer .*/answers/.*{sentence}"):
+        check_request(Request(path, spec.parent / "out", None, 1))
+
+
+def test_an_answer_that_was_charged_to_another_ledger_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    """A new ledger with a dataset of the same name has no entry of what the clip cost."""
+    spec = write_workers(tmp_path, n=1500)
+    with ledger_of(tmp_path, budget="3") as place:
+        root = ask(spec, CLIP, "1/4")
+    place.unlink()
+    shutil.rmtree(tmp_path / "state")
+    with ledger_of(tmp_path, budget="3"):
+        with pytest.raises(InputError, match=r"companions\.wages\.between: the answer .* was charged to the ledger"):
+            run(with_amount(spec, root.name), tmp_path / "out")
+        assert spent(place) == 0
+
+
 def test_a_release_whose_amount_ends_there_holds_for_all_who_look(spec: Path) -> None:
     """verify, rerun, check and the second program, without the answer; the ledger has the cost of both."""
     root = ask(spec, CLIP, "1/4")
