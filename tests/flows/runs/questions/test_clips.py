@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from flows.runs.questions.checking import again_of, compared, verify_answer
 from flows.runs.questions.explaining import explain_question
 from flows.runs.request import Request, check_request
 from flows.runs.verify import verify_release
+from pipeline.auditor.release import Release as SecondRelease
+from pipeline.auditor.statements import noise_problems
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpecError
 from pipeline.privacy.noise.exponential import Exponential
@@ -291,5 +295,17 @@ def test_a_release_whose_amount_ends_there_holds_for_all_who_look(spec: Path) ->
     (stated,) = (one for name, one in manifest["spec"]["companions"] if name == "wages")
     end = int(stated["between"][1])
     assert end == next(e for e in ENDS if (wages(spec) > e).sum() <= len(wages(spec)) / 50)
+    said = f'but for the upper end {end}, chosen by the question "{CLIP}" (answer {root.name}), whose cost'
+    (words,) = (one["words"] for one in manifest["privacy"] if one["universe"] == "wages")
+    assert said in words
+    page = html.unescape((released.public / "report.html").read_text("utf-8"))
+    assert said in page
+    assert f"{end} was chosen from the records by the question “{CLIP}” (answer {root.name})" in page
+    (audited,) = (one for one in SecondRelease(released.root).form.universes if one.name == "wages")
+    (stated,) = (one for one in manifest["privacy"] if one["universe"] == "wages")
+    assert noise_problems(audited, stated) == []
+    for forged in (words.replace(", but for the upper end", ". And"), words.replace("above 1/50", "above 1/40")):
+        assert noise_problems(audited, {**stated, "words": forged})
+    assert noise_problems(replace(audited, chosen=""), stated)
     means = open_release(released.root).companion("wages").means("total", "county")
     assert means["total:mean"].between(0, end).all()
