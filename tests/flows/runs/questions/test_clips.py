@@ -216,6 +216,14 @@ def test_what_cannot_be_an_end_is_refused(spec: Path, old: str, new: str, senten
     assert sentence in str(refused.value)
 
 
+def test_the_key_of_published_specs_is_not_offered(spec: Path) -> None:
+    with pytest.raises(SpecError, match=r"companions\.wages\.units: unknown key; did you mean 'unit'\?") as refused:
+        load_spec(with_amount(spec, "", ('{ answer = "answers/" }', '"500"'), ('unit = "500"', 'units = "500"')))
+    allowed = str(refused.value).partition("units: ")[2].partition("\n")[0]
+    assert "count_clipped" in allowed
+    assert "chosen" not in allowed
+
+
 def test_answers_that_are_no_clip_or_were_changed_are_refused(spec: Path) -> None:
     counted = ask(spec, "count by county")
     with pytest.raises(SpecError, match="found the answer of a count; that of a clip is needed"):
