@@ -119,9 +119,9 @@ def test_octaves_of_persons() -> None:
 
 def test_octaves_are_exact_on_every_processor() -> None:
     """A logarithm rounds what is just below a power of 2 up to it on some, and not on others."""
-    powers = 2.0 ** np.arange(-30, 40)
+    powers = np.power(2.0, np.arange(-30, 40)).astype(np.float64)
     assert octave_of(powers).tolist() == list(range(-30, 40))
-    assert octave_of(np.nextafter(powers, 0).astype(np.float64)).tolist() == list(range(-31, 39))
+    assert octave_of(np.nextafter(powers, 0)).tolist() == list(range(-31, 39))
 
 
 def test_the_narrowest_range_about_a_place_by_brute_force() -> None:
