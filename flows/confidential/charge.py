@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from flows.confidential.draw import commit_draw
 from flows.execution.job import Job
 from flows.publishing.inputs import Facilities
+from pipeline.errors import InputError
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -38,7 +39,8 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
 
     Raises:
         BudgetRefusedError: a dataset does not have enough left, or the spec publishes exactly what was not declared.
-        InputError: there is no such ledger or dataset, or the key was used over other records.
+        InputError: there is no such ledger or dataset, or the key was used over other records; or an answer that chose
+            the end of an amount was charged to another ledger.
         LedgerError: the ledger is damaged, or was restored from an older copy.
         BeaconAwaitedError: the run is committed to a round of a beacon that is not published yet.
     """
@@ -50,6 +52,7 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
 
     restricted, settings = job.run.restricted, load_settings()
     with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        _refuse_chosen_elsewhere(job, ledger.id)
         own = read_note(restricted)
         beside = read_notes(job.run.root.parent, ledger.id).values()
         noted = [*([] if own is None else [own]), *beside]
@@ -64,6 +67,17 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
         if drawn:
             note_event(restricted, ledger.commit(reservation))
     return tuple(receipt_of(charged) for charged in reservation.charged)
+
+
+def _refuse_chosen_elsewhere(job: Job, ledger: str) -> None:
+    """InputError for an end of an amount whose cost is in another ledger: nobody would add it up with the release."""
+    for name, section in job.spec.companions.items():
+        if (chosen := section.chosen) is not None and chosen.ledger != ledger:
+            raise InputError(
+                f"{job.spec.source}: companions.{name}.between: the answer {chosen.answer} was charged to the ledger "
+                f"{chosen.ledger[:12]}, and the release would be to {ledger[:12]}; one ledger counts both: ask for the "
+                "clip again"
+            )
 
 
 def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities) -> list[Charge]:

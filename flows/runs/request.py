@@ -125,7 +125,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         for check in universe_checks(spec, universe):
             check()
     check_provenance(spec)
-    check_chosen(spec)
+    check_chosen(spec, universes[0])
     check_beacon(spec, request.beacon)
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if not request.i_know and spec.privacy.key is None:

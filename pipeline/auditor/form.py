@@ -89,6 +89,7 @@ class Universe:
         amount: the ends and the unit of what a record counts, and how far one moves a number, in units; None for one.
         clipped: column of an amount, the ends beyond which records are counted, and the amount of those without one.
         levels: level, share, and each query with its share.
+        chosen: how the words of its statement name a question that chose its upper end; "" where none did.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Universe:
     together: int = 1
     amount: Amount | None = None
     clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
+    chosen: str = ""
 
     @property
     def reach(self) -> int:
@@ -240,6 +242,16 @@ def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Frac
     return sections["count_clipped"], low, high, _missing(sections)
 
 
+def _chosen(sections: Mapping[str, Any]) -> str:
+    """What was paid for apart: the end that a question chose."""
+    if (stated := sections.get("chosen")) is None:
+        return ""
+    return (
+        f'but for the upper end {sections["between"][1]}, chosen by the question "{stated["question"]}" '
+        f"(answer {stated['answer']}), whose cost is in the ledger and not in this promise"
+    )
+
+
 def _missing(sections: Mapping[str, Any]) -> Fraction | None:
     """The amount of a record without one; None where each must have one."""
     return None if sections.get("missing") is None else Fraction(sections["missing"])
@@ -261,6 +273,7 @@ def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any]
         name=name,
         amount=amount,
         clipped=_clipped(sections),
+        chosen=_chosen(sections),
         together=together,
         attributes=attributes,
         zcdp=zcdp,

@@ -95,7 +95,12 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
     problems += _epsilon_problems(universe, _decimal(stated["epsilon"]))
     known = {_decimal(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
     doubled = [Decimal(2) * _decimal(stated["budget_decimal"])] if universe.invariants else []
-    return problems + strange_numbers(stated["words"], {*known, *doubled, Decimal(universe.together)})
+    words: str = stated["words"]
+    paid_apart = "" if words.startswith("Nothing is promised") else universe.chosen
+    rest = words.replace(paid_apart, "", 1)
+    if paid_apart not in words or "but for the upper end" in rest:
+        problems.append("its words do not name the question that chose its upper end as the spec does")
+    return problems + strange_numbers(rest, {*known, *doubled, Decimal(universe.together)})
 
 
 def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:

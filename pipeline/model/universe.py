@@ -59,6 +59,21 @@ class Bound:
     columns: Mapping[int, str]
 
 
+@dataclass(frozen=True)
+class ChosenEnd:
+    """The upper end of an amount that a question chose from the records, for a cost of its own.
+
+    Attributes:
+        high: the end, as exact text.
+        question: canonical text.
+        answer: its name.
+    """
+
+    high: str
+    question: str
+    answer: str
+
+
 @dataclass(frozen=True, eq=False)
 class Universe:
     """One histogram that is measured: persons, or a companion such as housing units.
@@ -87,6 +102,7 @@ class Universe:
         central: counts that another release has measured of those who sent reports; None where there is none.
         amount: what each record adds to its cell, in whole units; None where records count one each.
         added: answers of questions that are used beside the measurements; their budget is not the strategy's.
+        chosen: where the upper end of `amount`, or of what is `clipped`, is from; None where it was not chosen so.
     """
 
     name: str
@@ -115,6 +131,7 @@ class Universe:
     central: Central | None = None
     amount: AmountAttribute | None = None
     added: tuple[AddedAnswer, ...] = ()
+    chosen: ChosenEnd | None = None
 
     def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
         """The answers of questions at a level."""

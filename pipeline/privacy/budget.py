@@ -117,7 +117,7 @@ def farthest(framework: Framework, numbers: int, share: float) -> float:
     (1.645, 1.628)
     """
     tail = share / (2 * max(1, numbers))
-    return NormalDist().inv_cdf(1 - tail) if framework == "zcdp" else -math.log(2 * tail) / math.sqrt(2)
+    return -NormalDist().inv_cdf(tail) if framework == "zcdp" else -math.log(2 * tail) / math.sqrt(2)
 
 
 def noise_for(

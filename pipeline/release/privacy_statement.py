@@ -299,7 +299,8 @@ def _in_words(universe: Universe, delta: Fraction) -> str:
         )
     sentences = (
         f"All noisy measurements of this universe together satisfy {guarantee}, {subject}. Everything "
-        "else that is published of it is computed from these measurements and from public inputs, which costs nothing."
+        "else that is published of it is computed from these measurements and from public inputs, which costs "
+        f"nothing{_chosen(universe)}."
     )
     if universe.invariants:
         sentences += (
@@ -307,6 +308,16 @@ def _in_words(universe: Universe, delta: Fraction) -> str:
             "agree on them."
         )
     return sentences
+
+
+def _chosen(universe: Universe) -> str:
+    """What costs something all the same: the end of an amount that a question chose before."""
+    if (end := universe.chosen) is None:
+        return ""
+    return (
+        f', but for the upper end {end.high}, chosen by the question "{end.question}" (answer {end.answer}), whose '
+        "cost is in the ledger and not in this promise"
+    )
 
 
 def _stated_budget(universe: Universe, change: Change | None) -> Fraction:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.universe import Table, Universe
+from pipeline.model.universe import ChosenEnd, Table, Universe
 from pipeline.release.joined.averages import Averages
 from pipeline.release.joined.means import Means, read_means
 from pipeline.report.sources import ReportSources
@@ -55,6 +55,7 @@ class AmountView:
     Attributes:
         low, high, unit: of the clip, as exact texts.
         signed: whether sums may be below 0.
+        chosen: where the upper end is from; None where no question chose it.
         levels: those with few areas, of the table with the fewest answers.
     """
 
@@ -64,6 +65,7 @@ class AmountView:
     high: str
     unit: str
     signed: bool
+    chosen: ChosenEnd | None
     levels: tuple[LevelAmounts, ...]
 
 
@@ -79,7 +81,7 @@ def _view(sources: ReportSources, universe: Universe) -> AmountView:
     table = min(few, key=lambda one: one.query.size, default=None)
     levels = () if table is None else tuple(_levels(sources, universe, table))
     low, high, unit = (str(end) for end in (amount.low, amount.high, amount.unit))
-    return AmountView(universe.name, amount.name, low, high, unit, universe.signed, levels)
+    return AmountView(universe.name, amount.name, low, high, unit, universe.signed, universe.chosen, levels)
 
 
 def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:

@@ -136,7 +136,7 @@ def _in_words(
         return f"missing; needed is {_description(model, location)}"
     if kind == "extra_forbidden":
         section = _section(model, location[:-1])
-        allowed = [field.alias or name for name, field in section.model_fields.items()] if section else []
+        allowed = _allowed(section) if section else []
         key = str(location[-1])
         hint = _hint(key, allowed)
         if len(location) > 1 and key in (field.alias or name for name, field in model.model_fields.items()):
@@ -159,6 +159,12 @@ def _in_words(
     if kind in ("too_short", "string_too_short"):
         return f"found an empty {describe(value).removeprefix('a ')}; at least one entry is needed"
     return f"found {describe(value)}; {_description(model, location)} is needed"
+
+
+def _allowed(section: type[BaseModel]) -> list[str]:
+    """The keys that a user may write: not those of published specs alone, which the JSON schema is without."""
+    stated = section.model_json_schema(mode="validation")["properties"]
+    return [key for name, field in section.model_fields.items() if (key := field.alias or name) in stated]
 
 
 def _tables_with(model: type[BaseModel], key: str) -> list[str]:

@@ -22,7 +22,7 @@ from pipeline.model.universe import Bound, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
-from pipeline.spec.amounts.resolve import amount_of, amount_records, note_amount_schema, with_clipped
+from pipeline.spec.amounts.resolve import amount_of, amount_records, chosen_end, note_amount_schema, with_clipped
 from pipeline.spec.collect.resolve import check_measured, resolve_central, resolve_collected
 from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.input.resolve import check_input
@@ -137,6 +137,7 @@ class UniverseResolver:
             amount=amount_of(sections),
             beacon="" if privacy.beacon is None else privacy.beacon.text,
             added=added,
+            chosen=chosen_end(sections),
             **stated_values,
         )
         if universe.neighbours == "add-remove" and (reason := vacuous(universe)):

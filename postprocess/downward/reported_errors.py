@@ -47,7 +47,12 @@ class OwnErrors(Protocol):
 
 def person_class(persons: IntArray) -> IntArray:
     """The octave of each number of persons; 0 where there are none."""
-    return np.asarray(np.frexp(np.maximum(persons, 1).astype(np.float64))[1] - 1, dtype=np.int64)
+    return octave_of(np.maximum(persons, 1).astype(np.float64))
+
+
+def octave_of(numbers: FloatArray) -> IntArray:
+    """The exponent of the power of 2 that each number, above 0, is at or above: exact, unlike a logarithm."""
+    return np.asarray(np.frexp(numbers)[1] - 1, dtype=np.int64)
 
 
 def owners_of(cells: IntArray, persons: IntArray, size: int) -> IntArray:

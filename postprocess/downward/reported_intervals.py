@@ -32,7 +32,7 @@ from scipy.special import ndtr, ndtri
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import REACH_OF_SIZES, Counted, narrowest
-from postprocess.downward.reported_errors import OwnErrors, n_owners, owners_of, units_of, variances_of
+from postprocess.downward.reported_errors import OwnErrors, n_owners, octave_of, owners_of, units_of, variances_of
 from postprocess.downward.simulated_margins import (
     ErrorCounts,
     PublishedTable,
@@ -168,10 +168,10 @@ class ReportedIntervals:
         owner, sizes, _, times = self._parts
         n = n_owners(self.table.marginal)
         total, seen = (np.bincount(owner, weights=w, minlength=n) for w in (_MIDDLES[sizes] * times, times))
-        octave = np.floor(np.log2(np.maximum(total / np.maximum(seen, 1), 2.0**-30)))
+        octave = octave_of(np.maximum(total / np.maximum(seen, 1), 2.0**-30))
         variance = np.unique(np.round(variances_of(self.table.marginal, self.own), 6), return_inverse=True)[1].ravel()
         numbers = (np.arange(n) // self.table.marginal.size) * n + variance
-        return np.unique(np.stack([numbers, octave.astype(np.int64)]), axis=1, return_inverse=True)[1].ravel()
+        return np.unique(np.stack([numbers, octave]), axis=1, return_inverse=True)[1].ravel()
 
     @cached_property
     def _each(self) -> IntArray:

@@ -82,6 +82,12 @@ TEMPLATES = (
         "else that is published of it is computed from these measurements and from public inputs, which costs nothing."
     ),
     marked(
+        "All noisy measurements of this universe together satisfy {guarantee}, with respect to {change}. Everything "
+        "else that is published of it is computed from these measurements and from public inputs, which costs nothing, "
+        'but for the upper end {high}, chosen by the question "{question}" (answer {answer}), whose cost is in the '
+        "ledger and not in this promise."
+    ),
+    marked(
         "zero-concentrated differential privacy with rho = {rho}, and so (epsilon, delta)-differential privacy for "
         "every delta; the account states epsilon at delta = {delta}"
     ),

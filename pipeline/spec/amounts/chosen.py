@@ -30,6 +30,7 @@ class ChosenSection(Section):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="of its answer.json")
     question: str = Field(description="canonical text")
     dataset: str = Field(description="that it was charged to")
+    ledger: str = Field(description="id of the ledger that it was charged to")
 
 
 def with_chosen(stated: object, info: ValidationInfo) -> object:
@@ -71,6 +72,7 @@ def _read(folder: Path) -> tuple[str, dict[str, Any]]:
         if manifest["files"][_ANSWER] != hashlib.sha256(table).hexdigest():
             raise Misfit(("between", f"{path}: {_ANSWER} beside it was changed: it has not the hash that is stated"))
         header, row = csv.reader(io.StringIO(table.decode(), newline=""))
+        (ledger,) = {str(one["ledger"]) for one in manifest["receipts"] if one["dataset"] == dataset}
         value = parse_exact(row[header.index("clip")])
         if str(value) not in manifest["ends"]["listed"]:
             raise ValueError("the end is none of those that are listed")
@@ -79,4 +81,5 @@ def _read(folder: Path) -> tuple[str, dict[str, Any]]:
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise Misfit(("between", f"{path}: is no answer of a clip, or damaged: {error}")) from None
     sha256 = hashlib.sha256(content).hexdigest()
-    return str(value), {"answer": str(folder), "sha256": sha256, "question": question, "dataset": dataset}
+    charged = {"question": question, "dataset": dataset, "ledger": ledger}
+    return str(value), {"answer": str(folder), "sha256": sha256, **charged}

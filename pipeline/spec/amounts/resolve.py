@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pipeline.model.beside import counted_in
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import SIDES, AmountAttribute, ClippedAttribute, Schema
+from pipeline.model.universe import ChosenEnd, Universe
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import CompanionSection, UniverseSections
-
-if TYPE_CHECKING:
-    from pipeline.model.universe import Universe
 
 #: Keys that say something of counts, and why none of them is for amounts.
 _NOT_OF_AMOUNTS = {
@@ -35,6 +32,13 @@ _CLIPPED = "clipped"
 def amount_of(sections: UniverseSections) -> AmountAttribute | None:
     """The amount of a companion; None where its records count one each."""
     return sections.grid() if isinstance(sections, CompanionSection) and sections.amount is not None else None
+
+
+def chosen_end(sections: UniverseSections) -> ChosenEnd | None:
+    """Where the upper end of a companion's amount is from; None where no question chose it."""
+    if not isinstance(sections, CompanionSection) or sections.chosen is None or sections.between is None:
+        return None
+    return ChosenEnd(sections.between[1], sections.chosen.question, sections.chosen.answer.name)
 
 
 def with_clipped(schema: Schema, sections: UniverseSections, problems: Problems) -> Schema:

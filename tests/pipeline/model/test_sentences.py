@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -11,7 +12,7 @@ from releases.pages import marked_texts, outside_of_signs
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.sentences import sentence
-from pipeline.model.universe import Universe
+from pipeline.model.universe import ChosenEnd, Universe
 from pipeline.privacy.accounting import joint, statements
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statements import privacy_statements
@@ -154,6 +155,15 @@ def test_every_sentence_about_words_is_recognised(f: str, groups: int) -> None:
     for words in (privacy_statement(survey).words, account.record.words, *(one.words for one in account.groups)):
         assert outside_of_signs(sentence(texts, words)) - DATA == set(), words
     assert len(account.groups) == groups
+
+
+def test_an_end_that_a_question_chose_is_said_in_the_language_too() -> None:
+    end = ChosenEnd("900", "clip wages among 200, 900 above 1/50", "clip2")
+    one = replace(universes(PURE, "change-one", 'block = ["total"]')[0], chosen=end)
+    assert (
+        "lo que no cuesta nada, salvo el extremo superior 900, elegido con la pregunta «clip wages among 200, "
+        "900 above 1/50» (respuesta clip2), cuyo coste está en el libro de cuentas y no en esta promesa. Los "
+    ) in sentence(texts_in("es"), privacy_statement(one).words)
 
 
 def test_whole_texts_of_other_rooms_are_in_the_catalogue() -> None:

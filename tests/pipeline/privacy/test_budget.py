@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.privacy.budget import LARGEST_SCALE, Framework, Mechanism, Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.budget import LARGEST_SCALE, Framework, Mechanism, Neighbours, NoiseSpec, farthest, noise_for
 
 ExactTails = Callable[[NoiseSpec], list[Decimal]]
 
@@ -31,6 +31,14 @@ def test_noise_of_a_hundredth(
 ) -> None:
     found = noise_for(framework, Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), neighbours)
     assert found == NoiseSpec(mechanism, scale)
+
+
+def test_the_farthest_of_very_many_numbers_is_known() -> None:
+    """Tails below the last bit of 1: a normal one at x is about exp(-x^2 / 2) / (x sqrt(2 pi))."""
+    for numbers in (10**15, 10**17, 10**30):
+        x, tail = farthest("zcdp", numbers, 0.1), 0.05 / numbers
+        lower = (1 / x - 1 / x**3) * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+        assert lower < tail < lower / (1 - 1 / x**2)
 
 
 def test_shares_are_exact_and_add_up() -> None:

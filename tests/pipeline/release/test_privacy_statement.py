@@ -15,7 +15,7 @@ from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
-from pipeline.model.universe import Universe
+from pipeline.model.universe import ChosenEnd, Universe
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text, privacy_statement
 
@@ -97,6 +97,17 @@ def test_the_words_say_what_is_compared_and_what_is_not_protected() -> None:
     assert "invariants are published exactly and are not protected" in _statement().words
     assert "invariants" not in _statement(invariants=()).words
     assert "delta" not in _statement(framework="pure").words
+
+
+@pytest.mark.parametrize("framework", ["zcdp", "pure"])
+def test_an_end_that_a_question_chose_is_excepted_from_what_costs_nothing(framework: str) -> None:
+    end = ChosenEnd("80000", "clip wages among 20000, 80000 above 1/50", "clip2")
+    said = (
+        'which costs nothing, but for the upper end 80000, chosen by the question "clip wages among 20000, 80000 above '
+        '1/50" (answer clip2), whose cost is in the ledger and not in this promise.'
+    )
+    assert said in _statement(framework=framework, chosen=end).words
+    assert "which costs nothing." in _statement(framework=framework).words
 
 
 def test_a_budget_without_noise_is_refused() -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.downward import reported_errors
 from postprocess.downward.ranges import narrowest
-from postprocess.downward.reported_errors import count_reported, n_owners, owners_of, person_class
+from postprocess.downward.reported_errors import count_reported, n_owners, octave_of, owners_of, person_class
 from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import (
     ErrorCounts,
@@ -115,6 +115,13 @@ def test_octaves_of_persons() -> None:
     persons = np.array([0, 1, 2, 3, 4, 7, 8, 1023, 1024, 2**31])
     assert person_class(persons).tolist() == [0, 0, 1, 1, 2, 2, 3, 9, 10, 31]
     assert owners_of(np.array([2]), np.array([9]), 5).tolist() == [17]
+
+
+def test_octaves_are_exact_on_every_processor() -> None:
+    """A logarithm rounds what is just below a power of 2 up to it on some, and not on others."""
+    powers = np.power(2.0, np.arange(-30, 40)).astype(np.float64)
+    assert octave_of(powers).tolist() == list(range(-30, 40))
+    assert octave_of(np.nextafter(powers, 0)).tolist() == list(range(-31, 39))
 
 
 def test_the_narrowest_range_about_a_place_by_brute_force() -> None:

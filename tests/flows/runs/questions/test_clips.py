@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from flows.runs.questions.checking import again_of, compared, verify_answer
 from flows.runs.questions.explaining import explain_question
 from flows.runs.request import Request, check_request
 from flows.runs.verify import verify_release
+from pipeline.auditor.release import Release as SecondRelease
+from pipeline.auditor.statements import noise_problems
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpecError
 from pipeline.privacy.noise.exponential import Exponential
@@ -258,6 +262,14 @@ def test_what_cannot_be_an_end_is_refused(spec: Path, old: str, new: str, senten
     assert sentence in str(refused.value)
 
 
+def test_the_key_of_published_specs_is_not_offered(spec: Path) -> None:
+    with pytest.raises(SpecError, match=r"companions\.wages\.units: unknown key; did you mean 'unit'\?") as refused:
+        load_spec(with_amount(spec, "", ('{ answer = "answers/" }', '"500"'), ('unit = "500"', 'units = "500"')))
+    allowed = str(refused.value).partition("units: ")[2].partition("\n")[0]
+    assert "count_clipped" in allowed
+    assert "chosen" not in allowed
+
+
 def test_answers_that_are_no_clip_or_were_changed_are_refused(spec: Path) -> None:
     counted = ask(spec, "count by county")
     with pytest.raises(SpecError, match="found the answer of a count; that of a clip is needed"):
@@ -276,6 +288,52 @@ def test_answers_that_are_no_clip_or_were_changed_are_refused(spec: Path) -> Non
         load_spec(path)
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ((('dataset = "workers"\n[geo', 'dataset = "workers"\nneighbours = "add-remove"\n[geo'),), "neighbours"),
+        (
+            (
+                ('name = "work"\n', 'name = "work"\nrecords_per_person = 2\n'),
+                ('missing = "0"\n[comp', 'missing = "0"\nrecords_per_person = 2\n[comp'),
+            ),
+            "records of a person: found 1, and 2 of the release",
+        ),
+        (
+            (
+                ('name = "work"\n[privacy]\nrho =', 'name = "work"\n[privacy]\nframework = "pure"\nepsilon ='),
+                ("[companions.wages.privacy]\nrho =", "[companions.wages.privacy]\nepsilon ="),
+            ),
+            "framework: found zcdp, and pure of the release",
+        ),
+    ],
+)
+def test_an_answer_of_another_promise_is_refused(
+    spec: Path, changes: tuple[tuple[str, str], ...], sentence: str
+) -> None:
+    path = with_amount(spec, ask(spec, CLIP, "1/4").name)
+    text = path.read_text("utf-8")
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_text(text, "utf-8")
+    with pytest.raises(SpecError, match=rf"companions\.wages\.between: the answer .*/answers/.*{sentence}"):
+        check_request(Request(path, spec.parent / "out", None, 1))
+
+
+def test_an_answer_that_was_charged_to_another_ledger_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    """A new ledger with a dataset of the same name has no entry of what the clip cost."""
+    spec = write_workers(tmp_path, n=1500)
+    with ledger_of(tmp_path, budget="3") as place:
+        root = ask(spec, CLIP, "1/4")
+    place.unlink()
+    shutil.rmtree(tmp_path / "state")
+    with ledger_of(tmp_path, budget="3"):
+        with pytest.raises(InputError, match=r"companions\.wages\.between: the answer .* was charged to the ledger"):
+            run(with_amount(spec, root.name), tmp_path / "out")
+        assert spent(place) == 0
+
+
 def test_a_release_whose_amount_ends_there_holds_for_all_who_look(spec: Path) -> None:
     """verify, rerun, check and the second program, without the answer; the ledger has the cost of both."""
     root = ask(spec, CLIP, "1/4")
@@ -291,5 +349,17 @@ def test_a_release_whose_amount_ends_there_holds_for_all_who_look(spec: Path) ->
     (stated,) = (one for name, one in manifest["spec"]["companions"] if name == "wages")
     end = int(stated["between"][1])
     assert end == next(e for e in ENDS if (wages(spec) > e).sum() <= len(wages(spec)) / 50)
+    said = f'but for the upper end {end}, chosen by the question "{CLIP}" (answer {root.name}), whose cost'
+    (words,) = (one["words"] for one in manifest["privacy"] if one["universe"] == "wages")
+    assert said in words
+    page = html.unescape((released.public / "report.html").read_text("utf-8"))
+    assert said in page
+    assert f"{end} was chosen from the records by the question “{CLIP}” (answer {root.name})" in page
+    (audited,) = (one for one in SecondRelease(released.root).form.universes if one.name == "wages")
+    (stated,) = (one for one in manifest["privacy"] if one["universe"] == "wages")
+    assert noise_problems(audited, stated) == []
+    for forged in (words.replace(", but for the upper end", ". And"), words.replace("above 1/50", "above 1/40")):
+        assert noise_problems(audited, {**stated, "words": forged})
+    assert noise_problems(replace(audited, chosen=""), stated)
     means = open_release(released.root).companion("wages").means("total", "county")
     assert means["total:mean"].between(0, end).all()
