@@ -180,6 +180,21 @@ class ListedAttribute(Attribute):
 
 
 @dataclass(frozen=True)
+class ChosenEnd:
+    """The upper end of an amount that a question chose from the records, for a cost of its own.
+
+    Attributes:
+        high: the end, as exact text.
+        question: canonical text.
+        answer: its name.
+    """
+
+    high: str
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True)
 class Recode:
     """A partition of an attribute's values into named groups."""
 

@@ -18,7 +18,7 @@ from pipeline.errors import SpecError
 from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import AmountAttribute, ClippedAttribute, Schema
+from pipeline.model.schema import AmountAttribute, ChosenEnd, ClippedAttribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.strategy import AddedAnswer, Central, Strategy
 from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between, reach_of_total
@@ -57,21 +57,6 @@ class Bound:
     lower: int
     upper: int
     columns: Mapping[int, str]
-
-
-@dataclass(frozen=True)
-class ChosenEnd:
-    """The upper end of an amount that a question chose from the records, for a cost of its own.
-
-    Attributes:
-        high: the end, as exact text.
-        question: canonical text.
-        answer: its name.
-    """
-
-    high: str
-    question: str
-    answer: str
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.universe import ChosenEnd, Table, Universe
+from pipeline.model.schema import ChosenEnd
+from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.averages import Averages
 from pipeline.release.joined.means import Means, read_means
 from pipeline.report.sources import ReportSources

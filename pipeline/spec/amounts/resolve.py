@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pipeline.model.beside import counted_in
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import SIDES, AmountAttribute, ClippedAttribute, Schema
-from pipeline.model.universe import ChosenEnd, Universe
+from pipeline.model.schema import SIDES, AmountAttribute, ChosenEnd, ClippedAttribute, Schema
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import CompanionSection, UniverseSections
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Universe
 
 #: Keys that say something of counts, and why none of them is for amounts.
 _NOT_OF_AMOUNTS = {

@@ -10,9 +10,10 @@ import pytest
 from releases.pages import marked_texts, outside_of_signs
 
 from pipeline.model.household_table import NO_MARGINS
+from pipeline.model.schema import ChosenEnd
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.sentences import sentence
-from pipeline.model.universe import ChosenEnd, Universe
+from pipeline.model.universe import Universe
 from pipeline.privacy.accounting import joint, statements
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statements import privacy_statements

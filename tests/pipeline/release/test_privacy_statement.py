@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from pipeline.errors import InputError
 from pipeline.model.query import Query
-from pipeline.model.schema import Attribute, Schema
+from pipeline.model.schema import Attribute, ChosenEnd, Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
-from pipeline.model.universe import ChosenEnd, Universe
+from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text, privacy_statement
 
