@@ -156,7 +156,15 @@ def _file(value: object, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise ValueError(f'found {describe(value)}; a file name in quotes is needed, such as "blocks.parquet"')
     folder = info.context.get("folder") if isinstance(info.context, Mapping) else None
-    return Path(value) if folder is None else (folder / Path(value).expanduser()).resolve()
+    return Path(value) if folder is None else (folder / expanded(value)).resolve()
+
+
+def expanded(name: str | Path) -> Path:
+    """A path with the home directory that it begins with; ValueError where nobody has that."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise ValueError(f"found {describe(str(name))}; there is no such home directory") from None
 
 
 def _read_levels(value: object, info: ValidationInfo) -> dict[str, int] | tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, WithJsonSchema
 
 from pipeline.model.exact import parse_exact
-from pipeline.spec.fields import PUBLIC, File, Misfit, Section, describe
+from pipeline.spec.fields import PUBLIC, File, Misfit, Section, describe, expanded
 
 #: As `pipeline.release.layout` has them.
 _MANIFEST, _ANSWER = "answer.json", "answer.csv"
@@ -51,7 +51,10 @@ def with_chosen(stated: object, info: ValidationInfo) -> object:
     if list(between[1]) != ["answer"] or not isinstance(between[1]["answer"], str):
         raise Misfit(("between", f"found {describe(between[1])} with {', '.join(between[1])}; allowed is {_SHAPE}"))
     folder = info.context.get("folder") if isinstance(info.context, Mapping) else None
-    place = Path(between[1]["answer"]).expanduser()
+    try:
+        place = expanded(between[1]["answer"])
+    except ValueError as error:
+        raise Misfit(("between", str(error))) from None
     value, chosen = _read(place if folder is None else (folder / place).resolve())
     return {**stated, "between": [between[0], value], "chosen": chosen}
 

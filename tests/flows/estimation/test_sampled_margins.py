@@ -32,7 +32,8 @@ RATES = Rates(3, (3.0, 3.0, 1.3), 1)
 def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: RATES)
     # A town is too small for errors of each size; here a few are enough.
-    monkeypatch.setattr("postprocess.downward.intervals.ENOUGH", 5)
+    for module in ("ranges", "narrowing"):
+        monkeypatch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
     # One tract at a time.
     monkeypatch.setattr("flows.estimation.sampled_runs.GROUP_CELLS", 1)
 
