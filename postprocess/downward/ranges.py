@@ -74,12 +74,13 @@ class Ranges:
         if alike is None:
             alike = alike_cells(errors, n_cells)
         owners = [
-            (0 * each, _ANY, FEWER),
             (0 * each, _ANY, ENOUGH),
             (alike, _ANY, ENOUGH),
             (alike, REACH_OF_SIZES, ENOUGH),
             (each, REACH_OF_SIZES, ENOUGH),
         ]
+        if any(0 < errors.times[which].sum() < ENOUGH for which in (sizes == 0, sizes > 0)):
+            owners.insert(0, (0 * each, _ANY, FEWER))
         for owner, most, needed in owners:  # from what is always there to what fits best
             counted = Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
             held = np.zeros((counted.owners, len(SIZE_CLASSES)))
