@@ -36,10 +36,7 @@ from postprocess.downward.intervals import Intervals
 from postprocess.downward.origin import Clipped
 from postprocess.downward.reported_errors import OwnErrors, n_owners
 from postprocess.downward.reported_intervals import ReportedIntervals
-from postprocess.downward.simulated_margins import (
-    ErrorCounts,
-    PublishedTable,
-)
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
 from postprocess.marginal import Marginal
 

@@ -16,10 +16,7 @@ import scipy.sparse as sp
 from flows.estimation.public_key import public_key
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of, sizes_of, visited, work_of
-from postprocess.downward.simulated_margins import (
-    ErrorCounts,
-    PublishedTable,
-)
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, Stretch, Summary
 from postprocess.downward.sized_errors import ENOUGH
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, cut_level, without_values

@@ -18,11 +18,8 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.ranges import Ranges, alike_cells, narrowest, united
-from postprocess.downward.simulated_margins import (
-    SIMULATED_COVERAGE,
-    ErrorCounts,
-)
-from postprocess.downward.sized_errors import ENOUGH, SIZE_CLASSES, SizedErrors, size_class
+from postprocess.downward.simulated_margins import SIMULATED_COVERAGE, ErrorCounts
+from postprocess.downward.sized_errors import ENOUGH, MIDDLES, SIZE_CLASSES, SizedErrors, size_class
 
 #: From which size on shares are taken down. Runs start from a release, whose smallest counts are unlike the truth's.
 FIRST = 8
@@ -36,8 +33,6 @@ _ROUNDS, _STEPS, _DAMPED = 6, (2.5, 1.5), 0.5
 #: Lower ends of the octaves, and the size classes in which a share is that of its octave; in between it changes evenly.
 _OCTAVES: IntArray = FIRST * 2 ** np.arange(int(SIZE_CLASSES[-1] // FIRST).bit_length() - 1)
 _AT = size_class(np.append(FIRST // 2, 3 * _OCTAVES // 2))
-#: A count of each size class.
-_MIDDLES: IntArray = (SIZE_CLASSES + np.append(SIZE_CLASSES[1:], SIZE_CLASSES[-1] + 1) - 1) // 2
 
 
 def narrowed(errors: ErrorCounts, n_cells: int) -> tuple[Ranges, Ranges]:
@@ -50,14 +45,15 @@ def narrowed(errors: ErrorCounts, n_cells: int) -> tuple[Ranges, Ranges]:
     both = errors.by_truth, errors.by_release
     ranges = [Ranges.of(each, n_cells, narrowest, SIMULATED_COVERAGE) for each in both]
     alike = alike_cells(errors.by_release, n_cells)
-    pairs = _Pairs.of(errors, alike)
+    pairs = _Pairs.of(errors.by_release, errors.unit, alike)
     covered = pairs.covered(*ranges)
     wide = covered.min(axis=0) > GOAL + SPARE
     if not wide.any():
         return ranges[0], ranges[1]
     # Only cells of which something changes are looked at again.
     chosen = wide.any(axis=1)[alike]
-    parts, pairs = [_of_cells(each, chosen) for each in both], pairs.of_cells(chosen)
+    parts = [_of_cells(each, chosen) for each in both]
+    pairs = _Pairs.of(parts[1], errors.unit, alike)
     shares = np.full((2, *wide.shape), SIMULATED_COVERAGE)
     rows, sizes = np.flatnonzero(chosen)[:, None], np.flatnonzero(SIZE_CLASSES > FIRST // 2)
     for round_number in range(_ROUNDS):
@@ -87,61 +83,57 @@ def _of_cells(errors: SizedErrors, chosen: BoolArray) -> SizedErrors:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Simulated pairs of a truth and a release, as far as sizes are told apart, `(n,)` each.
+    """Simulated pairs of a truth and a release, as far as sizes are told apart.
 
     Attributes:
         unit: persons in a class of errors.
         n_alike: how many numbers of alike cells there are.
-        cells: of each.
-        alike: the number of those that are about as frequent.
-        truth, released: the counts.
-        times: how often the pair was seen.
+        cells, released: the releases that there are, `(n_releases,)` each.
+        which: the release of each pair, `(n,)`.
+        truth: of each pair.
+        times: how often it was seen.
+        places: `(2, n)`, alike cells and octave by the truth, and by the release; -1 where that is below all octaves.
     """
 
     unit: int
     n_alike: int
     cells: IntArray
-    alike: IntArray
-    truth: IntArray
     released: IntArray
+    which: IntArray
+    truth: IntArray
     times: IntArray
+    places: IntArray
 
     @classmethod
-    def of(cls, errors: ErrorCounts, alike: IntArray) -> _Pairs:
-        """Those of a table, where one of both counts is not among the smallest; `alike` is `(cells,)`."""
-        cells, sizes, error = errors.by_release.parts()
-        released = _MIDDLES[sizes]
-        truth = np.maximum(released + error * errors.unit + (errors.unit - 1) // 2, 0)
+    def of(cls, by_release: SizedErrors, unit: int, alike: IntArray) -> _Pairs:
+        """Those of errors t - r, where one of both counts is not among the smallest; `alike` is `(cells,)`."""
+        cells, sizes, error = by_release.parts()
+        released = MIDDLES[sizes].astype(np.int64)
+        truth = np.maximum(released + error * unit + (unit - 1) // 2, 0)
         some = np.maximum(released, truth) >= FIRST
-        counts = (cells, alike[cells], truth, released, errors.by_release.times)
-        return cls(errors.unit, int(alike.max(initial=-1)) + 1, *(each[some] for each in counts))
-
-    def of_cells(self, chosen: BoolArray) -> _Pairs:
-        """Those of some cells; `chosen` is `(cells,)`."""
-        mine = chosen[self.cells]
-        counts = (self.cells, self.alike, self.truth, self.released, self.times)
-        return _Pairs(self.unit, self.n_alike, *(each[mine] for each in counts))
+        cells, released, truth, times = (each[some] for each in (cells, released, truth, by_release.times))
+        octaves = np.searchsorted(_OCTAVES, np.stack([truth, released]), side="right") - 1
+        places = np.where(octaves < 0, -1, alike[cells] * len(_OCTAVES) + octaves)
+        most = 1 + int(released.max(initial=0))
+        distinct, which = np.unique(cells * most + released, return_inverse=True)
+        return cls(unit, int(alike.max(initial=-1)) + 1, *np.divmod(distinct, most), which, truth, times, places)
 
     def covered(self, by_truth: Ranges, by_release: Ranges) -> FloatArray:
         """What the union of both intervals holds, by the octave of the truth and of the release: `(2, alike, octaves)`.
 
         `GOAL` where too few pairs were seen.
         """
-        shape = self.n_alike, len(_OCTAVES)
-        most = 1 + int(self.released.max(initial=0))
-        places, which = np.unique(self.cells * most + self.released, return_inverse=True)
-        cells, released = np.divmod(places, most)
-        low, high = united(by_truth, by_release, self.unit, cells, released)
+        low, high = united(by_truth, by_release, self.unit, self.cells, self.released)
         with np.errstate(invalid="ignore"):
-            low, high = np.minimum(low, released - 1)[which], np.maximum(high, released + 1)[which]
+            low, high = np.minimum(low, self.released - 1)[self.which], np.maximum(high, self.released + 1)[self.which]
             inside, known = (low <= self.truth) & (self.truth <= high), ~np.isnan(low) & ~np.isnan(high)
+        shape = self.n_alike, len(_OCTAVES)
         out = []
-        for count in (self.truth, self.released):
-            octave = np.searchsorted(_OCTAVES, count, side="right") - 1
-            counted = known & (octave >= 0)
-            at = self.alike[counted] * shape[1] + octave[counted]
+        for places in self.places:
+            counted = known & (places >= 0)
             seen, held = (
-                np.bincount(at, weights[counted], shape[0] * shape[1]) for weights in (self.times, self.times * inside)
+                np.bincount(places[counted], weights[counted], shape[0] * shape[1])
+                for weights in (self.times, self.times * inside)
             )
             out.append(np.where(seen >= 2 * ENOUGH, held / np.maximum(seen, 1.0), GOAL).reshape(shape))
         return np.stack(out)

@@ -12,13 +12,7 @@ import scipy.sparse as sp
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.downward.simulated_margins import (
-    REACH,
-    ErrorCounts,
-    PublishedTable,
-    pairs_of,
-    standard_errors,
-)
+from postprocess.downward.simulated_margins import REACH, ErrorCounts, PublishedTable, pairs_of, standard_errors
 from postprocess.downward.sized_errors import ERROR_CLASSES, SizedErrors
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import EXACT_STANDARD
@@ -113,6 +107,5 @@ def count_reported(
         owner = owners_of(cells, persons[rows], size)
         zeros -= np.bincount(owner, minlength=len(zeros))
         counts.by_release += SizedErrors.of(owner, seen, (truth - seen) // units[owner])
-    nothing = SizedErrors.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
-    counts.by_release += SizedErrors(nothing.places[zeros > 0], zeros[zeros > 0])
+    counts.by_release += SizedErrors.of_zeros(zeros)
     return counts

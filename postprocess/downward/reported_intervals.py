@@ -33,13 +33,8 @@ from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import REACH_OF_SIZES, Counted, narrowest
 from postprocess.downward.reported_errors import OwnErrors, n_owners, octave_of, owners_of, units_of, variances_of
-from postprocess.downward.simulated_margins import (
-    ErrorCounts,
-    PublishedTable,
-    evenly,
-    standard_errors,
-)
-from postprocess.downward.sized_errors import ENOUGH, ERROR_CLASSES, SIZE_CLASSES, size_class
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable, evenly, standard_errors
+from postprocess.downward.sized_errors import ENOUGH, ERROR_CLASSES, MIDDLES, SIZE_CLASSES, size_class
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 
@@ -49,8 +44,6 @@ _COVERAGE = 0.9
 ON_A_LINE = 100
 #: Standard errors by which a debiased count is farther from those of other areas than is likely by chance.
 UNLIKE = 3.5
-#: Middles of size classes, and one that no count is in.
-_MIDDLES = np.append(0.5 * (SIZE_CLASSES[:-1] + SIZE_CLASSES[1:] - 1), SIZE_CLASSES[-1])
 #: Stand-ins that errors are of, at least: those of a few areas, simulated many times, show how reports err and not what
 #: areas are like.
 STAND_INS = 25
@@ -129,7 +122,7 @@ class ReportedIntervals:
     def _truths(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the stand-ins of each owner, `(n_owners,)`; NaN where they are few."""
         owner, sizes, error, times = self._parts
-        truth, n = _MIDDLES[sizes] + self._units[owner] * (error + 0.5) - 0.5, n_owners(self.table.marginal)
+        truth, n = MIDDLES[sizes] + self._units[owner] * (error + 0.5) - 0.5, n_owners(self.table.marginal)
         seen = np.bincount(owner, weights=times, minlength=n)
         seen = np.where(seen < max(float(ON_A_LINE), STAND_INS * self._visits), np.nan, seen)
         mean = np.bincount(owner, weights=times * truth, minlength=n) / seen
@@ -167,7 +160,7 @@ class ReportedIntervals:
         """
         owner, sizes, _, times = self._parts
         n = n_owners(self.table.marginal)
-        total, seen = (np.bincount(owner, weights=w, minlength=n) for w in (_MIDDLES[sizes] * times, times))
+        total, seen = (np.bincount(owner, weights=w, minlength=n) for w in (MIDDLES[sizes] * times, times))
         octave = octave_of(np.maximum(total / np.maximum(seen, 1), 2.0**-30))
         variance = np.unique(np.round(variances_of(self.table.marginal, self.own), 6), return_inverse=True)[1].ravel()
         numbers = (np.arange(n) // self.table.marginal.size) * n + variance
@@ -218,7 +211,7 @@ class ReportedIntervals:
     @cached_property
     def _lines(self) -> _Lines:
         owner, sizes, error, times = self._parts
-        count = _MIDDLES[sizes]
+        count = MIDDLES[sizes]
         truth = count + self._units[owner] * (error + 0.5) - 0.5
         n = n_owners(self.table.marginal)
         needed = max(float(ON_A_LINE), STAND_INS * self._visits)

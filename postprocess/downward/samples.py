@@ -23,11 +23,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.simulated_margins import (
-    CHUNK_NUMBERS,
-    LARGE,
-    answers_of,
-)
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, answers_of
 from postprocess.downward.sized_errors import SIZE_CLASSES, size_class
 from postprocess.downward.subtrees import cut_level
 from postprocess.linear.downward import AnswerVariances

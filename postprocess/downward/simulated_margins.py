@@ -142,8 +142,7 @@ def count_errors(
         cells, seen, error, standard = cells[large], seen[large], error[large], standard[large]
         in_steps = np.floor((error + evenly(cells, seen, error) - 0.5) / standard / STEP)
         counts.large += SizedErrors.of(cells, seen, in_steps.astype(np.int64))
-    nothing = SizedErrors.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
-    right = SizedErrors(nothing.places[zeros > 0], zeros[zeros > 0])
+    right = SizedErrors.of_zeros(zeros)
     counts.by_truth += right
     counts.by_release += right
     return counts

@@ -20,13 +20,7 @@ from postprocess.downward.level import downward_level
 from postprocess.downward.origin import above_origin, only_below, origin_of
 from postprocess.downward.passes import Pass
 from postprocess.downward.reported_errors import OwnErrors, count_reported
-from postprocess.downward.simulated_margins import (
-    CHUNK_NUMBERS,
-    ErrorCounts,
-    PublishedTable,
-    answers_of,
-    count_errors,
-)
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, answers_of, count_errors
 from postprocess.downward.summaries import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass

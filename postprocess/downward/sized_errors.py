@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.arrays import IntArray, distinct_places
+from postprocess.arrays import FloatArray, IntArray, distinct_places
 
 #: Sizes up to this stand alone; above it, each octave has `_PER_OCTAVE` classes.
 ALONE, _PER_OCTAVE = 30, 8
@@ -14,6 +14,8 @@ ALONE, _PER_OCTAVE = 30, 8
 SIZE_CLASSES: IntArray = np.unique(
     np.concatenate([np.arange(ALONE + 1), np.ceil(ALONE * 2.0 ** (np.arange(1, 26 * _PER_OCTAVE) / _PER_OCTAVE))])
 ).astype(np.int64)
+#: The middles of the size classes; the last one has no end, and its least size.
+MIDDLES: FloatArray = np.append(0.5 * (SIZE_CLASSES[:-1] + SIZE_CLASSES[1:] - 1), SIZE_CLASSES[-1])
 _CLASS_OF_SMALL = np.searchsorted(SIZE_CLASSES, np.arange(1 << 12), side="right") - 1
 #: Errors are counted in this many classes of a whole number of persons on each side of 0; larger ones in the last.
 ERROR_CLASSES = 512
@@ -39,6 +41,12 @@ class SizedErrors:
         error_class = np.clip(errors, -ERROR_CLASSES, ERROR_CLASSES) + ERROR_CLASSES
         places = (cells * len(SIZE_CLASSES) + size_class(sizes)) * (2 * ERROR_CLASSES + 1) + error_class
         return cls(*distinct_sums(places, np.ones(len(places), dtype=np.int64)))
+
+    @classmethod
+    def of_zeros(cls, zeros: IntArray) -> SizedErrors:
+        """No error of counts of 0, so many times in each cell, `(n_cells,)`."""
+        none = cls.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
+        return cls(none.places[zeros > 0], zeros[zeros > 0])
 
     @classmethod
     def none(cls) -> SizedErrors:

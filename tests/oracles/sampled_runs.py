@@ -11,10 +11,7 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.downward.passes import passes_of
 from postprocess.downward.samples import Rates, visited
-from postprocess.downward.simulated_margins import (
-    ErrorCounts,
-    PublishedTable,
-)
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import DrawNoise, Simulated, Stretch, Summary, simulate_run
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, without_values
 from postprocess.downward.summaries import summarised

@@ -9,12 +9,7 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.ranges import FEWER, Ranges, central, inverted, narrowest
-from postprocess.downward.simulated_margins import (
-    SIMULATED_COVERAGE,
-    ErrorCounts,
-    PublishedTable,
-    count_errors,
-)
+from postprocess.downward.simulated_margins import SIMULATED_COVERAGE, ErrorCounts, PublishedTable, count_errors
 from postprocess.downward.sized_errors import ENOUGH, SIZE_CLASSES, SizedErrors, size_class
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal

@@ -13,10 +13,7 @@ from postprocess.downward import reported_errors
 from postprocess.downward.ranges import narrowest
 from postprocess.downward.reported_errors import count_reported, n_owners, octave_of, owners_of, person_class
 from postprocess.downward.reported_intervals import ReportedIntervals
-from postprocess.downward.simulated_margins import (
-    ErrorCounts,
-    PublishedTable,
-)
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.sized_errors import SIZE_CLASSES, size_class
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal

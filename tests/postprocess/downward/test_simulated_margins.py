@@ -13,10 +13,7 @@ from oracles.sampled_runs import simulate
 from geography.spine import Level, Spine
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.level import downward_level
-from postprocess.downward.simulated_margins import (
-    ErrorCounts,
-    PublishedTable,
-)
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.sized_errors import ERROR_CLASSES, SIZE_CLASSES, size_class
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
