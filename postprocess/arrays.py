@@ -29,6 +29,11 @@ def successive(rows: IntArray, most: int = 1 << 22) -> list[tuple[int, int]]:
     return [(start, min(start + most, end)) for first, end in pairwise(breaks) for start in range(first, end, most)]
 
 
+def adding_up(counts: FloatArray, totals: FloatArray | IntArray) -> FloatArray:
+    """Counts `(n, k)` with what they miss of their totals `(n,)`, which are known, spread evenly over them."""
+    return counts + (totals - counts.sum(axis=1))[:, None] / counts.shape[1]
+
+
 def distinct_places(places: IntArray) -> tuple[IntArray, IntArray]:
     """The distinct places in order, and which of them each is; places that lie close together are not sorted."""
     if not len(places):

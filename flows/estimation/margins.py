@@ -32,6 +32,7 @@ from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.tables import ReleasedTable, read_table
+from postprocess.arrays import adding_up
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.origin import Clipped
 from postprocess.downward.reported_errors import OwnErrors, n_owners
@@ -281,8 +282,7 @@ class Margins:
         totals, reports = (
             np.add.reduceat(each[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0], axis=0) for each in self._totals
         )
-        counts = universe.collected.debiased(totals, reports)
-        counts += (reports - counts.sum(axis=1))[:, None] / counts.shape[1]  # whose number is known
+        counts = adding_up(universe.collected.debiased(totals, reports), reports)
         found: NDArray[np.float64] = marginal.answer(counts)
         return found
 

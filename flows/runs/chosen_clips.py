@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from flows.runs.questions.public_files import answer_problems
 from pipeline.errors import SpecError
 from pipeline.model.universe import Universe
-from pipeline.questions.manifest import AnswerManifest, read_answer
+from pipeline.questions.manifest import read_answer
+from pipeline.questions.promises import promises
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
@@ -37,20 +36,10 @@ def check_chosen(spec: ReleaseSpec, release: Universe) -> None:
             raise SpecError(
                 f"{spec.source}: companions.{name}.between: the answer {chosen.answer} does not verify: {problems[0]}"
             )
-        if others := list(_other_promise(manifest, release)):
-            raise SpecError(
-                f"{spec.source}: companions.{name}.between: the answer {chosen.answer} has another promise: "
-                f"{others[0]}; ask for the clip with the release's own [privacy]"
-            )
-
-
-def _other_promise(manifest: AnswerManifest, release: Universe) -> Iterator[str]:
-    """In what the promise of an answer is not that of the release, so that their costs do not add up."""
-    told = {
-        "framework": (manifest.framework, release.framework),
-        "neighbours": (manifest.neighbours, release.neighbours),
-        "records of a person": (manifest.records_per_person, release.records_per_person),
-    }
-    for what, (own, theirs) in told.items():
-        if own != theirs:
-            yield f"{what}: found {own}, and {theirs} of the release"
+        for what, (own, theirs) in promises(manifest, release).items():
+            if own != theirs:
+                raise SpecError(
+                    f"{spec.source}: companions.{name}.between: the answer {chosen.answer} has another promise: "
+                    f"{what}: found {own}, and {theirs} of the release; ask for the clip with the release's own "
+                    "[privacy]"
+                )

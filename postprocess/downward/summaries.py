@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis, chunks
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, adding_up
 from postprocess.linear.information import Information, symmetrise
 from postprocess.linear.upward import (
     CHUNK_CELLS,
@@ -102,8 +102,7 @@ def reported_terms(
     for first in range(0, len(out), step):
         rows = slice(first, min(first + step, len(out)))
         answers = counts[rows].toarray()
-        drawn = reported(first, np.rint(answers).astype(np.int64))
-        drawn += (answers.sum(axis=1) - drawn.sum(axis=1))[:, None] / drawn.shape[1]  # whose number is known
+        drawn = adding_up(reported(first, np.rint(answers).astype(np.int64)), answers.sum(axis=1))
         out[rows] = basis.unfold(basis.apply(at_cut.info.precision, basis.fold(drawn), at_cut.classes[rows]))
     return out
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError, ReleaseError
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MEASUREMENTS, AnswerManifest
+from pipeline.questions.promises import promises
 from pipeline.questions.released.cells import (
     AskedOnce,
     Counted,
@@ -73,9 +74,7 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
         raise InputError("the release was charged to no ledger: nobody knows what it and answers cost together")
     told = {
         "dataset": (manifest.dataset, universe.dataset),
-        "framework": (manifest.framework, universe.framework),
-        "neighbours": (manifest.neighbours, universe.neighbours),
-        "records of a person": (manifest.records_per_person, universe.records_per_person),
+        **promises(manifest, universe),
         "ledger": (
             ", ".join(sorted({one.ledger for one in manifest.receipts})),
             ", ".join(sorted({one.ledger for one in receipts if one.dataset == universe.dataset})),
