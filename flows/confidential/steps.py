@@ -66,11 +66,11 @@ class MeasuringSteps(ABC):
         """Count and check the records; nothing is published by these steps, and nothing is spent."""
         job = self.job
         tabulated = [
-            Step("tabulate", self._task("tabulate", universe), universe.name, geounits=job.n_geounits, effort=1.0)
+            Step("tabulate", self._task("tabulate", universe), universe.name, geounits=job.n_geounits, effort=0.3)
             for universe in job.universes
         ]
         checked = [
-            Step("check", self._task("check", universe), universe.name, geounits=job.spine.n_leaves, effort=0.2)
+            Step("check", self._task("check", universe), universe.name, geounits=job.spine.n_leaves, effort=0.1)
             for universe in job.universes
         ]
         return [*tabulated, *checked]
@@ -87,7 +87,7 @@ class MeasuringSteps(ABC):
             for level in job.spine.levels:
                 if files := answer_paths(job, universe, level.name):
                     measure = self._task("measure", universe, level.name)
-                    steps.append(Step("measure", measure, universe.name, level.name, len(level), files=files))
+                    steps.append(Step("measure", measure, universe.name, level.name, len(level), 1.5, files=files))
             steps += [self._selecting(universe, selection) for selection in universe.selections]
         return steps
 

@@ -24,6 +24,11 @@ from pipeline.model.join import joined_companions
 from pipeline.model.residents import size_sources
 from pipeline.model.universe import Universe
 
+#: Effort of the simulated runs, which are of a sample: 26,000 geounits are visited several times, millions in part.
+_SIMULATED = 110.0
+#: Effort of the report of a small release.
+_REPORT = 30_000.0
+
 
 def output_files(job: Job) -> tuple[Path, ...]:
     """Everything under public/ that is computed from the inputs, except the manifest."""
@@ -66,8 +71,9 @@ class Publication:
         if not tables or not self._margins.replicates:
             return []
         geounits = self.job.n_geounits
+        effort = min(5.0, _SIMULATED * geounits**-0.35)
         simulate = self._margins.simulate
-        return [Step("simulate", simulate, self.universe.name, geounits=geounits, effort=5.0, prepares=tables)]
+        return [Step("simulate", simulate, self.universe.name, geounits=geounits, effort=effort, prepares=tables)]
 
     def publishing(self) -> list[Step]:
         """Tables, unbiased estimates, draws and microdata, so far as the spec asks for them."""
@@ -78,7 +84,7 @@ class Publication:
             if tables:
                 files = tuple(folder.table(table.name, level.name) for table in tables)
                 publish = partial(self._publish_tables, number)
-                steps.append(Step("tables", publish, universe.name, level.name, len(level), files=files))
+                steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
         if not universe.name:
             steps += self._size_steps()
         if universe.amount is not None:
@@ -152,7 +158,13 @@ def report_steps(job: Job) -> list[Step]:
     files = (job.run.package, job.run.report)
     return [
         *change_steps(job),
-        Step("report", partial(_write_report, job), effort=500.0, files=files, more=job.run.report_files),
+        Step(
+            "report",
+            partial(_write_report, job),
+            effort=_REPORT + 0.2 * job.n_geounits,
+            files=files,
+            more=job.run.report_files,
+        ),
     ]
 
 

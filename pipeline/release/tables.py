@@ -204,8 +204,9 @@ def read_table_parts(path: Path, rows: int | None = None) -> Iterator[ReleasedTa
         step = 1 + len(INTERVAL_SUFFIXES) if with_margins else 1
         parts = read_row_groups(file, path) if file.metadata.num_row_groups else iter([file.read()])
         for part in parts:
-            counts = np.empty((part.num_rows, len(labels)), dtype=np.int64)
-            ends = [np.empty(counts.shape), np.empty(counts.shape)] if with_margins else [None, None]
+            # Column by column, as they are in the file.
+            counts = np.empty((part.num_rows, len(labels)), dtype=np.int64, order="F")
+            ends = [np.empty(counts.shape, order="F") for _ in range(2)] if with_margins else [None, None]
             for index in range(len(labels)):
                 counts[:, index] = part.column(1 + step * index).to_numpy()
                 for number, end in enumerate(ends):

@@ -162,7 +162,16 @@ def _rounded(numbers: Floats, nothing: float) -> tuple[Floats, NDArray[np.int64]
     axes = tuple(range(2, numbers.ndim))
     largest = np.fmax.reduce(np.abs(numbers), axis=axes, keepdims=True, initial=0.0)
     step = np.maximum(_power(np.maximum(largest, nothing)) * 10.0 ** (1 - _DIGITS), _power(nothing))
-    return np.unique((np.rint(numbers / step) * step).ravel() + 0.0, return_inverse=True)
+    rounded = (np.rint(numbers / step) * step).ravel() + 0.0
+    # Most are 0, and need not be sorted.
+    some = np.flatnonzero(rounded)
+    values, places = np.unique(rounded[some], return_inverse=True)
+    if len(some) == len(rounded):
+        return values, places
+    zero = int(np.searchsorted(values, 0.0))
+    out = np.full(len(rounded), zero)
+    out[some] = places + (places >= zero)
+    return np.insert(values, zero, 0.0), out
 
 
 def _decimal(values: Floats) -> tuple[list[tuple[int | None, int, int]], NDArray[np.int64]]:

@@ -28,7 +28,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
 from postprocess.downward.narrowing import narrowed
 from postprocess.downward.ranges import Ranges, central, united
 from postprocess.downward.simulated_margins import (
-    SIMULATED_COVERAGE,
+    LARGE_COVERAGE,
     STEP,
     ErrorCounts,
     PublishedTable,
@@ -109,7 +109,7 @@ class Intervals:
 
     @cached_property
     def _in_steps(self) -> Ranges:
-        return Ranges.of(self.errors.large, self.table.marginal.size, central, SIMULATED_COVERAGE, kept=True)
+        return Ranges.of(self.errors.large, self.table.marginal.size, central, LARGE_COVERAGE, kept=True)
 
     @cached_property
     def _ranges(self) -> tuple[Ranges, Ranges]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.ranges import Ranges, alike_cells, narrowest, united
+from postprocess.downward.ranges import Ranges, Windows, alike_cells, narrowest, united
 from postprocess.downward.simulated_margins import SIMULATED_COVERAGE, ErrorCounts
 from postprocess.downward.sized_errors import ENOUGH, MIDDLES, SIZE_CLASSES, SizedErrors, size_class
 
@@ -56,13 +56,14 @@ def narrowed(errors: ErrorCounts, n_cells: int) -> tuple[Ranges, Ranges]:
     pairs = _Pairs.of(parts[1], errors.unit, alike)
     shares = np.full((2, *wide.shape), SIMULATED_COVERAGE)
     rows, sizes = np.flatnonzero(chosen)[:, None], np.flatnonzero(SIZE_CLASSES > FIRST // 2)
+    windows = [Windows.of(part, n_cells, alike=alike, sizes=SIZE_CLASSES > FIRST // 2, held=True) for part in parts]
     for round_number in range(_ROUNDS):
         if round_number:
             covered = pairs.covered(*ranges)
-        for number, (part, share, step) in enumerate(zip(parts, shares, _STEPS, strict=True)):
+        for number, (window, share, step) in enumerate(zip(windows, shares, _STEPS, strict=True)):
             too_much = (covered[number][wide] - GOAL) / (1.0 + _DAMPED * round_number)
             share[wide] = np.clip(share[wide] - step * too_much, LEAST, SIMULATED_COVERAGE)
-            own = Ranges.of(part, n_cells, narrowest, _by_size(share)[alike], alike=alike)
+            own = window.ranges(narrowest, _by_size(share)[alike])
             low, high = ranges[number].low.copy(), ranges[number].high.copy()
             low[rows, sizes], high[rows, sizes] = own.low[rows, sizes], own.high[rows, sizes]
             ranges[number] = Ranges(low, high)

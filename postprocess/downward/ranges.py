@@ -6,15 +6,14 @@ frequent, then of the whole table; where that has too few, it makes do with fewe
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.sized_errors import ALONE, ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
+from postprocess.downward.windows import Chunk, Counted, RangeOf, at_most
 
 #: How far a size class may look to both sides for errors: a third of the size, then half an octave.
 REACH_OF_SIZES = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
@@ -25,11 +24,8 @@ _ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
 FEWER = 100
 #: Pairs of size classes and released counts held at once.
 _CHUNK_COUNTS = 20_000
-#: Counted errors whose ranges are looked for at once.
-_CHUNK_ERRORS = 1_000_000
-
-#: Counts `(n, classes)`, shares `(n,)` -> the ends of a range that holds the share of each row: first class, one after.
-RangeOf = Callable[[IntArray, FloatArray], tuple[IntArray, IntArray]]
+#: Errors of one kind of owners that are held, at most.
+_HELD = 8_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,51 +42,116 @@ class Ranges:
 
     @classmethod
     def of(
+        cls, errors: SizedErrors, n_cells: int, range_of: RangeOf, shares: float | FloatArray, *, kept: bool = False
+    ) -> Ranges:
+        """From the errors of a table with `n_cells` answers; see `Windows`."""
+        return Windows.of(errors, n_cells).ranges(range_of, shares, kept=kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Where ranges are looked for: in errors of a cell's own, or of cells like it, or of all, where it has too few.
+
+    Attributes:
+        owners: of each kind, from what is always there to what fits best.
+    """
+
+    owners: tuple[_Owners, ...]
+
+    @classmethod
+    def of(
         cls,
         errors: SizedErrors,
         n_cells: int,
-        range_of: RangeOf,
-        shares: float | FloatArray,
         *,
         alike: IntArray | None = None,
-        kept: bool = False,
-    ) -> Ranges:
-        """From the errors of a table: of a cell's own, or of cells like it, or of all, where it has too few.
+        sizes: BoolArray | None = None,
+        held: bool = False,
+    ) -> Windows:
+        """Those of a table.
 
         Args:
             errors: of the table.
             n_cells: answers of its query.
-            range_of: what is looked for.
-            shares: what ranges hold of the errors, `(n_cells, size classes)` or one; of cells whose errors are taken
-                together the largest.
             alike: a number for each cell, the same for cells whose errors may be taken together; by default those of
                 `alike_cells`.
-            kept: a range that reaches into the classes of errors without an end is that far at least, and is kept.
+            sizes: which size classes ranges are looked for in, `(size classes,)`; by default all.
+            held: the errors are kept in memory, where they are not too many: they are used several times.
         """
-        cells, sizes, error = errors.parts()
-        ranges = cls(*(np.full((n_cells, len(SIZE_CLASSES)), np.nan) for _ in range(2)))
-        shares = np.broadcast_to(shares, ranges.low.shape)
+        cells, size, error = errors.parts()
         each = np.arange(n_cells)
         if alike is None:
             alike = alike_cells(errors, n_cells)
-        owners = [
+        kinds = [
             (0 * each, _ANY, ENOUGH),
             (alike, _ANY, ENOUGH),
             (alike, REACH_OF_SIZES, ENOUGH),
             (each, REACH_OF_SIZES, ENOUGH),
         ]
-        if any(0 < errors.times[which].sum() < ENOUGH for which in (sizes == 0, sizes > 0)):
-            owners.insert(0, (0 * each, _ANY, FEWER))
-        for owner, most, needed in owners:  # from what is always there to what fits best
-            counted = Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
-            held = np.zeros((counted.owners, len(SIZE_CLASSES)))
-            np.maximum.at(held, owner, shares)
-            known, *ends = counted.ends(most, needed, range_of, held)
+        if any(0 < errors.times[which].sum() < ENOUGH for which in (size == 0, size > 0)):
+            kinds.insert(0, (0 * each, _ANY, FEWER))
+        left = np.broadcast_to(True if sizes is None else sizes, (n_cells, len(SIZE_CLASSES))).copy()
+        owners: list[_Owners] = []
+        for of_cells, most, needed in reversed(kinds):
+            counted = Counted(of_cells[cells], size, error, errors.times, int(of_cells.max()) + 1)
+            reach = counted.reach(most, needed)
+            mine = left & (reach >= 0)[of_cells]
+            left &= ~mine
+            used = np.zeros(reach.shape, dtype=bool)
+            np.logical_or.at(used, of_cells, mine)
+            chunks = counted.chunks(reach, used)
+            owners.append(_Owners(of_cells, counted, reach, used, mine, at_most(chunks, _HELD) if held else None))
+        return cls(tuple(reversed(owners)))
+
+    def ranges(self, range_of: RangeOf, shares: float | FloatArray, *, kept: bool = False) -> Ranges:
+        """The ranges of each cell and size class; NaN where none is known.
+
+        Args:
+            range_of: what is looked for.
+            shares: what ranges hold of the errors, `(n_cells, size classes)` or one; of cells whose errors are taken
+                together the largest.
+            kept: a range that reaches into the classes of errors without an end is that far at least, and is kept.
+        """
+        shape = self.owners[0].mine.shape
+        ranges = Ranges(np.full(shape, np.nan), np.full(shape, np.nan))
+        shares = np.broadcast_to(shares, shape)
+        for owners in self.owners:
+            ends = owners.ends(range_of, shares)
             if not kept:
                 ends = _with_ends(*ends)
-            for mine, of_owners in zip((ranges.low, ranges.high), ends, strict=True):
-                np.copyto(mine, of_owners[owner], where=known[owner])
+            for of_cells, of_owners in zip((ranges.low, ranges.high), ends, strict=True):
+                np.copyto(of_cells, of_owners[owners.of_cells], where=owners.mine)
         return ranges
+
+
+@dataclass(frozen=True, eq=False)
+class _Owners:
+    """One kind of owners, and which cells take their ranges from them.
+
+    Attributes:
+        of_cells: the number of the owner of each cell, `(n_cells,)`.
+        counted: their errors.
+        reach: how far each of their size classes looks for errors, `(owners, size classes)`; -1 where it has too few.
+        used: the same shape, where some cell takes its range from them.
+        mine: `(n_cells, size classes)` which do.
+        held: the errors that are used, in memory.
+    """
+
+    of_cells: IntArray
+    counted: Counted
+    reach: IntArray
+    used: BoolArray
+    mine: BoolArray
+    held: Sequence[Chunk] | None
+
+    def ends(self, range_of: RangeOf, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The ends of the ranges that are used, like `reach`, for the shares `(n_cells, size classes)`."""
+        most = np.zeros(self.reach.shape)
+        np.maximum.at(most, self.of_cells, shares)
+        low, high = np.full(most.shape, np.nan), np.full(most.shape, np.nan)
+        for chunk in self.counted.chunks(self.reach, self.used) if self.held is None else self.held:
+            chunk.put_ends(range_of, most, low, high)
+        return low, high
 
 
 def alike_cells(errors: SizedErrors, n_cells: int) -> IntArray:
@@ -113,117 +174,10 @@ def alike_cells(errors: SizedErrors, n_cells: int) -> IntArray:
     return numbers[power.ravel()]
 
 
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """The errors of a table, `(n,)` each: owner, size class, class of the error, how often; and how many own some.
-
-    An owner is a cell, or are cells whose errors are taken together.
-    """
-
-    owner: IntArray
-    sizes: IntArray
-    error: IntArray
-    times: IntArray
-    owners: int
-
-    def ends(
-        self, most: IntArray, needed: int, range_of: RangeOf, shares: FloatArray
-    ) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Where the errors `needed` were seen within a reach of at most `most`, and the ends, all like the `shares`."""
-        places = self.owner * len(SIZE_CLASSES) + self.sizes
-        seen = np.bincount(places, self.times, self.owners * len(SIZE_CLASSES)).astype(np.int64)
-        reach = _reach_of(seen.reshape(self.owners, -1), most, needed)
-        low, high = np.full(reach.shape, np.nan), np.full(reach.shape, np.nan)
-        held: list[tuple[int, IntArray, int, IntArray]] = []
-        numbers = widest = 0
-        for each in self._windows(reach):
-            numbers, widest = numbers + len(each[1]), max(widest, each[3].shape[1])
-            held.append(each)
-            if numbers * widest > _CHUNK_ERRORS:
-                _put_ends(held, range_of, shares, low, high)
-                held, numbers, widest = [], 0, 0
-        if held:
-            _put_ends(held, range_of, shares, low, high)
-        return reach >= 0, low, high
-
-    def _windows(self, reach: IntArray) -> Iterator[tuple[int, IntArray, int, IntArray]]:
-        """Owner by owner, size classes with enough errors within reach, the least error, and the errors within reach.
-
-        They are counted in classes from the least error on: `(size classes, width)`.
-        """
-        order = np.argsort(self.owner, kind="stable")
-        starts = np.searchsorted(self.owner[order], np.arange(self.owners + 1))
-        for number, (first, last) in enumerate(pairwise(starts)):
-            known = np.flatnonzero(reach[number] >= 0)
-            if not len(known):
-                continue
-            chosen = order[first:last]
-            error = self.error[chosen]
-            least, most = int(error.min()), int(error.max())
-            shape = len(SIZE_CLASSES), most - least + 1
-            places = self.sizes[chosen] * shape[1] + error - least
-            errors = np.bincount(places, self.times[chosen], math.prod(shape)).astype(np.int64).reshape(shape)
-            yield number, known, least, _of_windows(errors, known, reach[number, known])
-
-
-def _put_ends(
-    held: Sequence[tuple[int, IntArray, int, IntArray]],
-    range_of: RangeOf,
-    shares: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-) -> None:
-    """Put the ends of the ranges of some owners' size classes in their places; arguments as in `Counted`."""
-    counts = [len(known) for _, known, *_ in held]
-    # Classes without errors on the right change no range: of several, the first is taken.
-    together = np.zeros((sum(counts), max(errors.shape[1] for *_, errors in held)), dtype=np.int64)
-    for end, count, (*_, errors) in zip(accumulate(counts), counts, held, strict=True):
-        together[end - count : end, : errors.shape[1]] = errors
-    owner, first = (np.repeat([each[place] for each in held], counts) for place in (0, 2))
-    size = np.concatenate([known for _, known, *_ in held])
-    start, stop = (ends + first for ends in range_of(together, shares[owner, size]))
-    low[owner, size], high[owner, size] = start, stop
-
-
 def _with_ends(low: FloatArray, high: FloatArray) -> list[FloatArray]:
     """The same ends, NaN where they reach into the classes of errors without an end."""
     endless = (low <= -ERROR_CLASSES) | (high > ERROR_CLASSES)
     return [np.where(endless, np.nan, low), np.where(endless, np.nan, high)]
-
-
-def _reach_of(seen: IntArray, most: IntArray, needed: int) -> IntArray:
-    """The least reach `(n, size classes)`, at most `most`, at which so many errors were seen; -1 where none is."""
-    before = np.pad(np.cumsum(seen, axis=1), ((0, 0), (1, 0)))
-    least = np.zeros(seen.shape, dtype=np.int64)
-    last = np.broadcast_to(most, seen.shape).copy()
-    numbers = np.arange(seen.shape[1])
-
-    def enough(reach: IntArray) -> BoolArray:
-        first, stop = _ends(numbers, reach, seen.shape[1])
-        within = np.take_along_axis(before, stop, axis=1) - np.take_along_axis(before, first, axis=1)
-        return np.asarray(within >= needed)
-
-    found = enough(last)
-    while (least < last).any():
-        middle = (least + last) // 2
-        there = enough(middle)
-        last = np.where(there, middle, last)
-        least = np.where(there, least, np.minimum(middle + 1, last))
-    return np.where(found, last, -1)
-
-
-def _ends(sizes: IntArray, reach: IntArray, n_sizes: int) -> tuple[IntArray, IntArray]:
-    """First and one after the last size class within reach; counts of 0 are unlike all others."""
-    first = np.where(sizes == 0, 0, np.maximum(1, sizes - reach))
-    last = np.where(sizes == 0, 1, np.minimum(n_sizes, sizes + reach + 1))
-    return first, last
-
-
-def _of_windows(errors: IntArray, sizes: IntArray, reach: IntArray) -> IntArray:
-    """Errors `(n, width)` within reach of some size classes, of those of all `(size classes, width)`."""
-    before = np.concatenate([np.zeros((1, errors.shape[1]), dtype=np.int64), np.cumsum(errors, axis=0)])
-    first, last = _ends(sizes, reach, len(errors))
-    return before[last] - before[first]
 
 
 def narrowest(

@@ -31,10 +31,11 @@ from scipy.special import ndtr, ndtri
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray, distinct_places
-from postprocess.downward.ranges import REACH_OF_SIZES, Counted, narrowest
+from postprocess.downward.ranges import REACH_OF_SIZES, narrowest
 from postprocess.downward.reported_errors import OwnErrors, n_owners, octave_of, owners_of, units_of, variances_of
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable, evenly, standard_errors
 from postprocess.downward.sized_errors import ENOUGH, ERROR_CLASSES, MIDDLES, SIZE_CLASSES, size_class
+from postprocess.downward.windows import Counted
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 

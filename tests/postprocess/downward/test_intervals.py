@@ -9,7 +9,13 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.ranges import FEWER, Ranges, central, inverted, narrowest
-from postprocess.downward.simulated_margins import SIMULATED_COVERAGE, ErrorCounts, PublishedTable, count_errors
+from postprocess.downward.simulated_margins import (
+    LARGE_COVERAGE,
+    SIMULATED_COVERAGE,
+    ErrorCounts,
+    PublishedTable,
+    count_errors,
+)
 from postprocess.downward.sized_errors import ENOUGH, SIZE_CLASSES, SizedErrors, size_class
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
@@ -125,9 +131,9 @@ def test_large_counts_that_grow_where_small_ones_vanish() -> None:
         again = sp.csr_array(raised(published, 17 + run))
         counts.add(count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again))
     low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
-    assert coverage(low, high, truth, truth)[100] == pytest.approx(SIMULATED_COVERAGE, abs=0.01)
-    assert (published - low).mean() == pytest.approx(6.0 + 1.75 * 6.0, abs=0.6)
-    assert (high - published).mean() == pytest.approx(1.75 * 6.0 - 6.0, abs=0.6)
+    assert coverage(low, high, truth, truth)[100] == pytest.approx(LARGE_COVERAGE, abs=0.01)
+    assert (published - low).mean() == pytest.approx(6.0 + 1.7 * 6.0, abs=0.8)
+    assert (high - published).mean() == pytest.approx(1.7 * 6.0 - 6.0, abs=0.8)
     # Power: as wide and about the release, they miss it.
     half = 0.5 * (high - low)
     assert coverage(published - half, published + half, truth, truth)[100] < 0.85
@@ -140,7 +146,7 @@ def test_large_counts_that_err_by_many_standard_errors() -> None:
     def published_of(counts: np.ndarray, seed: int, times: float) -> np.ndarray:
         return np.rint(counts + np.random.default_rng(seed).normal(0, times * 6.0, counts.shape)).astype(np.int64)
 
-    for times, held in ((8.0, SIMULATED_COVERAGE), (30.0, 0.5)):  # the second is beyond all classes of errors
+    for times, held in ((8.0, LARGE_COVERAGE), (30.0, 0.5)):  # the second is beyond all classes of errors
         published = published_of(truth, 26, times)
         counts = ErrorCounts.empty(TABLE, BASIS, variances(6.0))
         for run in range(3):
