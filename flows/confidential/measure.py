@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -231,23 +230,19 @@ class _Answers:
         """The noise at the positions of the geounits from `start` on, as if all were of one kind."""
         return self.samplers[kind].draw(self.stream_key, start * self.query.size, shape[0] * shape[1]).reshape(shape)
 
-    def rows(
-        self, geocodes: NDArray[np.str_], counts: sp.csr_array, start: int
-    ) -> tuple[NDArray[np.str_], NDArray[np.int64], NDArray[np.signedinteger] | None]:
-        """What is written of the geounits from `start` on: geocodes, answers, kinds.
-
-        True answers of those that are not measured never leave this function.
-        """
+    def write(self, writer: MeasurementWriter, geocodes: NDArray[np.str_], counts: sp.csr_array, start: int) -> None:
+        """Append the geounits from `start` on that are measured; true answers of others never leave this function."""
         values = self.of(counts, start)
         if self.kinds is None:
-            return geocodes, values, None
+            writer.write(geocodes, values)
+            return
         kinds = self.kinds[start : start + len(values)]
         measured = kinds >= 0
-        return geocodes[measured], values[measured], kinds[measured]
+        writer.write(geocodes[measured], values[measured], kinds[measured])
 
 
 def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
-    """Write the answers of all geounits of a level, some at a time: while they are written, the next are drawn."""
+    """Write the answers of all geounits of a level, some geounits at a time, each file by a thread of its own."""
     geocodes = job.spine.level(level).geocodes
     step = max(1, _AT_ONCE // max([1, *(answer.query.size for answer in answers)]))
     with ExitStack() as stack:
@@ -255,33 +250,10 @@ def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence
             stack.enter_context(MeasurementWriter.open(answer.target, job.run.staging, answer.header))
             for answer in answers
         ]
-        drawn = _Drawn(stack.enter_context(ThreadPoolExecutor(job.workers.count)), job.workers.count)
+        threads = stack.enter_context(ThreadPoolExecutor(job.workers.count))
         for start in range(0, len(geocodes), step):
-            part, codes = counts[start : start + step], geocodes[start : start + step]
-            for answer, writer in zip(answers, writers, strict=True):
-                drawn.add(writer, answer, codes, part, start)
+            part = counts[start : start + step]
+            codes = geocodes[start : start + step]
+            for _ in threads.map(_Answers.write, answers, writers, repeat(codes), repeat(part), repeat(start)):
+                pass
             job.progress.advance(part.shape[0])
-        drawn.finish()
-
-
-class _Drawn:
-    """Answers that threads draw, so many at a time, and that are written in the order in which they were asked for."""
-
-    def __init__(self, threads: Executor, ahead: int) -> None:
-        self._threads, self._ahead = threads, ahead
-        self._waiting: deque[tuple[MeasurementWriter, Future[Any]]] = deque()
-
-    def add(self, writer: MeasurementWriter, answer: _Answers, *rows: Any) -> None:
-        """Have the answers of some geounits drawn, and write those that were to be drawn before."""
-        self._waiting.append((writer, self._threads.submit(answer.rows, *rows)))
-        while len(self._waiting) > self._ahead:
-            self._write_next()
-
-    def finish(self) -> None:
-        """Write the rest."""
-        while self._waiting:
-            self._write_next()
-
-    def _write_next(self) -> None:
-        writer, rows = self._waiting.popleft()
-        writer.write(*rows.result())
