@@ -128,7 +128,7 @@ def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | N
             distinct.setdefault((receipt.ledger, receipt.dataset), {})[receipt.number, receipt.hash] = receipt
             if ledger is not None and receipt.ledger == ledger.id:
                 problems += [f"{path}: {problem}" for problem in _not_in_ledger(manifest, receipt, ledger, states)]
-        if ledger is not None and isinstance(manifest, Manifest):
+        if ledger is not None and isinstance(manifest, Manifest) and manifest.receipts:
             spec = ReleaseSpec.from_public_dict(manifest.spec, "manifest")
             problems += [f"{path}: {problem}" for problem in chosen_uncharged(spec, ledger.id, ledger.events)]
     spending = tuple(_spending(*place, tuple(receipts.values())) for place, receipts in sorted(distinct.items()))
