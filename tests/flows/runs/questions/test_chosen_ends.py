@@ -219,7 +219,7 @@ def named(released: RunDirectory, ledger: KnownLedger | None) -> list[str]:
 
 def said(manifest: dict[str, Any]) -> dict[str, Any]:
     """What a manifest says of the end that was chosen."""
-    return dict(manifest["spec"]["companions"])["wages"]["chosen"]  # type: ignore[no-any-return]
+    return dict(manifest["spec"]["companions"])["wages"]["chosen"]
 
 
 def second_program(released: RunDirectory, place: Path) -> list[Found]:
