@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from flows.execution.workers import default_workers
+from flows.plan.amounts import AmountsHeld
 from flows.plan.caps import RecordsPerUnit
 from flows.plan.cost.model import Cost
 from flows.plan.release_plan import REMARK, Plan, plan_release
@@ -82,6 +83,21 @@ class ReleasePlan:
         frame = pd.DataFrame(rows, columns=["at_most", "level", "error", "left_out", "missing"])
         return frame.astype({"left_out": float, "missing": float})
 
+    @property
+    def ends(self) -> pd.DataFrame:
+        """What upper ends of amounts cost, one row per amount, end and level; empty unless `amounts` was given.
+
+        Columns: companion, high, level, error (expected absolute error of a sum by noise), cut_off (share of all
+        amounts that the ends cut off) and missing (what is cut off in an area, NaN where shares alone were given).
+        """
+        rows = [
+            (row.companion, row.high, level, error, row.cut_off, row.missing.get(level))
+            for row in self._plan.ends
+            for level, error in row.errors.items()
+        ]
+        frame = pd.DataFrame(rows, columns=["companion", "high", "level", "error", "cut_off", "missing"])
+        return frame.astype({"missing": float})
+
     def write_chart(self, path: Path | str) -> None:
         """Write a picture of the errors: .html, .svg or .png (these two need the extra `charts`).
 
@@ -121,6 +137,7 @@ def plan(
     shares_spread: str | None = None,
     like: Path | str | None = None,
     records_per_unit: str | None = None,
+    amounts: str | None = None,
 ) -> ReleasePlan:
     """What a release will promise, how wrong its numbers will be, and what it will cost. No records are read.
 
@@ -132,6 +149,7 @@ def plan(
         shares_spread: a guess of how far areas are from their public shares, as `--shares-spread` of the command.
         like: an earlier release, for errors by size of area, and for how far areas were from the same shares.
         records_per_unit: how many units have how many records, as `--records-per-unit` of the command.
+        amounts: how many records, or units, have which amount, as `--amounts` of the command.
 
     Raises:
         InputError: something in the spec, its public files or the guess is wrong.
@@ -143,4 +161,5 @@ def plan(
     guess = SharesGuess(shares_spread, earlier)
     records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
     stated = with_areas(as_spec(spec), areas)
-    return ReleasePlan(plan_release(stated, estimator, count, guess, like=earlier, records=records))
+    held = None if amounts is None else AmountsHeld.of(amounts)
+    return ReleasePlan(plan_release(stated, estimator, count, guess, like=earlier, records=records, held=held))

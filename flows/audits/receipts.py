@@ -6,15 +6,14 @@ missing, or that two copies of it were continued.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
-from typing import Final
 
 from flows.runs.questions.costs import cost_problems
+from pipeline.audit.chosen_ends import chosen_elsewhere, chosen_uncharged, question_of
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.privacy.ledger.events import ANSWER, DatasetState, Event, replay
@@ -25,12 +24,6 @@ from pipeline.release.receipts import Receipt
 from pipeline.spec.release_spec import ReleaseSpec
 
 __all__ = ["Compared", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]
-
-
-#: What ends the query of a charge for an answer, beside the question: see `pipeline.privacy.ledger.events`.
-_OF_SEVERAL: Final = re.compile(
-    r"( \(each by up to [0-9]+\))?( \([0-9]+ (records a person|numbers of a unit)\))?$", re.ASCII
-)
 
 
 @dataclass(frozen=True)
@@ -135,6 +128,9 @@ def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | N
             distinct.setdefault((receipt.ledger, receipt.dataset), {})[receipt.number, receipt.hash] = receipt
             if ledger is not None and receipt.ledger == ledger.id:
                 problems += [f"{path}: {problem}" for problem in _not_in_ledger(manifest, receipt, ledger, states)]
+        if ledger is not None and isinstance(manifest, Manifest) and manifest.receipts:
+            spec = ReleaseSpec.from_public_dict(manifest.spec, "manifest")
+            problems += [f"{path}: {problem}" for problem in chosen_uncharged(spec, ledger.id, ledger.events)]
     spending = tuple(_spending(*place, tuple(receipts.values())) for place, receipts in sorted(distinct.items()))
     if ledger is not None:
         problems += _overspent(spending, ledger.id, states)
@@ -164,7 +160,9 @@ def _unlike_manifest(manifest: Charging) -> Iterator[str]:
         return
     receipts = {receipt.dataset: receipt for receipt in manifest.receipts}
     budgets: dict[str, Fraction] = {}
-    for universe in ReleaseSpec.from_public_dict(manifest.spec, "manifest").universes():
+    spec = ReleaseSpec.from_public_dict(manifest.spec, "manifest")
+    yield from chosen_elsewhere(spec, manifest.receipts)
+    for universe in spec.universes():
         receipt = receipts.get(universe.dataset)
         if receipt is None:
             yield f"has no receipt for the dataset {universe.dataset!r}"
@@ -220,7 +218,7 @@ def _unlike_charge(manifest: Charging, receipt: Receipt, run: str, state: Datase
         if stated != sorted((one.level, one.mechanism, one.scale) for one in charged):
             yield "its areas, mechanisms and scales are not those that the ledger was charged for"
         asked = sorted(f"{part.name}: {manifest.question}" for part in manifest.parts)
-        if asked != sorted(_OF_SEVERAL.sub("", one.query) for one in charged):
+        if asked != sorted(question_of(one) for one in charged):
             yield "its question is not that which the ledger was charged for"
     else:
         possible = _costs_of_release(manifest, receipt, run, state, costs)

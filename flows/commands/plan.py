@@ -101,6 +101,14 @@ def plan(
             "'count units by records_per_unit': for what each at_most leaves out.",
         ),
     ] = None,
+    amounts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNTS",
+            help='How many records have which amount, "wages: 10000 = 600, 30000 = 350, 90000+ = 50; ..."; how many '
+            "units together, where the ends are of a unit's total: for what each upper end cuts off.",
+        ),
+    ] = None,
     solver: Annotated[
         str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
     ] = "descent",
@@ -121,6 +129,8 @@ def plan(
 
     --records-per-unit: which cap on the records of a unit loses what, beside the noise of each.
 
+    --amounts: which upper end of an amount cuts off how much, beside the noise of each.
+
     --worst-group: errors count in parts of the mean number of people that a group has in an area of the level.
 
     Example:
@@ -134,6 +144,7 @@ def plan(
         spinewise plan examples/us2000_housing.toml --shares-spread "housing: persons = 2.4, relative = 0.25"
     """
     from flows.execution.workers import default_workers
+    from flows.plan.amounts import AmountsHeld
     from flows.plan.caps import RecordsPerUnit
     from flows.plan.release_plan import plan_release
     from flows.plan.shares.guesses import SharesGuess
@@ -156,7 +167,10 @@ def plan(
     guess = SharesGuess(shares_spread, None if worst_group is not None else like)
     count = default_workers() if workers is None else workers
     records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
-    planned = plan_release(spec, estimator, count, guess, like=like, share_error=share_error, records=records)
+    held = None if amounts is None else AmountsHeld.of(amounts)
+    planned = plan_release(
+        spec, estimator, count, guess, like=like, share_error=share_error, records=records, held=held
+    )
     best = None
     if options.divides:
         best = _best(planned, options)

@@ -48,7 +48,7 @@ from pipeline.release.run_directory import record_input, recorded_input
 from pipeline.storage.files import write_bytes
 
 #: Separates the streams of questions from those of releases, whose context begins with a fingerprint.
-_DOMAIN = "spinewise question 1"
+_DOMAIN = "spinewise question 2"
 #: Labels the keyed hash of what a question counts.
 _LABEL = "input of a question"
 #: Losses in memory at a time.
@@ -96,7 +96,12 @@ class QuestionWork:
     def fingerprint(self) -> str:
         """SHA-256 over all that the noise depends on, but for records, areas and key."""
         context = (self.dataset, self.framework, str(self.budget), self.neighbours, str(self.at_once))
-        return self.question.fingerprint(*context)
+        return self.question.fingerprint(json.dumps(self.reading), *context)
+
+    @property
+    def reading(self) -> list[object]:
+        """How the records are read: else the same answer for nothing says that another reading changes no count."""
+        return self.records.reading(self.question.read.names)
 
 
 def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
@@ -205,7 +210,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         )
         for one in work.parts()
     )
-    layout = [_DOMAIN, work.spine.fingerprint(), question.layout()]
+    layout = [_DOMAIN, work.spine.fingerprint(), question.layout(), work.reading]
     use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
     return Charge(
         work.dataset, run, ANSWER + work.name, work.neighbours, groups, key=use, units=work.records.unit or ""

@@ -240,7 +240,7 @@ class Margins:
             by_count = self._own()
             errors = self.errors[table.name, level]
             self._intervals = {  # tables are written one after the other
-                (table.name, level): Intervals(published, errors)
+                (table.name, level): Intervals(published, errors, self.estimation.universe.amount is not None)
                 if by_count is None
                 else ReportedIntervals(published, errors, by_count, self._areas(level))
             }

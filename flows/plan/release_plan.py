@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flows.execution.memory import memory_for_a_run
-from flows.plan.amounts import AmountRow, amount_rows
+from flows.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
 from flows.plan.caps import CapRow, RecordsPerUnit, cap_rows
 from flows.plan.cost.fitting import Fitting, fitting
 from flows.plan.expectation import Expectation
@@ -108,6 +108,13 @@ class Plan:
     local: tuple[LocalRow, ...] = ()
     sizes: tuple[SizeRow, ...] = ()
     caps: tuple[CapRow, ...] = ()
+    held: AmountsHeld | None = None
+
+    @property
+    def ends(self) -> tuple[EndRow, ...]:
+        """What upper ends of amounts cost, as far as it is known what they cut off."""
+        areas = {level.name: len(level) for level in self.spine.levels}
+        return end_rows([plan.universe for plan in self.universes], self.amounts, areas, self.held)
 
     @property
     def amounts(self) -> tuple[AmountRow, ...]:
@@ -156,6 +163,7 @@ class Plan:
             **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
             **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
             **({"caps": [row.data() for row in self.caps]} if self.caps else {}),
+            **({"ends": [row.data() for row in self.ends]} if self.held is not None else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
             "remark": REMARK,
@@ -194,6 +202,7 @@ def plan_release(
     like: Path | None = None,
     share_error: float = SHARE_ERROR,
     records: RecordsPerUnit | None = None,
+    held: AmountsHeld | None = None,
 ) -> Plan:
     """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
 
@@ -205,6 +214,7 @@ def plan_release(
         like: an earlier release, for the sizes of areas; without it errors by size are not foretold.
         share_error: of randomised reports, the standard error of a share for which respondents are counted.
         records: how many records units have, for what caps leave out.
+        held: how many records or units have which amount, for what upper ends cut off.
 
     Raises:
         InputError: something in the spec, its public files or the guess is wrong.
@@ -228,7 +238,9 @@ def plan_release(
     local = local_rows(plans[0].expectation, share_error)
     sizes = () if like is None else size_rows([plan.expectation for plan in plans], like)
     caps = cap_rows(plans[0], records)
-    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes, caps)
+    planned = Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes, caps, held)
+    end_rows(stated_universes, (), {}, held)  # what is known is of companions that there are
+    return planned
 
 
 def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:

@@ -43,6 +43,8 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_shared(plan, console)
     if plan.amounts:
         _show_amounts(plan, console)
+    if plan.ends:
+        _show_ends(plan, console)
     if plan.caps:
         _show_caps(plan, console)
     console.print()
@@ -149,6 +151,32 @@ def _show_amounts(plan: Plan, console: Console) -> None:
         "Of amounts, in what they are in (the tables above are in whole units): the expected absolute error and the "
         "margin of a sum, and the margin of a mean of so many records, if it is in the middle of the clip. Clipping "
         "and rounding come on top: they change the true sums, and no margin covers them."
+        + ("" if plan.held is not None else " How much the ends cut off, --amounts can tell.")
+    )
+
+
+def _show_ends(plan: Plan, console: Console) -> None:
+    """What each upper end of an amount costs in noise, and what it cuts off."""
+    missing = any(row.missing for row in plan.ends)
+    levels = list(dict.fromkeys(level for row in plan.ends for level in row.errors))
+    own = {one.universe.name: one.universe.amount for one in plan.universes}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("amount", no_wrap=True)
+    for title in ("upper end", "cut off", *levels):
+        table.add_column(title, justify="right")
+    for row in plan.ends:
+        stated = (amount := own[row.companion]) is not None and row.high == float(amount.high)
+        cells = []
+        for level in levels:
+            more = f" + {row.missing[level]:,.0f}" if level in row.missing else ""
+            cells.append(f"{row.errors[level]:,.0f}{more}" if level in row.errors else "")
+        end = f"{row.high:,g}{' (the spec)' if stated else ''}"
+        table.add_row(row.companion, end, f"{100 * row.cut_off:.1f} %", *cells)
+    console.print(table)
+    console.print(
+        "Upper ends of amounts: the expected error of a sum of an area by noise, which grows with the end"
+        + (" + what the ends cut off of an area, on average" if missing else "")
+        + ". What is cut off is missing from every sum, and no interval knows of it."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.audit.chosen_ends import chosen_elsewhere
 from pipeline.audit.findings import ALPHA, Finding, certain
 from pipeline.audit.release_leaks import input_digests, leaks
 from pipeline.audit.release_reading import Expected, expected_measurements, truth_of
@@ -66,6 +67,9 @@ def release_findings(
         yield certain(_GROUP, "noise drawn", "of this key, input and spec", _drawn_problems(release, key, residuals))
     if charged is not None:
         yield certain(_GROUP, "ledger", "charges", _ledger_problems(release, expected, charged))
+    if any(section.chosen is not None for section in release.spec.companions.values()):
+        elsewhere = list(chosen_elsewhere(release.spec, release.manifest.receipts))
+        yield certain(_GROUP, "ledger", "ends that questions chose", elsewhere)
     yield certain(_GROUP, "nothing restricted", "public/", leaks(release, key))
 
 

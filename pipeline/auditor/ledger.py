@@ -166,6 +166,8 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
     note = _note(release)
     if named and note is None:
         yield holds("ledger", "charge", [f"the spec names the dataset {named!r}, and restricted/ has no charge"])
+    if ends := _chosen_ends(release):
+        yield holds("ledger", "chosen ends", _unpaid(release, ends, note, read))
     if read is None:
         return
     ledger, events = read
@@ -174,6 +176,34 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
         yield holds("ledger", "memory", _forgotten(ledger, events, note))
     if named and secret is not None:
         yield holds("ledger", "charges", _charge_problems(release, secret, events))
+
+
+def _chosen_ends(release: Release) -> dict[str, dict[str, Any]]:
+    """What the spec says of each upper end that a question chose, by its companion."""
+    return {name: one["chosen"] for name, one in release.manifest["spec"].get("companions", ()) if one.get("chosen")}
+
+
+def _unpaid(
+    release: Release, ends: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any] | None, read: Read | None
+) -> list[str]:
+    """Ends whose cost is in another ledger than the release's, or in none."""
+    problems = []
+    receipts = {(one["dataset"], one["ledger"]) for one in release.manifest.get("receipts", ())}
+    for name, end in ends.items():
+        if (end["dataset"], end["ledger"]) not in receipts or (note is not None and note["ledger"] != end["ledger"]):
+            problems.append(f"{name}: the end was chosen for a cost in another ledger, or dataset, than the release's")
+        if read is not None and end["ledger"] == read[0]:
+            # Several words may follow the question: how far a record moves, how many a person has.
+            asked = re.compile(re.escape(f": {end['question']}") + r"( \([^()]*\))*$")
+            if not any(
+                event["kind"] == "charge"
+                and event["dataset"] == end["dataset"]
+                and event["release"].startswith("answer ")
+                and asked.search(event["query"])
+                for event in read[1]
+            ):
+                problems.append(f"{name}: the ledger was never charged for the question that chose the end")
+    return problems
 
 
 def _note(release: Release) -> dict[str, Any] | None:

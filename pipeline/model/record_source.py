@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -72,3 +72,18 @@ class RecordSource:
     def text_format(self) -> TextFormat:
         """How a CSV file is written."""
         return TextFormat(self.separator or ",", self.encoding or "utf-8", self.decimal or ".")
+
+    def reading(self, names: Iterable[str]) -> list[object]:
+        """What the rows stand for where these attributes are looked at, as JSON; not which file it is, nor how written.
+
+        With another reading the same file has other counts, or by chance of the records the same ones. What must not
+        tell which of the two it is, is bound to the reading.
+        """
+        attributes = []
+        for name in names:
+            texts = sorted(self.values.get(name, {}).items())
+            attributes.append([name, self.columns.get(name, name), self.coded and name not in self.further, texts])
+        rows = [[column, sorted(set(values))] for column, values in sorted(self.rows.items())]
+        cells = [sorted(cell.items()) for cell in self.cells]
+        one_row = [self.form, self.geocode, self.count, self.repeated, cells, rows]
+        return [*one_row, self.unit, self.at_most, attributes]

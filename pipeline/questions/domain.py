@@ -50,15 +50,6 @@ class Domain:
         names = {self._free(column, kind): column for column in self.columns for kind in ("clipped", "ends")}
         return names.get(name)
 
-    def read(self, name: str) -> tuple[tuple[str, str], ...]:
-        """How an attribute of a question is read from the records, where its name and values do not say it."""
-        column = self.further(name)
-        if column is None:
-            return ()
-        file = self.files.get(column, column)
-        texts = sorted(self.texts.get(column, {}).items())
-        return (*((("column", file),) if file != column else ()), *((f"text {text}", value) for text, value in texts))
-
     def ends(self, word: Word, listed: Sequence[Fraction]) -> ListedAttribute:
         """Where an amount is among listed ends, under a name that nothing else has.
 

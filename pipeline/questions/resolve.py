@@ -65,7 +65,7 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
     seen = [look.seen[name] for name in _in_order(look, domain)]
     names = [one.attribute.name for one in seen]
     resolved = Resolved(
-        str(asked), asked.statistic, level, tuple(one.axis(domain) for one in seen),
+        str(asked), asked.statistic, level, tuple(one.axis() for one in seen),
         tuple(names.index(name) for name in look.order), amount, asked.number, asked.least, ends,
         "" if ends is None or asked.amount is None else asked.amount.text,
     )  # fmt: skip
@@ -102,14 +102,13 @@ class _Seen:
     group: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     labels: tuple[str, ...] = ()
 
-    def axis(self, domain: Domain) -> Axis:
+    def axis(self) -> Axis:
         """The axis, without groups that nobody counted is in."""
-        read = domain.read(self.attribute.name)
         if not self.term:
-            return Axis(self.attribute, self.keep, np.zeros(len(self.keep), dtype=np.int64), read=read)
+            return Axis(self.attribute, self.keep, np.zeros(len(self.keep), dtype=np.int64))
         used = np.unique(self.group[self.keep])
         group = np.where(self.keep, np.searchsorted(used, self.group), 0).astype(np.int64)
-        return Axis(self.attribute, self.keep, group, self.term, tuple(self.labels[int(i)] for i in used), read)
+        return Axis(self.attribute, self.keep, group, self.term, tuple(self.labels[int(i)] for i in used))
 
 
 class _Look:

@@ -65,7 +65,6 @@ class Axis:
         group: `(n_values,)` the group of each value; zeros where it is summed out.
         term: what the groups are called; "" where it is summed out.
         labels: of the groups.
-        read: how it is read from the records, where its name and values do not say it; `Domain.read`.
     """
 
     attribute: Attribute
@@ -73,7 +72,6 @@ class Axis:
     group: NDArray[np.int64]
     term: str = ""
     labels: tuple[str, ...] = ()
-    read: tuple[tuple[str, str], ...] = ()
 
 
 def records_of_unit(at_most: int) -> Attribute:
@@ -276,17 +274,14 @@ class Resolved:
         return math.prod(self.schema.shape[self.schema.names.index(attribute.name) + 1 :])
 
     def layout(self) -> list[object]:
-        """How the records are counted, as JSON."""
-        return [
-            [axis.attribute.name, *axis.attribute.values, *_ends(axis.attribute), *map(list, axis.read)]
-            for axis in self.axes
-        ]
+        """By which attributes the records are counted, as JSON; how these are read, `RecordSource.reading` says."""
+        return [[axis.attribute.name, *axis.attribute.values, *_ends(axis.attribute)] for axis in self.axes]
 
     def fingerprint(self, *context: str) -> str:
         """SHA-256 over all that the numbers, and so what is to be protected, depend on, and the context.
 
         Args:
-            context: budget, framework, neighbours and whatever else the noise depends on.
+            context: how the records are read, budget, framework, neighbours and whatever else the noise depends on.
         """
         axes = [
             [*self.layout()[number], axis.keep.tolist(), axis.group.tolist(), axis.term, *axis.labels]  # type: ignore[misc]
@@ -298,7 +293,7 @@ class Resolved:
         ]
         if self.rank is not None:
             parts.append([self.rank.name, str(self.rank.quantile), self.rank.candidates, self.rank.first, AROUND])
-        content = ["question", 1, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]
+        content = ["question", 2, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -14,6 +14,10 @@ A large count gets its standard error by the exact linear variance, times the qu
 standard errors of counts of its size, one to each side: where small counts become 0, large ones beside them grow. Sizes
 and cells with too few simulated errors take those of their neighbours in size, then of the whole table. Whatever is not
 certain has an interval of at least one person to each side.
+
+Of sums of an amount, where a large number stands apart, as the few largest of a table of small ones do, such a release
+is mostly of a smaller truth, and a truth of its size is not released much larger. Where inversion reaches further than
+the quantiles by `APART` standard errors or more, the interval does too (of numbers up to `LARGEST` standard errors).
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import numpy as np
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
 from postprocess.downward.narrowing import narrowed
-from postprocess.downward.ranges import Ranges, central, united
+from postprocess.downward.ranges import Ranges, central, inverted_places, narrowest, united
 from postprocess.downward.simulated_margins import (
     LARGE_COVERAGE,
     STEP,
@@ -40,6 +44,10 @@ from postprocess.downward.sized_errors import size_class
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 
+#: Standard errors by which the two ends of a large sum differ where it stands apart, and up to which it is looked at:
+#: inversion takes errors of all geounits of a level together, whatever the standard error of each.
+APART, LARGEST = 0.5, 8.0
+
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
@@ -48,10 +56,12 @@ class Intervals:
     Attributes:
         table: which.
         errors: of the simulated runs.
+        of_sums: whether its numbers are sums of an amount.
     """
 
     table: PublishedTable
     errors: ErrorCounts
+    of_sums: bool = False
 
     def ends(
         self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
@@ -77,6 +87,8 @@ class Intervals:
         left = np.isnan(low) | np.isnan(high)
         for ends, by_variance in zip((low, high), self._by_variance(left, released, standard), strict=True):
             ends[left] = np.where(np.isnan(ends[left]), by_variance, ends[left])
+        if self.of_sums:
+            self._reach_truths(low, high, released, standard)
         low, high = np.minimum(low, released - 1), np.maximum(high, released + 1)
         exact = is_exact(standard)
         low = np.where(exact, released, np.maximum(low, 0))
@@ -107,9 +119,27 @@ class Intervals:
         low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)
         return low, low + numbers - 1
 
+    def _reach_truths(self, low: FloatArray, high: FloatArray, released: IntArray, standard: FloatArray) -> None:
+        """Put the ends of large sums that stand apart where inversion has them; in place."""
+        some = is_large(released, standard) & ~is_large(released, standard, LARGEST)
+        if not some.any():
+            return
+        top = 1 + int(released.max(initial=0))
+        places, inverse = distinct_places(np.nonzero(some)[1] * top + released[some])
+        ends = inverted_places(self._of_truths, self.errors.unit, *np.divmod(places, top))
+        least, most = (end[inverse] for end in ends)
+        apart = APART * standard[some]
+        low[some] = np.where(least < low[some] - apart, least, low[some])
+        high[some] = np.where(most > high[some] + apart, most, high[some])
+
     @cached_property
     def _in_steps(self) -> Ranges:
         return Ranges.of(self.errors.large, self.table.marginal.size, central, LARGE_COVERAGE, kept=True)
+
+    @cached_property
+    def _of_truths(self) -> Ranges:
+        """Of usual releases of each truth, with all that they hold: pairs of usual sizes say nothing of the largest."""
+        return Ranges.of(self.errors.by_truth, self.table.marginal.size, narrowest, SIMULATED_COVERAGE)
 
     @cached_property
     def _ranges(self) -> tuple[Ranges, Ranges]:

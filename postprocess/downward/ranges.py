@@ -243,6 +243,16 @@ def united(
     return low, high
 
 
+def inverted_places(by_truth: Ranges, unit: int, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The interval by inversion alone of released counts `(n,)` of some cells; arguments as in `united`."""
+    low, high = np.full(len(cells), np.nan), np.full(len(cells), np.nan)
+    for first in range(0, len(cells), _CHUNK_COUNTS):
+        rows = slice(first, first + _CHUNK_COUNTS)
+        least, most = unit * by_truth.low[cells[rows]], unit * by_truth.high[cells[rows]] - 1
+        low[rows], high[rows] = inverted(least, most, released[rows])
+    return low, high
+
+
 def inverted(low: FloatArray, high: FloatArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
     """The least and the most truth of which each released count `(n,)` is usual.
 

@@ -89,10 +89,10 @@ class ErrorCounts:
         self.large = self.large + counts.large
 
 
-def is_large(counts: IntArray, standard: FloatArray) -> BoolArray:
+def is_large(counts: IntArray, standard: FloatArray, least: float = LARGE) -> BoolArray:
     """Where a count is so far above zero that non-negativity does not bite; never where no variance is known."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(counts > LARGE * standard) & (standard > 0)
+        return np.asarray(counts > least * standard) & (standard > 0)
 
 
 def standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> FloatArray:

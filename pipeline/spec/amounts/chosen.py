@@ -37,7 +37,8 @@ def with_chosen(stated: object, info: ValidationInfo) -> object:
     """The keys of an amount with the end that an answer has in place of the answer, and `chosen` beside.
 
     Raises:
-        Misfit: the answer cannot be read, or is none of a clip; or `chosen` stands in the spec of a user.
+        Misfit: the answer cannot be read, or is none of a clip; the ends are those of a unit's total; or a user's spec
+            has `chosen`.
     """
     if not isinstance(stated, Mapping) or info.context == PUBLIC:
         return stated
@@ -50,6 +51,9 @@ def with_chosen(stated: object, info: ValidationInfo) -> object:
         raise Misfit(("between", f"an answer can be the upper end alone: {_SHAPE}"))
     if list(between[1]) != ["answer"] or not isinstance(between[1]["answer"], str):
         raise Misfit(("between", f"found {describe(between[1])} with {', '.join(between[1])}; allowed is {_SHAPE}"))
+    if stated.get("ends") == "total":
+        why = "between has an end that a question chose for the amount of each record, and none is chosen for a total"
+        raise Misfit(("ends", f"found 'total', and {why}: state both ends in between, or leave ends out"))
     folder = info.context.get("folder") if isinstance(info.context, Mapping) else None
     try:
         place = expanded(between[1]["answer"])

@@ -286,3 +286,45 @@ def test_the_order_of_geounits_and_parts_does_not_matter(world: tuple[np.ndarray
         part = intervals.ends(BASIS, variances(6.0), published[rows], rows)
         assert np.array_equal(part[0], low[rows])
         assert np.array_equal(part[1], high[rows])
+
+
+def test_the_largest_sums_of_a_table_of_small_ones_are_held_too() -> None:
+    """Truths about 2.4 standard errors, few beyond 4.2: what is released as these is mostly from smaller ones."""
+    standard, rng = 100.0, np.random.default_rng(31)
+
+    def released(truth: np.ndarray) -> np.ndarray:
+        return np.maximum(np.rint(truth + rng.normal(0, standard, truth.shape)), 0).astype(np.int64)
+
+    truth = np.maximum(np.rint(rng.normal(240, 75, (6_000, CELLS))), 0).astype(np.int64)
+    known, found = variances(standard, len(truth)), released(truth)
+    errors = ErrorCounts.empty(TABLE, BASIS, known)
+    for _ in range(4):
+        errors.add(count_errors(TABLE, BASIS, known, sp.csr_array(found), sp.csr_array(released(found))))
+    shares = {}
+    for of_sums in (False, True):
+        low, high = Intervals(TABLE, errors, of_sums).ends(BASIS, known, found, slice(None))
+        inside = (low <= truth) & (truth <= high)
+        for name, size in (("truth", truth), ("release", found)):
+            for least in (300, 420):
+                some = (size >= least) & (size < least + 100)
+                assert some.sum() > 250
+                shares[name, least, of_sums] = inside[some].mean()
+    assert shares["truth", 420, False] < 0.86, "without it the largest are held too rarely, or this shows nothing"
+    assert 0.88 <= shares["truth", 420, True] <= 0.95
+    for of_sizes in (("truth", 300), ("release", 300), ("release", 420)):
+        assert shares[(*of_sizes, True)] >= 0.88, of_sizes
+
+
+def test_sums_that_do_not_stand_apart_have_the_ends_that_they_had() -> None:
+    """Truths are as many of each size, so that a release is as often of a smaller one as of a larger."""
+    standard, rng = 100.0, np.random.default_rng(32)
+    truth = rng.integers(200, 3000, (6_000, CELLS))
+    known = variances(standard, len(truth))
+    found = np.maximum(np.rint(truth + rng.normal(0, standard, truth.shape)), 0).astype(np.int64)
+    again = np.maximum(np.rint(found + rng.normal(0, standard, truth.shape)), 0).astype(np.int64)
+    errors = ErrorCounts.empty(TABLE, BASIS, known)
+    errors.add(count_errors(TABLE, BASIS, known, sp.csr_array(found), sp.csr_array(again)))
+    ends = [Intervals(TABLE, errors, of_sums).ends(BASIS, known, found, slice(None)) for of_sums in (False, True)]
+    some = (found > 500) & (found < 2500)
+    assert np.array_equal(ends[0][0][some], ends[1][0][some])
+    assert np.array_equal(ends[0][1][some], ends[1][1][some])

@@ -74,12 +74,17 @@ def test_another_budget_question_or_key_is_another_charge_with_other_noise(spec:
         ("median wages", 'missing = "0"', 'missing = "10000"'),
         ("clip wages among 20000, 40000", 'missing = "0"', 'missing = "10000"'),
         ("count by shift", '"night"]', '"night"]\nmissing = "day"'),
+        ("count by sex", 'geocode = "area"', 'geocode = "area"\nvalues = { sex = { "" = "f" } }'),
+        ("count where sex = f", 'geocode = "area"', 'geocode = "area"\ncolumns = { sex = "sex2" }'),
+        ("count by tract", 'geocode = "area"', 'geocode = "area2"'),
+        ("sum wages", 'geocode = "area"', 'geocode = "area"\nrows = { shift = ["day", "night"] }'),
     ],
 )
 def test_noise_depends_on_how_the_records_are_read(spec: Path, ledger: Path, text: str, old: str, new: str) -> None:
-    """Nothing is missing, so that the true numbers are the same: an answer for nothing would say so."""
+    """Nothing is missing, and columns are equal: the same true numbers, and the same noise would tell that."""
     records = pd.read_csv(spec.parent / "workers.csv", dtype=str).fillna({"pay": "9"})
-    records.assign(pay2=records["pay"]).to_csv(spec.parent / "workers.csv", index=False)
+    twice = {f"{name}2": records[name] for name in ("pay", "sex", "area")}
+    records.assign(**twice).to_csv(spec.parent / "workers.csv", index=False)
     key = key_at(spec.parent / "key")
     first = ask(spec, text, key=key, name="first")
     cost, stated = spent(ledger), spec.read_text("utf-8")
@@ -89,8 +94,20 @@ def test_noise_depends_on_how_the_records_are_read(spec: Path, ledger: Path, tex
     assert spent(ledger) == 2 * cost
     fingerprints = [read_answer(RunDirectory(root)).fingerprint for root in (first, second)]
     assert fingerprints[0] != fingerprints[1]
-    if text.startswith("sum"):
+    if text.startswith(("sum", "count by")):
         assert public_files(first)["measurements.csv"] != public_files(second)["measurements.csv"]
+
+
+def test_what_does_not_say_how_the_records_are_read_leaves_the_noise(spec: Path, ledger: Path) -> None:
+    """An attribute that the question does not look at, and a default that is said: the same answer for nothing."""
+    key = key_at(spec.parent / "key")
+    first = ask(spec, "count by sex", key=key, name="first")
+    cost, stated = spent(ledger), spec.read_text("utf-8")
+    read = 'geocode = "area"\nseparator = ","\ncolumns = { sex = "sex" }\nvalues = { age = { "" = "65+" } }'
+    spec.write_text(stated.replace('geocode = "area"', read), "utf-8")
+    second = ask(spec, "count by sex", key=key, name="second")
+    assert spent(ledger) == cost
+    assert public_files(first)["measurements.csv"] == public_files(second)["measurements.csv"]
 
 
 def test_other_records_are_refused_under_the_same_name_and_charged_under_another(spec: Path, ledger: Path) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import html
 import json
-import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,29 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from releases.asked import ask, checked, forge, ledger_of, public_files, spent, write_workers
-from releases.repeated import rerun
-from releases.small import run
+from releases.clipped import CLIP, ENDS, chosen, wages
 
-from flows.audits.finished import audit_release
-from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
 from flows.runs.questions.answering import AnsweringHere
 from flows.runs.questions.checking import again_of, compared, verify_answer
 from flows.runs.questions.explaining import explain_question
-from flows.runs.request import Request, check_request
-from flows.runs.verify import verify_release
-from pipeline.auditor.release import Release as SecondRelease
-from pipeline.auditor.statements import noise_problems
-from pipeline.checker.release import check_release
-from pipeline.errors import InputError, SpecError
+from pipeline.errors import InputError
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.questions.manifest import RankStated, read_answer
-from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
-
-ENDS = [10_000, 20_000, 40_000, 80_000, 160_000]
-CLIP = f"clip wages among {', '.join(map(str, ENDS))} above 1/50"
 
 
 @pytest.fixture
@@ -45,18 +27,6 @@ def spec(tmp_path: Path) -> Iterator[Path]:
     spec = write_workers(tmp_path, n=1500)
     with ledger_of(tmp_path, budget="3"):
         yield spec
-
-
-def wages(spec: Path) -> np.ndarray:
-    """Those of the file; nothing where one is missing, as the spec says."""
-    with (spec.parent / "workers.csv").open() as file:
-        return np.array([float(row["pay"] or 0) for row in csv.DictReader(file)])
-
-
-def chosen(root: Path) -> int:
-    (row,) = csv.DictReader((root / "public" / "answer.csv").read_text().splitlines())
-    assert int(row["clip:low90"]) <= int(row["clip"]) <= int(row["clip:high90"])
-    return int(row["clip"])
 
 
 def test_a_clip_is_charged_once_verified_and_drawn_again(spec: Path) -> None:
@@ -193,173 +163,3 @@ def test_a_clip_is_chosen_with_noise(spec: Path) -> None:
 def test_a_clip_that_is_chosen_without_noise_is_found(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Exponential, "draw", lambda _, __, losses, ___=0: losses.argmin(axis=1))
     assert departure(spec) > 4
-
-
-AMOUNT = """
-[companions.wages]
-amount = "pay"
-between = ["0", { answer = "answers/NAME" }]
-unit = "500"
-missing = "0"
-[companions.wages.privacy]
-rho = "1/2"
-dataset = "workers"
-[companions.wages.schema.attributes]
-sex = ["f", "m"]
-[companions.wages.strategy.queries]
-total = "1"
-[companions.wages.strategy.levels]
-county = "1/2"
-tract = "1/2"
-"""
-
-
-def with_amount(spec: Path, name: str, *changes: tuple[str, str]) -> Path:
-    """A spec beside with sums up to the end that an answer chose."""
-    text = AMOUNT.replace("NAME", name)
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
-    path = spec.with_name("wages.toml")
-    path.write_text(spec.read_text("utf-8").replace('rho = "1"\ndataset', 'rho = "1/2"\ndataset') + text, "utf-8")
-    return path
-
-
-def test_an_amount_ends_where_an_answer_says(spec: Path) -> None:
-    root = ask(spec, CLIP, "1/4")
-    loaded = load_spec(with_amount(spec, root.name))
-    amount = loaded.universes()[1].amount
-    assert amount is not None
-    assert (amount.low, amount.high) == (Fraction(0), Fraction(chosen(root)))
-    public = loaded.public_dict()
-    again = ReleaseSpec.from_public_dict(public)
-    assert again.public_dict() == public
-    assert (again.universes()[1].amount, again.universes()[1].reach) == (amount, loaded.universes()[1].reach)
-    (stated,) = (one for _, one in public["companions"])
-    assert stated["between"] == ["0", str(chosen(root))]
-    assert stated["chosen"]["answer"] == root.name
-    assert stated["chosen"]["question"] == CLIP
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        ("answers/NAME", "answers/other", "cannot be read (No such file or directory); a clip is chosen first"),
-        ('["0", {', '[{ answer = "x" }, {', "an answer can be the upper end alone"),
-        ("{ answer =", "{ answers =", "allowed is"),
-        ('unit = "500"', 'unit = "700"', "both whole multiples of a unit"),
-        ('unit = "500"', 'unit = "500"\nchosen = { answer = "x" }', "stands in published specs alone"),
-        ('between = ["0"', 'between = ["x"', "companions.wages.between"),
-        ('dataset = "workers"', 'dataset = "others"', "privacy.dataset"),
-    ],
-)
-def test_what_cannot_be_an_end_is_refused(spec: Path, old: str, new: str, sentence: str) -> None:
-    root = ask(spec, CLIP, "1/4")
-    new = new.replace("NAME", root.name)
-    path = with_amount(spec, root.name, (old.replace("NAME", root.name), new))
-    with pytest.raises(SpecError) as refused:
-        load_spec(path)
-    assert sentence in str(refused.value)
-
-
-def test_the_key_of_published_specs_is_not_offered(spec: Path) -> None:
-    with pytest.raises(SpecError, match=r"companions\.wages\.units: unknown key; did you mean 'unit'\?") as refused:
-        load_spec(with_amount(spec, "", ('{ answer = "answers/" }', '"500"'), ('unit = "500"', 'units = "500"')))
-    allowed = str(refused.value).partition("units: ")[2].partition("\n")[0]
-    assert "count_clipped" in allowed
-    assert "chosen" not in allowed
-
-
-def test_answers_that_are_no_clip_or_were_changed_are_refused(spec: Path) -> None:
-    counted = ask(spec, "count by county")
-    with pytest.raises(SpecError, match="found the answer of a count; that of a clip is needed"):
-        load_spec(with_amount(spec, counted.name))
-    root = ask(spec, CLIP, "1/4")
-    path = with_amount(spec, root.name)
-    request = Request(path, spec.parent / "out", None, 1)
-    assert check_request(request).universes[1].amount is not None
-    table = root / "public" / "measurements.csv"
-    table.write_text(table.read_text("utf-8").replace(",", ",1"), "utf-8")
-    with pytest.raises(SpecError, match=r"companions\.wages\.between: the answer .* does not verify"):
-        check_request(request)
-    answer = root / "public" / "answer.csv"
-    answer.write_text(answer.read_text("utf-8").replace("0000", "000"), "utf-8")
-    with pytest.raises(SpecError, match=r"answer\.csv beside it was changed"):
-        load_spec(path)
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ((('dataset = "workers"\n[geo', 'dataset = "workers"\nneighbours = "add-remove"\n[geo'),), "neighbours"),
-        (
-            (
-                ('name = "work"\n', 'name = "work"\nrecords_per_person = 2\n'),
-                ('missing = "0"\n[comp', 'missing = "0"\nrecords_per_person = 2\n[comp'),
-            ),
-            "records of a person: found 1, and 2 of the release",
-        ),
-        (
-            (
-                ('name = "work"\n[privacy]\nrho =', 'name = "work"\n[privacy]\nframework = "pure"\nepsilon ='),
-                ("[companions.wages.privacy]\nrho =", "[companions.wages.privacy]\nepsilon ="),
-            ),
-            "framework: found zcdp, and pure of the release",
-        ),
-    ],
-)
-def test_an_answer_of_another_promise_is_refused(
-    spec: Path, changes: tuple[tuple[str, str], ...], sentence: str
-) -> None:
-    path = with_amount(spec, ask(spec, CLIP, "1/4").name)
-    text = path.read_text("utf-8")
-    for old, new in changes:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    path.write_text(text, "utf-8")
-    with pytest.raises(SpecError, match=rf"companions\.wages\.between: the answer .*/answers/.*{sentence}"):
-        check_request(Request(path, spec.parent / "out", None, 1))
-
-
-def test_an_answer_that_was_charged_to_another_ledger_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
-    """A new ledger with a dataset of the same name has no entry of what the clip cost."""
-    spec = write_workers(tmp_path, n=1500)
-    with ledger_of(tmp_path, budget="3") as place:
-        root = ask(spec, CLIP, "1/4")
-    place.unlink()
-    shutil.rmtree(tmp_path / "state")
-    with ledger_of(tmp_path, budget="3"):
-        with pytest.raises(InputError, match=r"companions\.wages\.between: the answer .* was charged to the ledger"):
-            run(with_amount(spec, root.name), tmp_path / "out")
-        assert spent(place) == 0
-
-
-def test_a_release_whose_amount_ends_there_holds_for_all_who_look(spec: Path) -> None:
-    """verify, rerun, check and the second program, without the answer; the ledger has the cost of both."""
-    root = ask(spec, CLIP, "1/4")
-    asked, place = spent(spec.parent / "ledger.sqlite"), spec.parent / "ledger.sqlite"
-    released = RunDirectory(run(with_amount(spec, root.name), spec.parent / "out"))
-    assert spent(place) == asked + 1
-    shutil.rmtree(root)
-    assert verify_release(released, 1, Silent()) == []
-    assert check_release(released.root) == []
-    assert rerun(released.root).same
-    assert audit_release(released, KeySource(), str(place), 1, lambda _: None).failed == ()
-    manifest = json.loads(released.manifest.read_bytes())
-    (stated,) = (one for name, one in manifest["spec"]["companions"] if name == "wages")
-    end = int(stated["between"][1])
-    assert end == next(e for e in ENDS if (wages(spec) > e).sum() <= len(wages(spec)) / 50)
-    said = f'but for the upper end {end}, chosen by the question "{CLIP}" (answer {root.name}), whose cost'
-    (words,) = (one["words"] for one in manifest["privacy"] if one["universe"] == "wages")
-    assert said in words
-    page = html.unescape((released.public / "report.html").read_text("utf-8"))
-    assert said in page
-    assert f"{end} was chosen from the records by the question “{CLIP}” (answer {root.name})" in page
-    (audited,) = (one for one in SecondRelease(released.root).form.universes if one.name == "wages")
-    (stated,) = (one for one in manifest["privacy"] if one["universe"] == "wages")
-    assert noise_problems(audited, stated) == []
-    for forged in (words.replace(", but for the upper end", ". And"), words.replace("above 1/50", "above 1/40")):
-        assert noise_problems(audited, {**stated, "words": forged})
-    assert noise_problems(replace(audited, chosen=""), stated)
-    means = open_release(released.root).companion("wages").means("total", "county")
-    assert means["total:mean"].between(0, end).all()
