@@ -127,7 +127,7 @@ def flipped(epsilon: Fraction, losses: Sequence[int], words: Callable[[int], Ite
     """
     first, least = 2 * len(losses) * position, min(losses)
     coming = [words(first + 2 * j + 1) for j in range(len(losses))]
-    turns = [(next(one),) for one in coming]
+    turns: list[tuple[int, ...]] = [(next(one),) for one in coming]
     while len(set(turns)) < len(turns):
         turns = [(*turn, next(one)) for turn, one in zip(turns, coming, strict=True)]
 

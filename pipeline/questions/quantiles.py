@@ -74,7 +74,10 @@ _FINER: Final = 70
 Mechanism = Literal["exponential", "permute_and_flip"]
 #: By the framework of the budget.
 _CHOSEN_WITH: Final[dict[Framework, Mechanism]] = {"zcdp": "exponential", "pure": "permute_and_flip"}
-_CHOOSERS: Final = {"exponential": Exponential, "permute_and_flip": PermuteAndFlip}
+_CHOOSERS: Final[dict[Mechanism, type[Exponential] | type[PermuteAndFlip]]] = {
+    "exponential": Exponential,
+    "permute_and_flip": PermuteAndFlip,
+}
 #: What they are called.
 CALLED: Final[dict[Mechanism, str]] = {
     "exponential": "the exponential mechanism",

@@ -18,8 +18,8 @@ at or above the true quantile is told to be below it, whose S is not below 0: wi
 and the last boundary below the true quantile. The chosen number is always inside. So the lower end is too high only
 where that number is, and the upper end too low only where it is: 10 % in all, of both. Where many records lie around
 the quantile S is far from 0 at these boundaries, and nearly all intervals hold. That is for sums of noise near to
-normal. Under pure budgets few draws of small noise are not: up to epsilon 4 an end is wrong in 10 %, at 10 in 11 %,
-at 20 in 13 %, where two groups of records are each at an end of a short grid.
+normal. Under pure budgets few draws of small noise are not: up to epsilon 8 an end is wrong in 10 %, at 20 in 11 %,
+at 40 in 13 %, where two groups of records are each at an end of a short grid.
 """
 
 from __future__ import annotations

@@ -63,9 +63,7 @@ class PermuteAndFlip:
     name: ClassVar[Literal["permute_and_flip"]] = "permute_and_flip"
 
     def __post_init__(self) -> None:
-        if isinstance(self.scale, bool) or not isinstance(self.scale, int | Fraction):
-            raise TypeError(f"permute-and-flip: found epsilon = {self.scale!r}; an int or a Fraction is needed")
-        object.__setattr__(self, "scale", Fraction(self.scale))
+        object.__setattr__(self, "scale", _exact(self.scale))
         if self.scale <= 0:
             raise InputError(f"permute-and-flip: found epsilon = {self.scale}; it must be above 0")
 
@@ -178,3 +176,9 @@ def _nodes(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Points from 0 to 1 and their weights, exact for polynomials of degrees below 2 n."""
     at, weights = np.polynomial.legendre.leggauss(n)
     return (at + 1) / 2, weights / 2
+
+
+def _exact(value: object) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | Fraction):
+        raise TypeError(f"permute-and-flip: found epsilon = {value!r}; an int or a Fraction is needed")
+    return Fraction(value)

@@ -18,6 +18,7 @@ from pipeline.audit.samplers import FULL, Extent, installed_draw, sampler_findin
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
 GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(19, 10))
 LAPLACE = NoiseSpec("discrete_laplace", Fraction(7, 2))
@@ -57,7 +58,7 @@ def test_choices_by_another_mechanism_fail(monkeypatch: pytest.MonkeyPatch) -> N
     few, key = replace(SMALL, draws=100_000), MasterKey.from_text("insecure-test:1")
     found = samplers._permute_and_flip(few, key)
     assert found.passed, found.detail
-    monkeypatch.setattr(samplers.PermuteAndFlip, "draw", lambda own, *rest: Exponential(own.scale).draw(*rest))
+    monkeypatch.setattr(PermuteAndFlip, "draw", lambda own, *rest: Exponential(own.scale).draw(*rest))
     assert not samplers._permute_and_flip(few, key).passed
 
 

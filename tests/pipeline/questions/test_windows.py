@@ -241,8 +241,8 @@ def test_intervals_of_extremes_are_no_wider_than_they_must_be() -> None:
 
 
 def test_with_a_large_pure_budget_about_nine_in_ten_hold() -> None:
-    """Few draws of little noise are not normal: two amounts at the ends of five steps, epsilon 10."""
-    assert coverage(np.array([100, 0, 0, 0, 100]), Fraction(1, 2), framework="pure", pure=Fraction(10)) >= 0.86
+    """Few draws of little noise are not normal: two amounts at the ends of five steps, epsilon 20."""
+    assert coverage(np.array([100, 0, 0, 0, 100]), Fraction(1, 2), framework="pure", pure=Fraction(20)) >= 0.86
 
 
 def test_no_more_than_nine_in_ten_hold_in_the_worst_case() -> None:
