@@ -13,9 +13,10 @@ from flows.audits.independent import GROUP
 from pipeline.audit.findings import Finding, certain
 from pipeline.auditor import keys as second
 from pipeline.auditor.keyspace import pattern
-from pipeline.auditor.sampler import boundaries, drawn
+from pipeline.auditor.sampler import boundaries, drawn, flipped
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey, draws_key
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
 
@@ -27,6 +28,8 @@ NOISES: Final = (
     NoiseSpec("discrete_laplace", Fraction(1, 2)),
     NoiseSpec("discrete_laplace", Fraction(7)),
 )
+#: Choices compared.
+_CHOOSER: Final = PermuteAndFlip(Fraction(1, 3))
 _CONTEXT: Final = ("records", "spine", "spec")
 _PIECE: Final = 1 << 20
 _EXTREMES: Final = 12
@@ -47,6 +50,8 @@ def second_findings(*, quick: bool, seed: int) -> Iterator[Finding]:
         yield certain(GROUP, "boundaries", subject, problems, well="all the same, tails included")
         found, depth = extreme_problems(noise, seed, words)
         yield certain(GROUP, "tails drawn", subject, found, well=f"the same as far out as 2^-{depth}")
+    subject = f"permute-and-flip, epsilon = {_CHOOSER.scale}"
+    yield certain(GROUP, "choices", subject, choice_problems(seed), well="the same number by number")
     yield key_finding(keys)
 
 
@@ -87,6 +92,20 @@ def extreme_problems(noise: NoiseSpec, seed: int, words: int) -> tuple[list[str]
         if found != right:
             problems.append(f"at position {position} of a stream {found} is drawn, its uniform gives {right}")
     return problems, depth
+
+
+def choice_problems(seed: int) -> list[str]:
+    """Where permute-and-flip does not choose what the second program does, of 150 draws among five candidates."""
+    key = MasterKey.from_text(f"insecure-test:{seed}")
+    own = second.KeyedStream(_secret(key, seed), _CONTEXT, "level", "choice")
+    losses = np.random.default_rng(seed).integers(0, 12, (150, 5))
+    found = _CHOOSER.draw(key.stream_key(_CONTEXT, "level", "choice"), losses).tolist()
+    right = [flipped(_CHOOSER.scale, row, own.words, position) for position, row in enumerate(losses.tolist())]
+    return [
+        f"at position {position} of a stream {one} is chosen, its uniforms give {other}"
+        for position, (one, other) in enumerate(zip(found, right, strict=True))
+        if one != other
+    ]
 
 
 def _secret(key: MasterKey, seed: int) -> bytes:

@@ -30,7 +30,6 @@ from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_u
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
-from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
@@ -38,7 +37,7 @@ from pipeline.questions.quantiles import Ranked, losses
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import Measured, measured
 from pipeline.questions.tables import Measurements, measurements_bytes
-from pipeline.questions.windows import bought, columns_of, counts_in_windows, filtered, n_numbers
+from pipeline.questions.windows import MADE_WITH, bought, columns_of, counts_in_windows, filtered, n_numbers
 from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.units import UnitRecords, read_units, taken_to_ends
@@ -96,7 +95,8 @@ class QuestionWork:
     def fingerprint(self) -> str:
         """SHA-256 over all that the noise depends on, but for records, areas and key."""
         context = (self.dataset, self.framework, str(self.budget), self.neighbours, str(self.at_once))
-        return self.question.fingerprint(json.dumps(self.reading), *context)
+        made_with = () if self.question.rank is None else MADE_WITH[self.framework]
+        return self.question.fingerprint(json.dumps(self.reading), *context, *made_with)
 
     @property
     def reading(self) -> list[object]:
@@ -264,7 +264,7 @@ def chosen(
     """The number of the step that is chosen for each group, `(n_groups,)`; the stream is bound as that of noise."""
     steps = np.empty(len(histogram), dtype=np.int64)
     stream = _stream(work, key, fingerprint, one.part.name)
-    mechanism, at_once = Exponential(one.scale), max(1, _AT_ONCE // histogram.shape[1])
+    mechanism, at_once = one.chooser, max(1, _AT_ONCE // histogram.shape[1])
     for start in range(0, len(histogram), at_once):
         rows = slice(start, start + at_once)
         steps[rows] = mechanism.draw(stream, losses(histogram[rows], one), start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler as noise
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
 __all__ = ["FULL", "QUICK", "Draw", "Extent", "installed_draw", "sampler_findings"]
 
@@ -85,6 +87,7 @@ def sampler_findings(extent: Extent, seed: int, draw: Draw = installed_draw) -> 
     for spec in (NoiseSpec("discrete_gaussian", Fraction(9)), NoiseSpec("discrete_laplace", Fraction(3))):
         yield from _against_opendp(spec, extent, key, draw)
     yield _exponential(extent, key)
+    yield _permute_and_flip(extent, key)
 
 
 def _stream_key(key: MasterKey, purpose: str) -> bytes:
@@ -159,4 +162,25 @@ def _exponential(extent: Extent, key: MasterKey) -> Finding:
 
     arms = {f"epsilon = {float(e):g}": p_value(e, str(e)) for e in ARMS}
     subject = "exponential mechanism, epsilon = 1"
+    return statistical("samplers", "pooled chi-square", subject, p_value(Fraction(1), "1"), arms)
+
+
+def _permute_and_flip(extent: Extent, key: MasterKey) -> Finding:
+    """Against the sum over all orders of the candidates, a coin after the other."""
+    losses = (0, 1, 3, 8)
+    size, heads = extent.draws, np.exp(-0.5 * np.array(losses)).tolist()
+    expected, orders = np.zeros(len(losses)), list(itertools.permutations(range(len(losses))))
+    for order in orders:
+        left = 1.0
+        for one in order:
+            expected[one] += left * heads[one] / len(orders)
+            left *= 1 - heads[one]
+
+    def p_value(epsilon: Fraction, purpose: str) -> float:
+        rows = np.broadcast_to(np.array(losses, dtype=np.int64), (size, len(losses)))
+        chosen = PermuteAndFlip(epsilon).draw(_stream_key(key, f"permute-and-flip {purpose}"), rows)
+        return pooled_pearson(np.bincount(chosen, minlength=len(losses)), size * expected)
+
+    arms = {f"epsilon = {float(e):g}": p_value(e, str(e)) for e in ARMS}
+    subject = "permute-and-flip, epsilon = 1"
     return statistical("samplers", "pooled chi-square", subject, p_value(Fraction(1), "1"), arms)

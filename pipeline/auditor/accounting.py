@@ -19,6 +19,9 @@ _POINTS: Final = 1 << 19
 _LEAST_DELTA: Final = Fraction(1, 10**12)
 _MOST_RHO: Final = 50
 _WIDEST: Final = 10**8
+#: Mechanisms that choose with an epsilon: its square by this is their rho. Choices of the first have a loss within a
+#: range of epsilon; of the second it is known only that it is epsilon at most.
+_CHOICES: Final = {"exponential": 8, "permute_and_flip": 2}
 
 #: Mechanism, scale, and how many numbers move by one.
 Use = tuple[str, Fraction, int]
@@ -53,15 +56,15 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Decimal:
 def rho_of(use: Use) -> Fraction:
     """The cost of a mechanism in rho."""
     name, scale, moved = use
-    if name == "exponential":
-        return moved * scale**2 / 8
+    if name in _CHOICES:
+        return moved * scale**2 / _CHOICES[name]
     return moved / (2 * scale) if name == "discrete_gaussian" else moved / (2 * scale**2)
 
 
 def epsilon_of(use: Use) -> Fraction:
-    """The cost of a mechanism in epsilon; of the discrete Laplace and the exponential mechanism."""
+    """The cost of a mechanism in epsilon; of the discrete Laplace and those that choose."""
     name, scale, moved = use
-    return moved * scale if name == "exponential" else moved / scale
+    return moved * scale if name in _CHOICES else moved / scale
 
 
 def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] | None:
@@ -69,13 +72,13 @@ def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] 
 
     The losses ln(P(k) / Q(k)) of each number that moves by one are put on a grid, rounded down, and their distributions
     convolved by Fourier transform. Each loss is below its grid point plus a step, so the sum of n of them is below the
-    sum found plus n steps. For an exponential mechanism 0 is its lower, its own epsilon its upper end.
+    sum found plus n steps. Of a mechanism that chooses 0 is the lower, its own epsilon the upper end.
     """
     rho = sum((rho_of(use) for use in uses), Fraction(0))
-    noisy = [use for use in uses if use[0] != "exponential"]
+    noisy = [use for use in uses if use[0] not in _CHOICES]
     if rho == 0 or delta < _LEAST_DELTA or rho > _MOST_RHO or any(scale > _WIDEST for _, scale, _ in uses):
         return None
-    added = math.fsum(float(scale) * moved for name, scale, moved in uses if name == "exponential")
+    added = math.fsum(float(scale) * moved for name, scale, moved in uses if name in _CHOICES)
     loss, mass, step = loss_distribution(noisy, 2 * float(zcdp_epsilon(rho, delta)) + 30)
     positive = loss > 0
     loss, mass = loss[positive], mass[positive]

@@ -1,7 +1,8 @@
 """An exact sampler, slow and in whole numbers and fractions only, which redraws noise from the words of a stream.
 
 The noise is X = min {x: U < P(X <= x)}, U in [0, 1) having the words of the stream as its digits in base 2^64. Words
-are taken until U is surely on one side of every boundary. A choice is drawn in the same way from P(candidate <= j).
+are taken until U is surely on one side of every boundary. A choice is drawn in the same way from P(candidate <= j), and
+by permute-and-flip as its name says: the candidates in a random order, a coin for each, until one shows heads.
 """
 
 from __future__ import annotations
@@ -113,6 +114,33 @@ def choices(epsilon: Fraction, losses: tuple[int, ...], bits: int) -> Ends:
 def chosen(epsilon: Fraction, losses: Sequence[int], words: Iterator[int]) -> int:
     """The number of the candidate that the words of one draw choose."""
     return decided(lambda bits: choices(epsilon, tuple(losses), bits), words, open_ended=False)[0]
+
+
+def flipped(epsilon: Fraction, losses: Sequence[int], words: Callable[[int], Iterator[int]], position: int) -> int:
+    """The number of the candidate that is the first in a random order whose coin shows heads.
+
+    Args:
+        epsilon: a coin shows heads with probability exp(-epsilon loss / 2), the loss less the least of them.
+        losses: of the k candidates.
+        words: those that belong to a number of the stream; 2 (k position + j) is the coin of j, the next its turn.
+        position: of the draw.
+    """
+    first, least = 2 * len(losses) * position, min(losses)
+    coming = [words(first + 2 * j + 1) for j in range(len(losses))]
+    turns: list[tuple[int, ...]] = [(next(one),) for one in coming]
+    while len(set(turns)) < len(turns):
+        turns = [(*turn, next(one)) for turn, one in zip(turns, coming, strict=True)]
+
+    def heads(j: int) -> bool:
+        x = epsilon * (losses[j] - least) / 2
+
+        def boundary(bits: int) -> Ends:
+            low, high = exponential(x, bits + _GUARD)
+            return [low], [high]
+
+        return not x or decided(boundary, words(first + 2 * j), open_ended=False)[0] == 0
+
+    return next(j for j in sorted(range(len(losses)), key=turns.__getitem__) if heads(j))
 
 
 def decided(table: Callable[[int], Ends], words: Iterator[int], *, open_ended: bool) -> tuple[int, list[int]]:

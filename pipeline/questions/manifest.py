@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec
-from pipeline.questions.quantiles import CLIP, EXTREMES, RANKS, Ranked, rank_of
+from pipeline.questions.quantiles import CALLED, CLIP, EXTREMES, RANKS, Mechanism, Ranked, rank_of
 from pipeline.questions.resolved import OfUnit, Part, parts_of
 from pipeline.questions.sensitivity import Measured, scale_for
 from pipeline.questions.windows import bought, columns_of
@@ -45,19 +45,19 @@ NOTE: Final = (
 
 
 RANK_NOTE: Final = (
-    "Each number is a step of the grid that was chosen by the exponential mechanism. Each interval covers the true "
+    "Each number is a step of the grid that was chosen by {chooser}. Each interval covers the true "
     "quantile, of amounts as they are clipped and rounded, with a probability of about 90 % or more, however the "
     "amounts lie; it is more where many lie around the quantile."
 )
 EXTREME_NOTE: Final = (
-    "Each number is a step of the grid, chosen by the exponential mechanism: in groups of clearly more than {beyond:,} "
+    "Each number is a step of the grid, chosen by {chooser}: in groups of clearly more than {beyond:,} "
     "records about {beyond:,} are {side} it, and with a probability of 90 % fewer than {twice:,} are, and at least one "
     "is at it or {side}; in smaller groups it says nothing. Each interval covers, with a probability of about 90 % or "
     "more, the {which} step that at most {beyond:,} records are {side}, of amounts as they are clipped and rounded. "
     "The number is not made to be the {extreme} amount, which is one record's: that may be {side} the interval."
 )
 CLIP_NOTE: Final = (
-    "The clip is one of the listed ends, chosen by the exponential mechanism; its interval has, with a probability of "
+    "The clip is one of the listed ends, chosen by {chooser}; its interval has, with a probability of "
     "about 90 % or more, the least of them that {most} above, of amounts as they are, or else the last."
 )
 MOST_COMMON_NOTE: Final = (
@@ -67,26 +67,20 @@ MOST_COMMON_NOTE: Final = (
 )
 
 
-def note_of(statistic: str, least: int | None, half: int, beyond: int = 0, share: Fraction | None = None) -> str:
+def note_of(
+    statistic: str, least: int | None, half: int, chosen: Ranked | None = None, share: Fraction | None = None
+) -> str:
     """What an answer says of its numbers.
 
     Args:
         statistic: one of `text.STATISTICS`.
         least: the least count of a group that is listed; None where all are.
         half: half of the width of a count's interval.
-        beyond: of a maximum, minimum or clip, see `quantiles.Ranked`.
-        share: of a clip, of the records that at most are to be above it; None where `beyond` are.
+        chosen: how its numbers are chosen by rank, where they are.
+        share: of a clip, of the records that at most are to be above it; None where a number is named.
     """
-    if statistic == CLIP:
-        most = f"at most {beyond:,} records are" if share is None else f"at most {share} of the records are"
-        return CLIP_NOTE.format(most=most)
-    if statistic in EXTREMES:
-        side, which, extreme = (
-            ("above", "lowest", "largest") if statistic == "max" else ("below", "highest", "smallest")
-        )
-        return EXTREME_NOTE.format(beyond=beyond, twice=2 * beyond, side=side, which=which, extreme=extreme)
-    if statistic in RANKS:
-        return RANK_NOTE
+    if chosen is not None:
+        return _note_of_rank(statistic, chosen.beyond, CALLED[chosen.mechanism], share)
     if statistic == "most common":
         return MOST_COMMON_NOTE
     if least is None:
@@ -96,6 +90,19 @@ def note_of(statistic: str, least: int | None, half: int, beyond: int = 0, share
         f"out with a probability of at most 5 %; {_wrongly_listed(least - half - 1)}. Numbers that are listed are too "
         "large on average, since noise upwards lists more groups; measurements.csv has all numbers, unbiased."
     )
+
+
+def _note_of_rank(statistic: str, beyond: int, chooser: str, share: Fraction | None) -> str:
+    if statistic == CLIP:
+        most = f"at most {beyond:,} records are" if share is None else f"at most {share} of the records are"
+        return CLIP_NOTE.format(chooser=chooser, most=most)
+    if statistic in EXTREMES:
+        side, which, extreme = (
+            ("above", "lowest", "largest") if statistic == "max" else ("below", "highest", "smallest")
+        )
+        ranks = {"beyond": beyond, "twice": 2 * beyond}
+        return EXTREME_NOTE.format(chooser=chooser, side=side, which=which, extreme=extreme, **ranks)
+    return RANK_NOTE.format(chooser=chooser)
 
 
 def _wrongly_listed(most: int) -> str:
@@ -204,7 +211,7 @@ class RankStated(Stated):
         ties: records of one step of which the middle is taken.
         beyond: of a maximum, minimum or clip, records that at most are above or below the number.
         budget: that it costs.
-        scale: epsilon of the mechanism.
+        mechanism, scale: what it was chosen with, and its epsilon.
     """
 
     name: Literal["quantile", "clip"]
@@ -216,7 +223,7 @@ class RankStated(Stated):
     ties: int
     beyond: int = 0
     budget: Positive
-    mechanism: Literal["exponential"]
+    mechanism: Mechanism
     scale: Positive
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Quantiles of an amount on its public grid, by the exponential mechanism: losses, how far a record moves them, cost.
+"""Quantiles of an amount on its public grid, chosen by rank: mechanism, losses, how far a record moves them, cost.
 
 The number asked for is a quantile of the amounts in each group: the least step of the grid with at least q n of the n
 records at or below it. Of a candidate v with L records below it and M at or below it, the loss is
@@ -10,15 +10,19 @@ at either side. The first term is left out for the lowest candidate and the seco
 candidate always has a loss of at most `ties`. With q = a / b losses are whole numbers in units of 1 / b of a record. A
 record more or less moves them by at most max(a, b - a); one that changes its amount within its group, by at most b; one
 that changes its group, those of two groups by at most max(a, b - a). A loss moved up by c and another down by c cost as
-if c were moved (`Exponential`), so that R with m R >= the sum over the groups (pure) or m R^2 >= the sum of the squares
-(zcdp) is what a charge states. R is a whole number, and the root of 2 is none: where one is needed, all losses are
-taken 70 times (99 / 70 is the root of 2 to 5 digits).
+if c were moved (`Exponential`, `PermuteAndFlip`), so that R with m R >= the sum over the groups (pure) or m R^2 >= the
+sum of the squares (zcdp) is what a charge states. R is a whole number, and the root of 2 is none: where one is needed,
+all losses are taken 70 times (99 / 70 is the root of 2 to 5 digits).
+
+Under zcdp the mechanism is the exponential one. Under pure budgets it is permute-and-flip, which is never further off
+at the same epsilon; its rho is four times as large.
 
 A maximum is no number that can be told: it is one person's amount. Asked for it is the least step that at most t
 records are above, and of a minimum the highest that at most t are below, with a public t: q n is then n - t, or t,
 which moves as far as q n with q = 1, or 0. Ties are not looked at, so that some candidate has no loss, and all k
-candidates with losses of t or more are chosen with a probability of k exp(-e t / 2) at most. t is the least for which
-that is 10 %: with 90 % the number is not beyond the largest amount, and fewer than 2 t records are above it.
+candidates with losses of t or more are chosen with a probability of k exp(-e t / 2) at most, or half of that (see
+`_rank_needed`). t is the least for which that is 10 %: with 90 % the number is not beyond the largest amount, and fewer
+than 2 t records are above it.
 
 A clip is chosen among listed ends: the least that at most t records are above, or a share q of them, or else the last.
 It is a maximum among the ends, or a quantile 1 - q: a record counts at the first end that it is not above, and all
@@ -41,8 +45,22 @@ from pipeline.errors import InputError
 from pipeline.privacy.accounting.select import affordable_epsilon
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
-__all__ = ["CLIP", "EXTREMES", "RANKS", "Rank", "Ranked", "cost_of_rank", "losses", "rank_of", "rank_reach", "ranked"]
+__all__ = [
+    "CALLED",
+    "CLIP",
+    "EXTREMES",
+    "RANKS",
+    "Mechanism",
+    "Rank",
+    "Ranked",
+    "cost_of_rank",
+    "losses",
+    "rank_of",
+    "rank_reach",
+    "ranked",
+]
 
 #: The statistics that are chosen by rank, with the fraction of the records at or below the number, where it is fixed.
 RANKS: Final = {"median": Fraction(1, 2), "quantile": None, "max": Fraction(1), "min": Fraction(0), "clip": None}
@@ -52,6 +70,19 @@ CLIP: Final = "clip"
 
 #: Times which losses are taken where a root of 2 is needed.
 _FINER: Final = 70
+#: What numbers are chosen with.
+Mechanism = Literal["exponential", "permute_and_flip"]
+#: By the framework of the budget.
+_CHOSEN_WITH: Final[dict[Framework, Mechanism]] = {"zcdp": "exponential", "pure": "permute_and_flip"}
+_CHOOSERS: Final[dict[Mechanism, type[Exponential] | type[PermuteAndFlip]]] = {
+    "exponential": Exponential,
+    "permute_and_flip": PermuteAndFlip,
+}
+#: What they are called.
+CALLED: Final[dict[Mechanism, str]] = {
+    "exponential": "the exponential mechanism",
+    "permute_and_flip": "permute-and-flip",
+}
 #: With which the number is further off than is told.
 _FAR: Final = 0.1
 #: Times the deviation of the rank that is chosen, up to which records of one step are told apart.
@@ -91,7 +122,7 @@ class Ranked:
         part: what is chosen.
         reach: see `rank_reach`; of losses times `times`.
         budget: that it costs, rho or epsilon, exact.
-        scale: epsilon of the exponential mechanism, for losses that move by one.
+        scale: epsilon of the mechanism, for losses that move by one.
         times: that losses are taken.
         ties: records of one step of which the middle is taken; see the head of this file.
         beyond: of a maximum, minimum or clip, the records t that at most are above or below the number asked for.
@@ -104,15 +135,20 @@ class Ranked:
     times: int
     ties: int = 0
     beyond: int = 0
-    mechanism: Literal["exponential"] = "exponential"
+    mechanism: Mechanism = "exponential"
 
     def __str__(self) -> str:
-        return f"exponential mechanism, epsilon = {self.scale}"
+        return f"{CALLED[self.mechanism].removeprefix('the ')}, epsilon = {self.scale}"
+
+    @property
+    def chooser(self) -> Exponential | PermuteAndFlip:
+        """The mechanism that it is drawn with."""
+        return _CHOOSERS[self.mechanism](self.scale)
 
     @property
     def within(self) -> int:
         """Records between the number chosen and the true one, at most, with a probability of 90 %."""
-        steps = _rank_needed(self.part.candidates, self.scale * self.times, _FAR)
+        steps = _rank_needed(self.part.candidates, self.scale * self.times, self.mechanism)
         return math.ceil(Fraction(steps, self.part.quantile.denominator)) + self.ties
 
     @property
@@ -172,17 +208,17 @@ def ranked(part: Rank, framework: Framework, neighbours: Neighbours, budget: Fra
     ties = (
         0 if part.extreme or part.name == CLIP else math.ceil(_TIES * 2 / (scale * times * part.quantile.denominator))
     )
-    beyond = _rank_needed(part.candidates, scale * times, _FAR) if part.extreme else 0
+    beyond = _rank_needed(part.candidates, scale * times, _CHOSEN_WITH[framework]) if part.extreme else 0
     beyond = beyond if part.above is None else part.above
     if max(ties * times, beyond) > _LARGEST_LOSS // 2:
         raise InputError(f"budget: found {budget}, which is too little to choose a quantile with")
     cost = cost_of_rank(scale, reach, records, framework, neighbours)
-    return Ranked(part, reach, cost, scale, times, ties, beyond)
+    return Ranked(part, reach, cost, scale, times, ties, beyond, _CHOSEN_WITH[framework])
 
 
 def cost_of_rank(scale: Fraction, reach: int, records: int, framework: Framework, neighbours: Neighbours) -> Fraction:
     """What a choice costs: m (e R k)^2 / 8 of rho, or m e R k of epsilon."""
-    used, moved = Exponential(scale * reach * records), MOVED[neighbours]
+    used, moved = _CHOOSERS[_CHOSEN_WITH[framework]](scale * reach * records), MOVED[neighbours]
     return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
 
 
@@ -207,6 +243,11 @@ def losses(histogram: NDArray[np.int64], one: Ranked) -> NDArray[np.int64]:
     return found
 
 
-def _rank_needed(candidates: int, epsilon: Fraction, wrong: float) -> int:
-    """The least whole loss t with (k - 1) exp(-epsilon t / 2) <= `wrong`."""
+def _rank_needed(candidates: int, epsilon: Fraction, mechanism: Mechanism) -> int:
+    """The least whole loss t with (k - 1) exp(-epsilon t / 2) <= `_FAR`, of permute-and-flip half of the left side.
+
+    There a candidate of the weight w has the probability w times an integral over s of factors 1 - s v, v being the
+    weight of another one. One of them is 1 - s, of the candidate without loss, so that the integral is 1 / 2 at most.
+    """
+    wrong = 2 * _FAR if mechanism == "permute_and_flip" else _FAR
     return math.ceil(2 * math.log((candidates - 1) / wrong) / float(epsilon) + 1e-9)

@@ -18,8 +18,8 @@ at or above the true quantile is told to be below it, whose S is not below 0: wi
 and the last boundary below the true quantile. The chosen number is always inside. So the lower end is too high only
 where that number is, and the upper end too low only where it is: 10 % in all, of both. Where many records lie around
 the quantile S is far from 0 at these boundaries, and nearly all intervals hold. That is for sums of noise near to
-normal. Under pure budgets few draws of small noise are not: up to epsilon 4 an end is wrong in 10 %, at 10 in 11 %,
-at 20 in 13 %, where two groups of records are each at an end of a short grid.
+normal. Under pure budgets few draws of small noise are not: up to epsilon 8 an end is wrong in 10 %, at 20 in 11 %,
+at 40 in 13 %, where two groups of records are each at an end of a short grid.
 """
 
 from __future__ import annotations
@@ -37,14 +37,28 @@ from pipeline.questions.quantiles import Rank, Ranked, ranked
 from pipeline.questions.resolved import Part
 from pipeline.questions.sensitivity import Measured, measured
 
-__all__ = ["FILTER", "bought", "columns_of", "counts_in_windows", "filtered", "interval", "n_numbers", "typical_reach"]
+__all__ = [
+    "FILTER",
+    "MADE_WITH",
+    "bought",
+    "columns_of",
+    "counts_in_windows",
+    "filtered",
+    "interval",
+    "n_numbers",
+    "typical_reach",
+]
 
 #: How often a record counts in the number of its own window, and of the next ones. A record's change moves numbers as
 #: if `MOVED` of them were moved by R each, R^2 the sum of the squares (zcdp), or R the sum (pure).
 FILTER: Final[dict[Framework, tuple[int, ...]]] = {"zcdp": (8, 4, 3, 2, 2, 1, 1, 1), "pure": (1,)}
 _REACH: Final[dict[Framework, int]] = {"zcdp": 10, "pure": 1}
-#: Of the budget, for the number itself; with sqrt(8 / 7) = 1.07 times the error that all of it would buy under zcdp.
-_CHOICE: Final = Fraction(7, 8)
+#: Of the budget, for the number itself; with sqrt(8 / 7) = 1.07 times the error that all of it would buy under zcdp,
+#: and 16 / 15 times under pure budgets, where an error grows as 1 / epsilon.
+_CHOICE: Final[dict[Framework, Fraction]] = {"zcdp": Fraction(7, 8), "pure": Fraction(15, 16)}
+#: What the noise of a number and its windows depends on beside their budget: other mechanisms and shares must not meet
+#: the same words of a stream. Under zcdp they are as they ever were.
+MADE_WITH: Final[dict[Framework, tuple[str, ...]]] = {"zcdp": (), "pure": ("permute-and-flip", "15/16")}
 #: Of the nearest boundary from the number, in steps; and how much further each other one is.
 _NEAREST: Final = 2
 _TIMES: Final = 2
@@ -56,9 +70,9 @@ def bought(
     part: Rank, framework: Framework, neighbours: Neighbours, budget: Fraction, records: int
 ) -> tuple[Ranked, Measured]:
     """The choice of a quantile and the numbers of windows around it; errors as `ranked` and `measured`."""
-    choice = ranked(part, framework, neighbours, budget * _CHOICE, records)
+    choice = ranked(part, framework, neighbours, budget * _CHOICE[framework], records)
     windows = Part("windows", _REACH[framework], _REACH[framework])
-    (around,) = measured((windows,), framework, neighbours, budget * (1 - _CHOICE), records)
+    (around,) = measured((windows,), framework, neighbours, budget * (1 - _CHOICE[framework]), records)
     return choice, around
 
 

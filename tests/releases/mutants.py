@@ -36,6 +36,7 @@ from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.privacy.noise.tails import boundaries
 from releases.amount_mutants import AMOUNTS
@@ -51,6 +52,11 @@ def _draw(change: Callable[[Sampler, bytes, int, int, Any], Any]) -> Plant:
         patch.setattr(Sampler, "draw", lambda self, key, start, count: change(self, key, start, count, sound))
 
     return plant
+
+
+def _doubled_flips(patch: Patch) -> None:
+    sound = PermuteAndFlip.draw
+    patch.setattr(PermuteAndFlip, "draw", lambda own, key, losses, start=0: sound(own, key, 2 * losses, start))
 
 
 def _smaller(sampler: Sampler, key: bytes, start: int, count: int, sound: Any) -> Any:
@@ -310,6 +316,7 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a plain hash of the records for a keyed one", "s", plant=_plain_hash),
     mutant("a master key of 16 bits", "s", plant=_sixteen_bits, on="ledger"),
     mutant("new keys of 16 bits", "i", plant=_sixteen_bits, on="installed"),
+    mutant("permute-and-flip with coins of twice the epsilon", "i", plant=_doubled_flips, on="installed"),
     mutant("a choice charged for a sensitivity of 1", "sa", plant=_doubled_choice),
     mutant("a choice of the best version, without noise", "s",
            plant=attribute(Select, "choose", lambda self, _key, people, _start=0: self.losses(people).argmin(axis=1))),

@@ -102,10 +102,10 @@ class CheckedQuestion:
     def note(self) -> str:
         """What its answer says of its numbers."""
         half = next((half_width(one.noise) for one in self.parts if isinstance(one, Measured)), 0)
-        beyond = next((one.beyond for one in self.parts if isinstance(one, Ranked)), 0)
+        chosen = next((one for one in self.parts if isinstance(one, Ranked)), None)
         number = self.question.number
         share = number if number is not None and number < 1 else None
-        return note_of(self.question.statistic, self.question.least, half, beyond, share) + self._of_units
+        return note_of(self.question.statistic, self.question.least, half, chosen, share) + self._of_units
 
     @property
     def _of_units(self) -> str:

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from geography.errors import InputError
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 
 __all__ = ["MECHANISMS", "Cost", "DiscreteGaussian", "DiscreteLaplace", "MechanismName", "mechanism"]
 
-MechanismName = Literal["discrete_gaussian", "discrete_laplace", "exponential"]
+MechanismName = Literal["discrete_gaussian", "discrete_laplace", "exponential", "permute_and_flip"]
 
 
 class Cost(Protocol):
@@ -126,12 +127,12 @@ class DiscreteLaplace:
 
 
 MECHANISMS: Final = MappingProxyType(
-    {kind.name: kind for kind in (DiscreteGaussian, DiscreteLaplace, Exponential)},
+    {kind.name: kind for kind in (DiscreteGaussian, DiscreteLaplace, Exponential, PermuteAndFlip)},
 )
 
 
-def mechanism(name: str, scale: Fraction) -> DiscreteGaussian | DiscreteLaplace | Exponential:
-    """The mechanism of that name: `scale` is sigma^2, b, or the epsilon of the exponential mechanism.
+def mechanism(name: str, scale: Fraction) -> DiscreteGaussian | DiscreteLaplace | Exponential | PermuteAndFlip:
+    """The mechanism of that name: `scale` is sigma^2, b, or the epsilon of one that chooses.
 
     Raises:
         InputError: there is none, or the scale is out of range.
@@ -139,5 +140,5 @@ def mechanism(name: str, scale: Fraction) -> DiscreteGaussian | DiscreteLaplace 
     kind = MECHANISMS.get(name)  # type: ignore[call-overload]
     if kind is None:
         raise InputError(f"mechanism: found {name!r}; allowed are {', '.join(MECHANISMS)}")
-    instance: DiscreteGaussian | DiscreteLaplace | Exponential = kind(scale)
+    instance: DiscreteGaussian | DiscreteLaplace | Exponential | PermuteAndFlip = kind(scale)
     return instance

@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, Final
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 __all__ = ["LARGEST_RHO", "LARGEST_SIGMA2", "LEAST_DELTA", "Use", "interval", "one_number_epsilon", "pld_epsilon"]
 
-Use = DiscreteGaussian | DiscreteLaplace | Exponential
+Use = DiscreteGaussian | DiscreteLaplace | Exponential | PermuteAndFlip
 
 LEAST_DELTA: Final = Fraction(1, 10**12)  # below it, the rounding of floats is not small beside delta
 LARGEST_RHO: Final = 50  # epsilon is about 100: no statement needs more than a bound

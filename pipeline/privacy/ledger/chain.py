@@ -39,7 +39,8 @@ class Group:
     Attributes:
         level, query: what is measured; for a choice the query is `Select.stream_name`. A query ends with `BYPASSED`
             where geounits without siblings are bypassed: their share is spent above, with more budget at once.
-        mechanism, scale: `discrete_gaussian` with sigma^2, `discrete_laplace` with b, `exponential` with epsilon.
+        mechanism, scale: `discrete_gaussian` with sigma^2, `discrete_laplace` with b, `exponential` and
+            `permute_and_flip` with epsilon.
         count: how many numbers are drawn, geounits times answers; for the record, the cost does not depend on it.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +17,8 @@ from pipeline.audit.goodness import agreement, symmetry
 from pipeline.audit.samplers import FULL, Extent, installed_draw, sampler_findings
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
 GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(19, 10))
 LAPLACE = NoiseSpec("discrete_laplace", Fraction(7, 2))
@@ -32,7 +35,8 @@ def one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out what compares with other samplers, which takes seconds."""
     monkeypatch.setattr(samplers, "_against_opendp", lambda *_: iter(()))
     monkeypatch.setattr(samplers, "_against_reference", lambda *_: certain("samplers", "left out", "", []))
-    monkeypatch.setattr(samplers, "_exponential", lambda *_: certain("samplers", "left out", "", []))
+    for chosen in ("_exponential", "_permute_and_flip"):
+        monkeypatch.setattr(samplers, chosen, lambda *_: certain("samplers", "left out", "", []))
 
 
 @pytest.mark.slow
@@ -47,6 +51,15 @@ def test_the_installed_sampler_passes_and_every_arm_is_noticed() -> None:
         "symmetry",
     }
     assert all("0.95 times the scale" in f.detail for f in findings if f.subject == str(GAUSSIAN))
+
+
+def test_choices_by_another_mechanism_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permute-and-flip passes, every arm is noticed, and the exponential mechanism in its place does not pass."""
+    few, key = replace(SMALL, draws=100_000), MasterKey.from_text("insecure-test:1")
+    found = samplers._permute_and_flip(few, key)
+    assert found.passed, found.detail
+    monkeypatch.setattr(PermuteAndFlip, "draw", lambda own, *rest: Exponential(own.scale).draw(*rest))
+    assert not samplers._permute_and_flip(few, key).passed
 
 
 @pytest.mark.usefixtures("one_sample")

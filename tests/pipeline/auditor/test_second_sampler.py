@@ -17,10 +17,11 @@ from pipeline.auditor.findings import ALPHA
 from pipeline.auditor.keys import KeyedStream, commitment, encoded, keyed_hash, read_key
 from pipeline.auditor.keyspace import key_found, pattern
 from pipeline.auditor.noise import exceedances
-from pipeline.auditor.sampler import boundaries, chosen, drawn, exponential
+from pipeline.auditor.sampler import boundaries, chosen, drawn, exponential, flipped
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 
 CONTEXT = ("records", "spine", "spec")
@@ -84,6 +85,34 @@ def test_choices_are_made_again_bit_for_bit() -> None:
     theirs = Exponential(Fraction(1, 3)).draw(KEY.stream_key(CONTEXT, "level", "select x"), losses)
     own = [chosen(Fraction(1, 3), row, stream.words(i)) for i, row in enumerate(losses.tolist())]
     assert own == theirs.tolist()
+
+
+@pytest.mark.parametrize("candidates", [1, 4, 40])
+def test_permute_and_flip_is_drawn_again_bit_for_bit(candidates: int) -> None:
+    """By the candidates in their order, a coin after the other; from any position on."""
+    losses = np.random.default_rng(1).integers(0, 20, (60, candidates))
+    stream = KeyedStream(SECRET, CONTEXT, "level", "quantile")
+    mechanism = PermuteAndFlip(Fraction(1, 3))
+    theirs = mechanism.draw(KEY.stream_key(CONTEXT, "level", "quantile"), losses, 1000)
+    own = [flipped(Fraction(1, 3), row, stream.words, 1000 + i) for i, row in enumerate(losses.tolist())]
+    assert own == theirs.tolist()
+    less = [flipped(Fraction(1, 6), row, stream.words, 1000 + i) for i, row in enumerate(losses.tolist())]
+    assert candidates == 1 or less != own
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        ({1: [5], 3: [4], 2: [0]}, 1),
+        ({1: [5], 3: [4], 2: [2**64 - 1]}, 0),
+        ({1: [5, 8], 3: [5, 7], 2: [0]}, 1),
+        ({1: [5, 7, 0], 3: [5, 7, 9], 2: [0]}, 0),
+        ({1: [5], 3: [4], 2: [(int(math.exp(-1 / 2) * 2**53) - 1) << 11, 1]}, 1),
+    ],
+    ids=["heads", "tails", "one turn", "one turn, twice", "a coin near its boundary"],
+)
+def test_the_second_program_flips_by_turns(words: dict[int, list[int]], right: int) -> None:
+    assert flipped(Fraction(1), [0, 1], lambda number: iter([*words.get(number, []), *[1] * 20]), 0) == right
 
 
 @settings(max_examples=60, deadline=None)

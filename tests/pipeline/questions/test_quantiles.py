@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -13,9 +13,8 @@ import pytest
 
 from pipeline.model.schema import ListedAttribute
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
-from pipeline.privacy.noise.exponential import Exponential
 from pipeline.questions.manifest import note_of
-from pipeline.questions.quantiles import Rank, Ranked, losses, rank_of, rank_reach, ranked
+from pipeline.questions.quantiles import Rank, Ranked, cost_of_rank, losses, rank_of, rank_reach, ranked
 from pipeline.questions.windows import bought
 
 QUANTILES = [Fraction(1, 2), Fraction(1, 4), Fraction(2, 3), Fraction(99, 100)]
@@ -103,19 +102,63 @@ def test_choice_and_windows_cost_no_more_than_the_budget_and_nearly_as_much(
         assert due == windows.budget
 
 
-def test_the_loss_of_privacy_is_what_is_charged() -> None:
-    """The exact distributions of neighbours: the largest ratio is at most e^epsilon, and is nearly reached."""
-    for quantile, neighbours in product(QUANTILES[:2], MOVED):
-        one = ranked(Rank(quantile, CANDIDATES, 0), "pure", neighbours, Fraction(1), 1)  # type: ignore[arg-type]
-        worst = 0.0
-        for before, after in neighbouring(neighbours)[::29]:  # type: ignore[arg-type]
-            ratio = 0.0
-            for first, second in zip(losses(before, one), losses(after, one), strict=True):
-                p, q = (Exponential(one.scale).probabilities(row.tolist()) for row in (first, second))
-                ratio += max(abs(math.log(a / b)) for a, b in zip(p, q, strict=True))
+@cache
+def exactly(row: tuple[int, ...], base: Fraction) -> tuple[Fraction, ...]:
+    """Permute-and-flip from its definition, with coins of base^-loss: inclusion and exclusion, in fractions.
+
+    A candidate is chosen if its coin shows heads and it comes before all others of which heads are shown; of a set of
+    others whose coins are tossed and show heads it is the first with probability 1 / (1 + their number).
+    """
+    coins = [base ** (min(row) - loss) for loss in row]
+    found = []
+    for j, own in enumerate(coins):
+        others, chance = [*coins[:j], *coins[j + 1 :]], Fraction(0)
+        for shown in product((False, True), repeat=len(others)):
+            part = Fraction(1, 1 + sum(shown))
+            for coin, heads in zip(others, shown, strict=True):
+                part *= coin if heads else 1 - coin
+            chance += part
+        found.append(own * chance)
+    assert sum(found) == 1
+    return tuple(found)
+
+
+def furthest(quantile: Fraction, neighbours: Neighbours, base: Fraction) -> Fraction:
+    """The largest ratio of probabilities of any two neighbours, of the choices of both groups together.
+
+    All pairs of neighbours, with all treatments of ties or records beyond, with exp(e / 2) = `base`.
+    """
+    far, times = rank_reach(quantile, "pure", neighbours)
+    assert times == 1
+    pairs = neighbouring(neighbours)
+    before, after = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    worst = Fraction(0)
+    for some in (0, 1, 2, 9):
+        ties, beyond = (0, some) if quantile in EXTREMES else (some, 0)
+        one = Ranked(Rank(quantile, CANDIDATES, 0), far, Fraction(1), Fraction(1), 1, ties, beyond)
+        both = np.concatenate([losses(before, one), losses(after, one)], axis=1).reshape(len(pairs), -1)
+        for row in np.unique(both, axis=0).tolist():
+            ratio = Fraction(1)
+            for group in (row[: 2 * CANDIDATES], row[2 * CANDIDATES :]):
+                p, q = (exactly(tuple(part), base) for part in (group[:CANDIDATES], group[CANDIDATES:]))
+                ratio *= max(a / b for a, b in zip(p, q, strict=True))
             worst = max(worst, ratio)
-        assert worst <= float(one.budget) + 1e-9
-        assert worst > float(one.budget) / 4
+    return worst
+
+
+@pytest.mark.parametrize("quantile", [*QUANTILES[:3], *EXTREMES])
+@pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
+def test_permute_and_flip_reveals_no_more_than_is_charged(quantile: Fraction, neighbours: Neighbours) -> None:
+    """Exact probabilities of all neighbours: no ratio is beyond e^epsilon, with epsilon = m R e as it is charged.
+
+    Nor is the charge far too much; with half of it there would be too little.
+    """
+    far, _ = rank_reach(quantile, "pure", neighbours)
+    for base in (Fraction(11, 10), Fraction(2)):
+        worst, charged = furthest(quantile, neighbours, base), base ** (2 * MOVED[neighbours] * far)
+        assert cost_of_rank(Fraction(1), far, 1, "pure", neighbours) == MOVED[neighbours] * far
+        assert worst <= charged
+        assert worst**2 > charged
 
 
 def test_in_a_group_of_as_many_records_as_are_to_be_beyond_the_number_says_nothing() -> None:
@@ -123,7 +166,7 @@ def test_in_a_group_of_as_many_records_as_are_to_be_beyond_the_number_says_nothi
     few = Ranked(Rank(Fraction(1), 6, 0), 1, Fraction(1), Fraction(1), 1, 0, 7)
     assert losses(np.array([[0, 0, 0, 7, 0, 0]]), few).tolist() == [[0, 0, 0, 0, 7, 7]]
     for statistic, side in (("max", "above"), ("min", "below")):
-        note = note_of(statistic, None, 0, 1042)
+        note = note_of(statistic, None, 0, replace(few, beyond=1042))
         assert f"in groups of clearly more than 1,042 records about 1,042 are {side} it" in note
         assert "in smaller groups it says nothing" in note
 
@@ -196,6 +239,8 @@ def test_neighbours_move_the_losses_of_a_clip_no_further() -> None:
             assert 0 < due <= MOVED[neighbours] * one.reach**power
 
 
+#: Of choices, large enough that they say something of the histograms.
+BUDGETS: dict[Framework, Fraction] = {"zcdp": Fraction(1, 10), "pure": Fraction(1)}
 HISTOGRAMS = {
     "dense": np.full(200, 10),
     "few": np.bincount([3, 70, 110], minlength=200),
@@ -222,22 +267,24 @@ def test_the_true_quantile_is_the_likeliest() -> None:
 def test_a_value_that_most_records_have_is_the_median() -> None:
     """Six in ten have nothing: the median is 0, and not the least amount that somebody has."""
     counts = np.bincount([0] * 600 + list(range(1, 401)), minlength=601)[None].astype(np.int64)
-    one = ranked(Rank(Fraction(1, 2), 601, 0), "zcdp", "change-one", Fraction(1, 20), 1)
-    assert Exponential(one.scale).probabilities(losses(counts, one)[0].tolist())[0] > 0.9
+    for framework, budget in BUDGETS.items():
+        one = ranked(Rank(Fraction(1, 2), 601, 0), framework, "change-one", budget / 2, 1)
+        assert one.chooser.probabilities(losses(counts, one)[0].tolist())[0] > 0.9
 
 
+@pytest.mark.parametrize("framework", ["zcdp", "pure"])
 @pytest.mark.parametrize("quantile", EXTREMES)
-def test_an_extreme_is_not_beyond_all_records_and_few_are_beyond_it(quantile: Fraction) -> None:
+def test_an_extreme_is_not_beyond_all_records_and_few_are_beyond_it(quantile: Fraction, framework: Framework) -> None:
     """Exact probabilities; with a mechanism of three quarters of the epsilon it would not be so."""
     worst = 0.0
     for counts in (*HISTOGRAMS.values(), np.bincount([0] * 900 + [199] * 100, minlength=200)):
-        one = ranked(Rank(quantile, len(counts), 0), "zcdp", "change-one", Fraction(1, 10), 1)
+        one = ranked(Rank(quantile, len(counts), 0), framework, "change-one", BUDGETS[framework], 1)
         own, row = counts if quantile == 1 else counts[::-1], losses(counts[None].astype(np.int64), one)[0]
         at_or_above, above = np.cumsum(own[::-1])[::-1], np.cumsum(own[::-1])[::-1] - own
         wrong = (above >= 2 * one.beyond) | (at_or_above == 0)
         wrong[0] &= own.sum() > 0
         for factor in (Fraction(1), Fraction(3, 4)):
-            chances = np.array(Exponential(factor * one.scale).probabilities(row.tolist()))
+            chances = np.array(replace(one, scale=factor * one.scale).chooser.probabilities(row.tolist()))
             chances = chances if quantile == 1 else chances[::-1]
             if factor == 1:
                 assert chances[wrong].sum() <= 0.1
@@ -247,9 +294,21 @@ def test_an_extreme_is_not_beyond_all_records_and_few_are_beyond_it(quantile: Fr
 
 
 def test_the_number_is_within_the_records_that_are_told() -> None:
-    for counts, quantile in product(HISTOGRAMS.values(), QUANTILES):
-        one = ranked(Rank(quantile, len(counts), 0), "zcdp", "change-one", Fraction(1, 10), 1)
+    for counts, quantile, framework in product(HISTOGRAMS.values(), QUANTILES, BUDGETS):
+        one = ranked(Rank(quantile, len(counts), 0), framework, "change-one", BUDGETS[framework], 1)
         upto, target = np.cumsum(counts), float(quantile) * int(counts.sum())
         off = np.maximum(np.maximum(upto - counts - target, target - upto), 0)
-        chances = np.array(Exponential(one.scale).probabilities(losses(counts[None].astype(np.int64), one)[0].tolist()))
+        chances = np.array(one.chooser.probabilities(losses(counts[None].astype(np.int64), one)[0].tolist()))
         assert chances[off > one.within].sum() <= 0.1
+
+
+def test_the_mechanism_follows_the_framework() -> None:
+    part = Rank(Fraction(1, 2), 601, 0)
+    gaussian, pure = (ranked(part, framework, "change-one", Fraction(1, 5), 1) for framework in BUDGETS)
+    assert (str(gaussian), str(pure)) == (
+        "exponential mechanism, epsilon = 894427/99000000",
+        "permute-and-flip, epsilon = 1/10",
+    )
+    assert [one.chooser.name for one in (gaussian, pure)] == [gaussian.mechanism, pure.mechanism]
+    assert "by permute-and-flip. Each" in note_of("median", None, 0, pure)
+    assert "by the exponential mechanism. Each" in note_of("median", None, 0, gaussian)

@@ -10,7 +10,6 @@ import pytest
 
 import pipeline.questions.windows as windows_module
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
-from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, losses, ranked
 from pipeline.questions.windows import (
@@ -161,7 +160,7 @@ def coverage(
         wanted = wanted - choice.beyond if quantile == 1 else choice.beyond + 1
     true = min(int(np.searchsorted(upto, wanted)), n - 1)
     row = losses(histogram[None].astype(np.int64), choice)
-    steps = Exponential(choice.scale).draw(bytes(32), np.repeat(row, DRAWS, axis=0))
+    steps = choice.chooser.draw(bytes(32), np.repeat(row, DRAWS, axis=0))
     numbers = filtered(counts_in_windows(np.repeat(histogram[None], DRAWS, axis=0), steps), framework)
     noisy = numbers + sampler_for(windows.noise).draw(b"w" * 32, 0, numbers.size).reshape(numbers.shape)
     rest = n, quantile, framework, factor * windows.noise.variance, choice.beyond
@@ -242,8 +241,8 @@ def test_intervals_of_extremes_are_no_wider_than_they_must_be() -> None:
 
 
 def test_with_a_large_pure_budget_about_nine_in_ten_hold() -> None:
-    """Few draws of little noise are not normal: two amounts at the ends of five steps, epsilon 10."""
-    assert coverage(np.array([100, 0, 0, 0, 100]), Fraction(1, 2), framework="pure", pure=Fraction(10)) >= 0.86
+    """Few draws of little noise are not normal: two amounts at the ends of five steps, epsilon 20."""
+    assert coverage(np.array([100, 0, 0, 0, 100]), Fraction(1, 2), framework="pure", pure=Fraction(20)) >= 0.86
 
 
 def test_no_more_than_nine_in_ten_hold_in_the_worst_case() -> None:

@@ -14,6 +14,7 @@ import pytest
 from releases.asked import ask, checked, ledger_of, truth, write_workers
 
 import flows.confidential.questions as confidential
+import pipeline.privacy.accounting.select as select
 import pipeline.questions.quantiles as quantiles
 import pipeline.questions.sensitivity as sensitivity
 from flows.confidential.questions import noise_of
@@ -21,6 +22,7 @@ from flows.runs.questions.checking import verify_answer
 from pipeline.errors import SpinewiseError
 from pipeline.model.schema import AmountAttribute
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.questions.manifest import RankStated, read_answer
 from pipeline.release.layout import RunDirectory
 
@@ -134,6 +136,58 @@ def test_windows_charged_for_one_of_two(spec: Path, monkeypatch: pytest.MonkeyPa
 def test_a_quantile_without_noise(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Exponential, "draw", lambda _, __, losses, ___=0: losses.argmin(axis=1))
     assert quantile_findings(spec) == {"choice"}
+
+
+@pytest.fixture
+def pure_spec(tmp_path: Path) -> Iterator[Path]:
+    spec = write_workers(tmp_path / "pure", ('rho = "1"', 'framework = "pure"\nepsilon = "1"'), n=2000)
+    with ledger_of(spec.parent, framework="pure"):
+        yield spec
+
+
+def pure_findings(spec: Path) -> set[str]:
+    """The same of medians under a pure budget: how far off they are beside report-noisy-max with exponential noise.
+
+    That is the same mechanism in another form (Ding et al. 2021), here drawn 400 times with numpy's generator.
+    """
+    root = ask(spec, QUANTILE, None, epsilon="1/2")
+    found = {"verify"} if verify_answer(RunDirectory(root)) else set()
+    part, windows = read_answer(RunDirectory(root)).parts
+    assert isinstance(part, RankStated)
+    epsilon = float(Fraction(part.scale))
+    # A changed record: within a group one loss rises by 2 and another falls by 2; or two groups by 1 up and down each.
+    if 2 * epsilon > 0.5 * 15 / 16 + 1e-9:
+        found.add("cost")
+    if 2 / Fraction(windows.scale) > Fraction(1, 32):
+        found.add("cost of windows")
+    measured = pd.read_csv(root / "public" / "measurements.csv", dtype={"tract": str})
+    units = {key: group.to_numpy() for key, group in truth(spec).groupby(KEYS)["units"]}
+    rng, excess, variance = np.random.default_rng(1), 0.0, 0.0
+    for row in measured.itertuples(index=False):
+        counts = np.bincount(units.get(tuple(row[:4]), np.zeros(0, dtype=int)), minlength=601)
+        upto, few = np.cumsum(counts), np.minimum(counts, part.ties)
+        lacking, spare = 2 * (upto - counts) - upto[-1] + few, upto[-1] - 2 * upto + few
+        lacking[0], spare[-1] = 0, 0
+        loss = np.maximum(np.maximum(lacking, spare), 0)
+        drawn = loss[(rng.exponential(size=(400, 601)) - epsilon * loss / 2).argmax(axis=1)]
+        excess += float(loss[int(row[4])]) - drawn.mean()
+        variance += drawn.var() * (1 + 1 / 400)
+    return found | ({"choice"} if abs(excess) > 4 * np.sqrt(variance) else set())
+
+
+def test_a_sound_quantile_under_a_pure_budget_has_none(pure_spec: Path) -> None:
+    assert pure_findings(pure_spec) == set()
+
+
+def test_a_quantile_without_noise_under_a_pure_budget(pure_spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PermuteAndFlip, "draw", lambda _, __, losses, ___=0: losses.argmin(axis=1))
+    assert pure_findings(pure_spec) == {"choice"}
+
+
+def test_a_pure_quantile_charged_for_one_of_two_groups(pure_spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantiles, "MOVED", {"change-one": 1, "add-remove": 1})
+    monkeypatch.setattr(select, "MOVED", {"change-one": 1, "add-remove": 1})
+    assert pure_findings(pure_spec) >= {"cost"}
 
 
 def test_a_quantile_of_amounts_that_are_not_clipped(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -123,13 +125,57 @@ def test_pure_budgets_and_several_records_a_person(tmp_path: Path) -> None:
     spec = write_workers(tmp_path / "pure", *changes)
     with ledger_of(spec.parent, framework="pure") as place:
         root = ask(spec, "quantile 1/4 wages", None, epsilon="1/2")
-        manifest = read_answer(RunDirectory(root))
+        run, manifest = RunDirectory(root), read_answer(RunDirectory(root))
         assert spent(place) == Fraction(1, 2)
+        explained = str(explain_question(checked(spec, "quantile 1/4 wages", None, epsilon="1/2")))
+        one = again_of(run, spec, None, checked(spec, "count", None, epsilon="1/2").request.key)
+        assert compared(run, one, AnsweringHere(one)) == []
     part = manifest.parts[0]
     assert isinstance(part, RankStated)
     # Two groups of a changed record, each by three quarters of a rank for each of its two records.
-    assert (part.reach, part.scale) == (3, str(Fraction(7, 16) / (2 * 3 * 2)))
-    assert verify_answer(RunDirectory(root)) == []
+    assert (part.reach, part.scale) == (3, str(Fraction(15, 32) / (2 * 3 * 2)))
+    assert part.mechanism == "permute_and_flip"
+    assert f"permute-and-flip, epsilon = {part.scale}" in explained
+    assert "by permute-and-flip. Each interval covers" in manifest.note
+    assert verify_answer(run) == []
+
+
+def test_the_auditor_computes_the_cost_of_a_pure_choice_again(tmp_path: Path) -> None:
+    """And what the exponential mechanism would be in its place is not what the budget buys."""
+    pure = ('rho = "1"', 'framework = "pure"\nepsilon = "1"')
+    spec = write_workers(tmp_path / "pure", pure)
+    with ledger_of(spec.parent, framework="pure") as place:
+        root = ask(spec, "median wages by county", None, epsilon="1/4")
+        ask(spec, "max wages", None, epsilon="1/4")
+        ask(spec, "clip wages among 20000, 40000 above 1/10", None, epsilon="1/4")
+        assert spent(place) == Fraction(3, 4)
+    ledger, events = read_ledger(str(place))
+    charges = [event for event in events if event["kind"] == "charge"]
+    assert [event["mechanism"] for event in charges] == ["permute_and_flip", "discrete_laplace"] * 3
+    assert chain_problems(ledger, events) == []
+    for charge in charges:
+        assert priced(charge, "pure") == Fraction(charge["cost"])
+        twice = "2" if charge["mechanism"] == "permute_and_flip" else "1/2"
+        other = charge | {"scale": str(Fraction(charge["scale"]) * Fraction(twice))}
+        assert priced(other, "pure") == 2 * Fraction(charge["cost"])
+
+    def exponential(stated: dict[str, Any]) -> None:
+        stated["parts"][0]["mechanism"] = "exponential"
+
+    assert any("are not those that 1/4 buys for a median" in problem for problem in forge(root, exponential))
+
+
+def test_another_framework_has_noise_of_its_own(tmp_path: Path) -> None:
+    """What a choice is made with is in what its streams are bound to, under pure budgets; under rho nothing changed."""
+    spec = write_workers(tmp_path)
+    work = checked(spec, "median wages", "1/20").work
+    context = (work.dataset, "zcdp", "1/20", work.neighbours, "1")
+    assert work.fingerprint() == work.question.fingerprint(*context)
+    pure = replace(work, framework="pure")
+    context = (work.dataset, "pure", "1/20", work.neighbours, "1")
+    assert pure.fingerprint() == work.question.fingerprint(*context, "permute-and-flip", "15/16")
+    counting = replace(checked(spec, "count", "1/20").work, framework="pure")
+    assert counting.fingerprint() == counting.question.fingerprint(*context)
 
 
 def test_the_most_common_values_by_noisy_counts(spec: Path) -> None:

@@ -16,6 +16,7 @@ from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
 from pipeline.privacy.accounting.pld import Use, interval, one_number_epsilon, pld_epsilon
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
 DELTAS = [Fraction(1, 10**6), Fraction(1, 10**10), Fraction(2, 10**12)]
 #: sigma^2 and how many numbers move; every loss is a multiple of 1 / (2 x the largest), so nothing is discretised.
@@ -150,10 +151,11 @@ def test_different_mechanisms_compose_and_none_is_forgotten() -> None:
         (DiscreteGaussian(Fraction(4)), 2),
         (DiscreteLaplace(Fraction(4)), 2),
         (Exponential(Fraction(1, 2)), 2),
+        (PermuteAndFlip(Fraction(1, 3)), 2),
     ]
     whole = pld_epsilon(uses, delta)
     assert whole is not None
-    for i in range(3):
+    for i in range(4):
         part = pld_epsilon(uses[:i] + uses[i + 1 :], delta)
         assert part is not None
         assert part + 0.1 < whole

@@ -306,10 +306,13 @@ def test_another_derivation_of_the_noise_is_another_run(monkeypatch: pytest.Monk
         ("zcdp", "add-remove", "discrete_laplace", "10", "1/200"),
         ("zcdp", "change-one", "exponential", "1/5", "1/100"),
         ("zcdp", "add-remove", "exponential", "1/5", "1/200"),
+        ("zcdp", "change-one", "permute_and_flip", "1/5", "1/25"),
         ("pure", "change-one", "discrete_laplace", "10", "1/5"),
         ("pure", "add-remove", "discrete_laplace", "10", "1/10"),
         ("pure", "change-one", "exponential", "1/5", "2/5"),
         ("pure", "add-remove", "exponential", "1/5", "1/5"),
+        ("pure", "change-one", "permute_and_flip", "1/5", "2/5"),
+        ("pure", "add-remove", "permute_and_flip", "1/5", "1/5"),
     ],
 )
 def test_the_ledger_computes_the_cost_itself(
