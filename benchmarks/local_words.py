@@ -141,8 +141,8 @@ def words_of_state(runs: int) -> list[dict[str, float | str]]:
             f"{each_row['level']:11} {each_row['width']:8.2f}  of 10 and more: {large}", *by_size, sep="  ", flush=True
         )
     for each_row in rows:
-        numbers = {key: value for key, value in each_row.items() if isinstance(value, float)}
-        print(f"{each_row['level']:11} {shown_inverted(numbers)}", flush=True)
+        floats = {key: value for key, value in each_row.items() if isinstance(value, float)}
+        print(f"{each_row['level']:11} {shown_inverted(floats)}", flush=True)
     return rows
 
 
