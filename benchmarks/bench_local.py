@@ -1,11 +1,12 @@
 """Releases from randomised reports: coverage and errors by level, beside theory, debiasing alone and the central model.
 
-    PYTHONPATH=tests python benchmarks/bench_local.py [--part state|mixed|words]
+    PYTHONPATH=tests python benchmarks/bench_local.py [--part state|mixed|words|many-words]
 
 A survey of 2 counties, 6 tracts and 240 blocks with 0 to 49 respondents, whose shares of answers differ; some surveys
 for each mechanism. With `--part state`, the million people of the example state answer, in 25,000 blocks. With `--part
 mixed`, the small surveys use counts of a central release above the blocks. With `--part words`, the example state
-answers with words, by RAPPOR. Writes bench/local.json, local_state.json, local_mixed.json or local_words.json.
+answers with words, by RAPPOR. With `--part many-words`, many such surveys are drawn, each with words of its own, whose
+counts of the state and of counties are looked at. Writes bench/local.json, local_state.json and so on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from local_held import held_if_large, shown_if_large
+from local_many_words import words_of_many
 from local_mixed import mixed
 from local_state import measured_state, of_totals
 from local_words import words_of_state
@@ -37,6 +40,7 @@ from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
+_PARTS: Final = ("state", "mixed", "words", "many-words")
 #: Mechanism, number of answers, epsilon.
 CASES: Final = (
     ("randomised_response", 2, "1"),
@@ -61,9 +65,9 @@ def measured(survey: Survey, run: RunDirectory) -> dict[str, dict[str, float]]:
         truth, alone = (x.reshape(-1, blocks, len(names)).sum(axis=1) for x in (survey.truth, debiased))
         low, high, released = (table[[name + end for name in names]].to_numpy() for end in (":low90", ":high90", ""))
         reports = numbers.reshape(-1, blocks).sum(axis=1)
-        some = reports > 0
-        found[level] = {
-            "covered": float(((low <= truth) & (truth <= high))[some].mean()),
+        some, inside = reports > 0, (low <= truth) & (truth <= high)
+        found[level] = held_if_large(truth[some], released[some], inside[some]) | {
+            "covered": float(inside[some].mean()),
             "released": float(((released - truth) ** 2)[some].mean()),
             "alone": float(((alone - truth) ** 2)[some].mean()),
             "theory": float(collected.noise_per_report) / len(names) * float(reports[some].mean()),
@@ -83,9 +87,9 @@ def as_state(survey: Survey, epsilon: str) -> StateSurvey:
 def main() -> None:
     """Print the table that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=("small", "state", "mixed", "words"), default="small", help="which survey")
+    parser.add_argument("--part", choices=("small", *_PARTS), default="small", help="which survey")
     parser.add_argument(
-        "--surveys", type=int, help="of each mechanism; 6 small ones by default, 5 of the state, or 2 of words"
+        "--surveys", type=int, help="of each mechanism; 6 small ones by default, 5 of the state, 2 of words, 20 of many"
     )
     given = parser.parse_args()
     if given.part == "state":
@@ -94,6 +98,8 @@ def main() -> None:
         kept("local_mixed", mixed(CASES, given.surveys or 12))
     elif given.part == "words":
         kept("local_words", words_of_state(given.surveys or 2))
+    elif given.part == "many-words":
+        kept("local_many_words", words_of_many(given.surveys or 20))
     else:
         kept("local", small(given.surveys or 6))
 
@@ -107,8 +113,8 @@ def kept(name: str, rows: Sequence[object]) -> None:
 
 def small(surveys: int) -> list[dict[str, str | float]]:
     """Print the table of small surveys, and return its rows."""
-    print(f"{'mechanism':22} {'level':7} covered  error of the release / alone / in theory / central model  "
-          "in many surveys: alone / theory, covered")  # fmt: skip
+    print(f"{'mechanism':22} {'level':7} covered  of 10+: true / released  error: release / alone / theory / central"
+          "  in many surveys: alone / theory, covered")  # fmt: skip
     results: list[dict[str, str | float]] = []
     for mechanism, n_values, epsilon in CASES:
         many: dict[str, dict[str, float]] = {}
@@ -125,12 +131,15 @@ def small(surveys: int) -> list[dict[str, str | float]]:
                 central = {row.level: row.central for row in plan_release(survey.spec, None, 1).local}
         for level, all_of_them in sums.items():
             mean = {name: float(np.mean([one[name] for one in all_of_them])) for name in all_of_them[0]}
-            row = {name: value if name == "covered" else value**0.5 for name, value in mean.items()}
+            row = {
+                name: value**0.5 if name in ("released", "alone", "theory") else value for name, value in mean.items()
+            }
             of_many = many[level]
             named: dict[str, str | float] = {"mechanism": mechanism, "epsilon": epsilon, "level": level}
             results.append(named | {"central": central[level]} | of_many | row)
             errors = " / ".join(f"{row[name]:7.2f}" for name in ("released", "alone", "theory"))
-            print(f"{mechanism:22} {level:7} {row['covered']:6.1%}   {errors} / {central[level]:7.2f}  "
+            print(f"{mechanism:22} {level:7} {row['covered']:6.1%}  {shown_if_large(row)}  "
+                  f"{errors} / {central[level]:7.2f}  "
                   f"{of_many['to theory']:6.3f} {of_many['covered in many']:6.1%}")  # fmt: skip
     return results
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from local_held import held_if_large, shown_if_large
 from releases.mixed import write_mixed
 from releases.survey import Survey
 
@@ -23,6 +24,7 @@ from pipeline.release.layout import RunDirectory
 BLOCKS: Final = {"block": 1, "tract": 40, "county": 120}
 #: rho of the central release: half of it at counties, a quarter at tracts, and one at blocks, which is not used here.
 RHO: Final = "1/50"
+_LARGE: Final = ("true large", "true large held", "released large", "released large held")
 
 
 def _run(spec: Path, out: Path) -> RunDirectory:
@@ -30,22 +32,24 @@ def _run(spec: Path, out: Path) -> RunDirectory:
     return RunDirectory(run_release(check_request(request), Silent()))
 
 
-def _squares(survey: Survey, run: RunDirectory, level: str) -> tuple[float, float]:
-    """The mean squared error of a release at a level, and how many of its intervals hold the truth."""
+def _squares(survey: Survey, run: RunDirectory, level: str) -> tuple[float, float, tuple[float, ...]]:
+    """The mean squared error of a release at a level; the share of counts that are held; of large ones."""
     table = pd.read_parquet(run.main.table("answer", level))
     names = [f"a{number}" for number in range(survey.truth.shape[1])]
     truth = survey.truth.reshape(-1, BLOCKS[level], len(names)).sum(axis=1)
     some = truth.sum(axis=1) > 0
     error = float(((table[names].to_numpy() - truth) ** 2)[some].mean())
     if f"{names[0]}:low90" not in table:
-        return error, float("nan")
+        return error, float("nan"), ()
     low, high = (table[[name + end for name in names]].to_numpy() for end in (":low90", ":high90"))
-    return error, float(((low <= truth) & (truth <= high))[some].mean())
+    inside = ((low <= truth) & (truth <= high))[some]
+    large = held_if_large(truth[some], table[names].to_numpy()[some], inside)
+    return error, float(inside.mean()), tuple(large[name] for name in _LARGE)
 
 
 def mixed(cases: tuple[tuple[str, int, str], ...], surveys: int) -> list[dict[str, str | float]]:
     """Print the table of mixed designs, and return its rows."""
-    print(f"{'mechanism':20} {'level':7} covered  error: mixed / planned / reports alone / central alone")
+    print(f"{'mechanism':20} {'level':7} covered  of 10+: true / released  error: mixed / planned / reports / central")
     rows: list[dict[str, str | float]] = []
     for mechanism, n_values, epsilon in cases:
         found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
@@ -66,16 +70,18 @@ def mixed(cases: tuple[tuple[str, int, str], ...], surveys: int) -> list[dict[st
                 alone.write_text(stated[: stated.index("[collect.central]")] + stated[stated.index("[input]") :])
                 reports = _run(alone, folder / "alone")
                 for level in BLOCKS:
-                    error, covered = _squares(both.survey, ours, level)
+                    error, covered, large = _squares(both.survey, ours, level)
                     others = (_squares(both.survey, run, level)[0] for run in (reports, central))
-                    found[level].append((covered, error, *others))
+                    found[level].append((covered, error, *others, *large))
         for level, each in found.items():
-            covered, *squares = np.mean(each, axis=0).tolist()
-            error, reports_alone, central_alone = np.sqrt(squares).tolist()
+            covered, *means = np.mean(each, axis=0).tolist()
+            error, reports_alone, central_alone = np.sqrt(means[:3]).tolist()
+            of_large = dict(zip(_LARGE, means[3:], strict=True))
             rows.append(
                 {"mechanism": mechanism, "epsilon": epsilon, "level": level, "covered": covered, "mixed": error,
-                 "planned": planned[level], "reports alone": reports_alone, "central alone": central_alone}
+                 "planned": planned[level], "reports alone": reports_alone, "central alone": central_alone} | of_large
             )  # fmt: skip
-            print(f"{mechanism:20} {level:7} {covered:6.1%}   {error:7.2f} / {planned[level]:7.2f} / "
+            print(f"{mechanism:20} {level:7} {covered:6.1%}   {shown_if_large(of_large)}  "
+                  f"{error:7.2f} / {planned[level]:7.2f} / "
                   f"{reports_alone:7.2f} / {central_alone:7.2f}", flush=True)  # fmt: skip
     return rows

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from local_held import Measures, held_if_large, shown_if_large, shown_inverted, with_inverted_test
 from numpy.typing import NDArray
 from survey_of_state import StateSurvey, state_survey
 
@@ -23,9 +24,6 @@ from postprocess.linear.half_widths import half_widths
 #: Numbers of a level that are looked at in many surveys, about; the error of their error is below 1 % then.
 _NUMBERS: Final = 50_000
 _AT_ONCE: Final = 500
-
-#: Of a level: means of squared errors, and shares of what is covered.
-Measures = dict[str, float]
 
 
 def summed(spine: Spine, level: int, values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -57,11 +55,19 @@ def _of_run(survey: StateSurvey, run: RunDirectory) -> dict[str, Measures]:
         truth, of_level = (summed(survey.spine, number, each) for each in (survey.truth, totals))
         reports = truth.sum(axis=1)
         alone, some = survey.collected.debiased(of_level, reports), reports > 0
-        found[level.name] = {
-            "covered": float(((low <= truth) & (truth <= high))[some].mean()),
-            "released": float(((released - truth) ** 2)[some].mean()),
-            "alone": float(((alone - truth) ** 2)[some].mean()),
-        }
+        inside = (low <= truth) & (truth <= high)
+        large = held_if_large(truth[some], released[some], inside[some])
+        union = with_inverted_test(truth[some], released[some], low[some], high[some], reports[some])
+        found[level.name] = (
+            large
+            | union
+            | {
+                "covered": float(inside[some].mean()),
+                "width": float((high - low)[some].mean()),
+                "released": float(((released - truth) ** 2)[some].mean()),
+                "alone": float(((alone - truth) ** 2)[some].mean()),
+            }
+        )
     return found
 
 
@@ -104,8 +110,8 @@ def _held(
 
 def measured_state(cases: tuple[tuple[str, int, str], ...], runs: int) -> list[dict[str, str | float]]:
     """Print the table of all mechanisms and levels, and return its rows."""
-    print(f"{'mechanism':20} {'level':11} {'areas':>6} covered  error: release / alone / theory  "
-          "in many surveys: alone / theory, covered, surveys")  # fmt: skip
+    print(f"{'mechanism':20} {'level':11} {'areas':>6} covered  of 10 and more: true / released  "
+          "error: release / alone / theory  in many surveys: alone / theory, covered, surveys")  # fmt: skip
     rows: list[dict[str, str | float]] = []
     for mechanism, n_values, epsilon in cases:
         survey = state_survey(mechanism, n_values, epsilon, seed=1)
@@ -118,5 +124,8 @@ def measured_state(cases: tuple[tuple[str, int, str], ...], runs: int) -> list[d
             rows.append({"mechanism": mechanism, "epsilon": epsilon, "level": level.name, "areas": areas, **row})
             errors = " / ".join(f"{row[name]:8.2f}" for name in ("released", "alone", "theory"))
             of_many = f"{row['to theory']:6.3f} {row['covered in many']:6.1%} {row['surveys']:8.0f}"
-            print(f"{mechanism:20} {level.name:11} {areas:6} {row['covered']:6.1%}  {errors}   {of_many}", flush=True)
+            large = shown_if_large(row)
+            print(f"  {shown_inverted(row)}")
+            print(f"{mechanism:20} {level.name:11} {areas:6} {row['covered']:6.1%}  {large}  {errors}   {of_many}",
+                  flush=True)  # fmt: skip
     return rows

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from local_state import Measures, summed
+from local_held import Measures, held_if_large, shown_if_large, shown_inverted, with_inverted_test
+from local_state import summed
 from numpy.typing import NDArray
 from survey_of_state import PEOPLE, SPEC
 
@@ -135,7 +136,13 @@ def words_of_state(runs: int) -> list[dict[str, float | str]]:
     print(f"words, width, and covered (of how many): 0, to {', to '.join(str(size - 1) for size in SIZES[1:])}, more")
     for each_row in rows:
         by_size = (_by_size(each_row, of) for of in ("released", "true"))
-        print(f"{each_row['level']:11} {each_row['width']:8.2f}", *by_size, sep="  ", flush=True)
+        large = shown_if_large(each_row)
+        print(
+            f"{each_row['level']:11} {each_row['width']:8.2f}  of 10 and more: {large}", *by_size, sep="  ", flush=True
+        )
+    for each_row in rows:
+        floats = {key: value for key, value in each_row.items() if isinstance(value, float)}
+        print(f"{each_row['level']:11} {shown_inverted(floats)}", flush=True)
     return rows
 
 
@@ -170,6 +177,9 @@ def _of_run(
             each[f"{of}alone"] = float(((alone - true) ** 2)[some, cells].mean())
             each[f"{of}theory"] = times * float(collected.unit_variance) * float(reports[some].mean())
         inside = ((low <= true) & (true <= high))[some, :-1]
+        each |= held_if_large(true[some, :-1], released[some, :-1], inside)
+        ends = (low[some, :-1], high[some, :-1])
+        each |= with_inverted_test(true[some, :-1], released[some, :-1], *ends, reports[some])
         each["width"] = float((high - low)[some, :-1].mean())
         for of, counts in (("released", released[some, :-1]), ("true", true[some, :-1])):
             sizes = np.digitize(counts, SIZES)

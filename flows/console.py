@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from flows.execution.memory import shown_memory
 from flows.execution.progress import Counted, shown_time
 from flows.execution.steps import Step
 from geography.errors import SpinewiseError
+from pipeline.collect.unlisted import signs_of
 from pipeline.errors import RefusedError
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.release.layout import RunDirectory
@@ -161,11 +163,22 @@ def promise_of(run: RunDirectory) -> str:
     return promise(manifest.joint, manifest.privacy[0].delta)
 
 
+def remarks_of_reports(run: RunDirectory) -> list[str]:
+    """What a release says of its randomised reports that its users have to know; nothing of other releases."""
+    if not run.reports.exists():
+        return []
+    try:
+        return signs_of(json.loads(run.reports.read_bytes()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []  # which `verify` tells
+
+
 def remarks_of_end(run: RunDirectory) -> list[str]:
     """What a person has to know of a run that has ended well."""
     remarks = []
     if run.remarks.exists():
         remarks += [f"Warning: {line}" for line in run.remarks.read_text(encoding="utf-8").splitlines()]
+    remarks += [f"Warning: {one}" for one in remarks_of_reports(run)]
     if run.warnings.exists():
         remarks.append(f"Warning: there are remarks on the records and the spec's constraints, see {run.warnings}")
     if read_manifest(run.manifest).status == status(insecure_key=True, charged=False):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from flows.estimation.constraints import broken_bound, check_constraints, declared_constraints
 from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
+from pipeline.collect.unlisted import bits_of, remarks_of
 from pipeline.errors import InputError
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import left_out_remark, read_spine
@@ -245,12 +246,13 @@ def _check_reports(universe: Universe, spine: Spine | None, _: Sequence[Query], 
     records, collected = universe.input, universe.collected
     if spine is None or records is None or collected is None:
         return
-    found = count_reports(records, collected, spine, bytes(32))  # only how many can be used matters here
+    found = count_reports(records, collected, spine, bytes(32), whole=bits_of(collected))  # the draw matters little
     if records.bad_reports == "count":
         lines = found.log.lines()
         result.remarks += [f"{records.file}, not used: {one.message(lines)}" for one in found.log.mistakes]
     else:
         result.findings += _findings(found.log)
+    result.remarks += [f"{records.file}: {one}" for one in remarks_of(collected, found.totals, found.whole)]
     result.n_counted += int(found.reports.sum())
     result.n_rows += int(found.reports.sum()) + sum(found.unused.values())
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.finding import FoundWords, find_words
-from pipeline.collect.mechanism import Counts, Reports
+from pipeline.collect.mechanism import Counts
 from pipeline.collect.rappor import Rappor
+from pipeline.collect.unlisted import CohortBits, unlisted_words
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.reports import count_reports
@@ -29,6 +30,8 @@ class WordsOfReports:
         reports: how many are used.
         unused: reason -> how many are not.
         found: the words, the most frequent first.
+        listed: the words that the spec has.
+        signs: what to tell of frequent words that are neither found nor candidates; empty for nothing.
     """
 
     attribute: str
@@ -36,6 +39,8 @@ class WordsOfReports:
     reports: int
     unused: dict[str, int]
     found: FoundWords
+    listed: tuple[str, ...]
+    signs: tuple[str, ...]
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -47,33 +52,23 @@ class WordsOfReports:
         low, high = (np.rint(end).astype(np.int64).tolist() for end in self.found.interval())
         counts = np.rint(self.found.counts).astype(np.int64).tolist()
         rows = zip(self.found.words, counts, low, high, strict=True)
+        known = set(self.listed)
         return {
             "attribute": self.attribute,
             "values": list(self.values),
             "reports": self.reports,
             "not used": self.unused,
             "candidates": self.found.n_candidates,
-            "words": [{"word": word, "count": n, "low90": least, "high90": most} for word, n, least, most in rows],
+            "words": [
+                {"word": word, "count": n, "low90": least, "high90": most, "listed": word in known}
+                for word, n, least, most in rows
+            ],
+            "remarks": list(self.signs),
         }
 
 
 #: Draws one report of each respondent: public, so that the same reports give the same words. A run has its own key.
 _DRAWING: Final = hashlib.sha256(b"spinewise words: one report of each respondent").digest()
-
-
-@dataclass(frozen=True)
-class _Bits:
-    """Counts the bits of each cohort, and behind them the reports of each."""
-
-    mechanism: Rappor
-
-    @property
-    def n_cells(self) -> int:
-        return self.mechanism.n_outputs + self.mechanism.n_cohorts
-
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
-        parts = (self.mechanism.totals, self.mechanism.n_reports)
-        return np.hstack([part(reports, groups, n_groups) for part in parts])
 
 
 def words_of_reports(spec_file: Path, candidates: Path, *, level: float = 0.05) -> WordsOfReports:
@@ -98,15 +93,34 @@ def words_of_reports(spec_file: Path, candidates: Path, *, level: float = 0.05) 
         raise InputError(f'{spec_file}: collect.mechanism: "rappor" is needed, whose answers are words of an open list')
     listed = _lines(candidates)
     records, mechanism = universe.require_input(), universe.collected.mechanism
-    counted = count_reports(records, _Bits(mechanism), read_spine(spec.geography), _DRAWING, together=True)
+    counting = CohortBits(mechanism)
+    counted = count_reports(records, counting, read_spine(spec.geography), _DRAWING, together=True)
     if records.bad_reports != "count":
         counted.log.raise_if_any()
     if not counted.reports.any():
         raise InputError(f"{records.file}: no report can be used; at least one is needed")
-    bits, cohorts = np.split(counted.totals[0], [mechanism.n_outputs])
+    bits, cohorts = counting.apart(counted.totals[0])
     found = find_words(mechanism, listed, bits, cohorts, level=level)
     (attribute,) = universe.schema.attributes
-    return WordsOfReports(attribute.name, attribute.values[-1], int(counted.reports[0]), counted.unused, found)
+    *spec_words, rest = attribute.values
+    signs = _signs_of_others(mechanism, found, bits, cohorts)
+    numbers = int(counted.reports[0]), counted.unused
+    return WordsOfReports(attribute.name, rest, *numbers, found, tuple(spec_words), signs)
+
+
+def _signs_of_others(mechanism: Rappor, found: FoundWords, bits: Counts, cohorts: Counts) -> tuple[str, ...]:
+    """What to tell where frequent words seem to be said that are not found; nothing where no words can be listed."""
+    try:
+        collected = CollectedWords(mechanism, found.words)
+    except InputError:  # none are found, or too many
+        return ()
+    unlisted = unlisted_words(collected, found.counts, bits, cohorts)
+    if unlisted is None or not unlisted.signs:
+        return ()
+    return (
+        "the reports hold signs of frequent words that were not found, as of one word in "
+        f"{unlisted.like_one_word(collected):,} of them: they may be no candidates",
+    )
 
 
 def _lines(candidates: Path) -> tuple[str, ...]:

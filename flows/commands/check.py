@@ -22,25 +22,29 @@ def check(
 
     Checks that counts are whole numbers and not negative, that every parent is the sum of its children in every cell,
     that tables and microdata agree with the histograms, and that invariants, structural zeros, bounds and joins hold
-    exactly.
+    exactly. Warns where randomised reports hold signs of frequent words that are not listed.
     Reads nothing under restricted/.
 
     Example:
 
         spinewise check releases/rhode-island
     """
-    from flows.console import tell_problems
+    from flows.console import remarks_of_reports, tell_problems
     from pipeline.checker.release import examine
+    from pipeline.published import release_at
 
     output = Output(quiet, verbose, json)
     findings = examine(release)
-    problems = list(findings.problems)
+    problems, remarks = list(findings.problems), remarks_of_reports(release_at(release))
     if problems and not json:
         tell_problems(f"{release}: this release does not keep its spec", problems)
     else:
+        for remark in remarks:
+            output.remark(f"Warning: {remark}")
         output.result(
             f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks)",
-            {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems},
+            {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems}
+            | ({"remarks": remarks} if remarks else {}),
         )
     if problems:
         raise typer.Exit(1)

@@ -29,8 +29,9 @@ def words(
 ) -> None:
     """Find which candidates the reports of a survey by RAPPOR contain, and print the attribute's values for its spec.
 
-    A word is found if it is significantly present in all reports together. The words that the spec has already are not
-    looked at. Nothing is spent: the reports were randomised before they were sent.
+    A word is found if it is significantly present in all reports together, whether the spec has it or not, which is
+    said beside it. A warning tells of signs that frequent words are said which are not found. Nothing is spent: the
+    reports were randomised before they were sent.
 
     Example:
 
@@ -44,6 +45,10 @@ def words(
     if unused := sum(found.unused.values()):
         output.remark(f"{unused:,} reports cannot be used")
     lines = [f"{found.reports:,} reports, {found.found.n_candidates:,} candidates, {len(found.found.words):,} found"]
-    lines += [f"{row['word']}: {row['count']:,} ({row['low90']:,} to {row['high90']:,})" for row in data["words"]]
+    for remark in found.signs:
+        output.remark(f"Warning: {remark}")
+    for row in data["words"]:
+        also = "" if row["listed"] else ", not in the spec"
+        lines.append(f"{row['word']}: {row['count']:,} ({row['low90']:,} to {row['high90']:,}){also}")
     lines += ["", f"{found.attribute} = {library.dumps(found.values, ensure_ascii=False)}"]
     output.result("\n".join(lines), data)

@@ -21,6 +21,8 @@ from flows.execution.job import Job
 from geography.codes import counted
 from geography.spine import Spine
 from pipeline.collect.collected import Collected
+from pipeline.collect.collected_words import CollectedWords
+from pipeline.collect.unlisted import UNLISTED, bits_of, unlisted_of
 from pipeline.errors import RecordsError
 from pipeline.model.allocation import allocations
 from pipeline.model.strategy import Central
@@ -53,7 +55,7 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Co
     """
     records = universe.require_input()
     drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
-    found = count_reports(records, collected, job.spine, bytes.fromhex(drawing))
+    found = count_reports(records, collected, job.spine, bytes.fromhex(drawing), whole=bits_of(collected))
     if records.bad_reports != "count":
         found.log.raise_if_any()
     if not found.reports.any():
@@ -61,17 +63,17 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Co
     if (wrong := _contradiction(universe, job.spine, job.central, found.reports)) is not None:
         raise RecordsError(wrong)
     digest = hashlib.sha256(b"spinewise reports 1\0")
-    for part in (found.totals, found.reports, np.array(list(found.unused.values()))):
+    for part in (found.totals, found.reports, np.array(list(found.unused.values())), found.whole):
         digest.update(np.array([*part.shape], dtype="<i8").tobytes())
         digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
-    _keep(job, universe, found)
+    _keep(job, universe, found, _beside(collected, found))
     unused = sum(found.unused.values())
     remarks = [f"{universe.key('input')}: {counted(unused, 'report')} cannot be used"] if unused else []
     return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
 
 
 def measure_reports(job: Job, universe: Universe, collected: Collected, level: str) -> None:
-    """Publish the totals of the reports of each leaf, how many there are, and how many were not used."""
+    """Publish the totals of the reports of each leaf, how many there are, and what is said beside them."""
     folder, leaves = job.folder(universe), job.spine.levels[-1]
     totals, reports = (read_measurement(folder.counted_reports(name)).values for name in ("totals", "numbers"))
     allocation = allocations(universe, job.spine, reports[:, 0])[-1]
@@ -83,21 +85,25 @@ def measure_reports(job: Job, universe: Universe, collected: Collected, level: s
     header = exact_header(level, invariant)
     with MeasurementWriter.open(folder.invariant(level, invariant.name), job.run.staging, header) as writer:
         writer.write(leaves.geocodes, reports)
-    unused = json.loads(folder.counted_reports("unused").read_bytes())
-    used = int(reports.sum())
-    write_json(
-        job.run.reports,
-        {"mechanism": collected.mechanism.name, "used": used, "not used": unused},
-        job.run.staging,
-    )
+    beside = json.loads(folder.counted_reports("beside").read_bytes())
+    write_json(job.run.reports, {"mechanism": collected.mechanism.name, **beside}, job.run.staging)
     job.progress.advance(len(leaves))
 
 
-def _keep(job: Job, universe: Universe, found: CountedReports) -> None:
+def _beside(collected: Collected, found: CountedReports) -> dict[str, object]:
+    """How many reports are used, and how many not; of words, whether frequent ones seem to be missing."""
+    numbers: dict[str, object] = {"used": int(found.reports.sum()), "not used": found.unused}
+    if not isinstance(collected, CollectedWords):
+        return numbers
+    unlisted = unlisted_of(collected, found.totals, found.whole)
+    return {**numbers, UNLISTED: None if unlisted is None else unlisted.data(collected)}
+
+
+def _keep(job: Job, universe: Universe, found: CountedReports, beside: Mapping[str, object]) -> None:
     folder = job.folder(universe)
     for name, values in (("totals", found.totals), ("numbers", found.reports[:, None])):
         _write(job, folder.counted_reports(name), values)
-    write_json(folder.counted_reports("unused"), found.unused, job.run.staging, private=True)
+    write_json(folder.counted_reports("beside"), beside, job.run.staging, private=True)
     job.progress.advance(job.n_geounits)
 
 

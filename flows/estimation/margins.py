@@ -20,12 +20,14 @@ from flows.estimation.problem import totals_of
 from flows.estimation.public_key import public_key
 from flows.estimation.reports.numbers import ErrorsOfReports, SimulatedReports
 from flows.estimation.reports.stand_ins import stand_ins
+from flows.estimation.reports.told import told
 from flows.estimation.sampled_runs import SampledRuns
 from flows.estimation.shares.intervals import SharedIntervals
 from flows.estimation.table_variances import TableVariances
 from flows.execution.batch_store import Arrays
 from flows.execution.batches import run_kept
 from flows.execution.workers import foreign_arrays
+from pipeline.collect.collected import Collected
 from pipeline.model.allocation import allocations
 from pipeline.model.beside import counted_in
 from pipeline.model.universe import Table
@@ -212,19 +214,22 @@ class Margins:
         totals, reports = totals_of(job, universe)
         return stand_ins(universe.collected, job.spine, totals, reports, self.estimation.stated.seed)
 
+    @cached_property
+    def _collected(self) -> Collected | None:
+        """How answers were randomised, with what is known of the errors of these reports."""
+        return told(self.estimation.job, self.estimation.universe)
+
     def _reported(self) -> SimulatedReports | None:
         """What simulates reports, where the counts are made from them."""
-        universe = self.estimation.universe
-        if universe.collected is None:
+        if self._collected is None:
             return None
-        return SimulatedReports(universe.collected, self.estimation.stated.seed, universe.name)
+        return SimulatedReports(self._collected, self.estimation.stated.seed, self.estimation.universe.name)
 
     def _own(self) -> OwnErrors | None:
         """How errors depend on the counts themselves, where these are made from reports."""
-        universe = self.estimation.universe
-        if universe.collected is None:
+        if self._collected is None:
             return None
-        return ErrorsOfReports(universe.collected, mixed=universe.central is not None)
+        return ErrorsOfReports(self._collected, mixed=self.estimation.universe.central is not None)
 
     def of(
         self, table: Table, level: int, counts: NDArray[np.int64], rows: slice

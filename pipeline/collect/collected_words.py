@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -44,11 +44,13 @@ class CollectedWords(Collected):
         rappor: the mechanism.
         words: different texts.
         respondents: see `Collected`.
+        unlisted: the sum of the squares of the shares of words that are not listed; 0 where all of them are rare.
     """
 
     rappor: Rappor
     words: tuple[str, ...]
     respondents: int | None = None
+    unlisted: float = 0.0
 
     def __post_init__(self) -> None:
         most = min(MOST_WORDS, self.rappor.n_outputs // _BITS_OF_A_WORD)
@@ -97,10 +99,25 @@ class CollectedWords(Collected):
 
         That is a standard deviation over words. All reports of such a word have the same filters, of which only the
         mean over words tells nothing: with a share c of n reports it moves a count by c n times this, as n grows, where
-        noise grows as its root. Errors and intervals are of many rare words, and know nothing of it. Each cohort moves
-        the count by a number of its own, with n free bits in all and w words 1 / (n - w) squared, as `unit_variance`.
+        noise grows as its root. Stated errors are of many rare words; `told` adds what the reports show of others. Each
+        cohort moves the count by a number of its own, with n free bits in all and w words 1 / (n - w) squared, as
+        `unit_variance`.
         """
         return float(self.rappor.cohorts * (self.rappor.bits - 1) - len(self.words)) ** -0.5
+
+    def told(self, excess: float, reports: int) -> CollectedWords:
+        """The same, where counts of so many reports vary more than stated by a part, for words that are not listed.
+
+        Their shares c have the sum of squares that moves counts so much: reports^2 shift^2 sum c^2 is the part of
+        reports x unit_variance.
+        """
+        variance = max(0.0, excess) * float(self.unit_variance)
+        return replace(self, unlisted=variance / (reports * self.shift**2))
+
+    def moved(self, generator: np.random.Generator) -> NDArray[np.float64]:
+        """See `Collected.moved`: each word's count by a number of its own, and the rest by what is left."""
+        words = self.unlisted**0.5 * self.shift * generator.standard_normal(len(self.words))
+        return np.append(words, -words.sum())
 
     @property
     def noise_per_report(self) -> Fraction:
@@ -113,7 +130,7 @@ class CollectedWords(Collected):
         return len(self.words) * self.unit_variance
 
     @cached_property
-    def _ones(self) -> NDArray[np.int64]:
+    def ones(self) -> NDArray[np.int64]:
         """(cohorts, words, hashes) the bits of each word."""
         return filters(self.words, self.rappor.cohorts, self.rappor.bits, self.rappor.hashes)
 
@@ -124,7 +141,7 @@ class CollectedWords(Collected):
         shared = np.zeros((n_words, n_words))
         for cohort in range(rappor.cohorts):
             bits = np.zeros((rappor.bits, n_words))
-            bits[self._ones[cohort], np.arange(n_words)[:, None]] = 1
+            bits[self.ones[cohort], np.arange(n_words)[:, None]] = 1
             shared += bits.T @ bits  # whole numbers: exact in any order
         gram = (shared - float(rappor.cohorts * rappor.hashes**2) / rappor.bits) / rappor.cohorts
         return _inverse_of(gram)
@@ -140,7 +157,7 @@ class CollectedWords(Collected):
         for word in range(len(self.words)):
             everywhere += inverse[word]
             for hashed in range(rappor.hashes):
-                parts[cohorts, self._ones[:, word, hashed]] += inverse[word]
+                parts[cohorts, self.ones[:, word, hashed]] += inverse[word]
         parts -= everywhere * (rappor.hashes / rappor.bits)
         return np.rint(parts * (UNIT / gap))
 
@@ -187,7 +204,7 @@ class CollectedWords(Collected):
         cohorts = generator.integers(rappor.cohorts, size=n)
         ones = np.zeros((n, rappor.hashes), dtype=np.int64)
         listed = values < len(self.words)
-        ones[listed] = self._ones[cohorts[listed], values[listed]]
+        ones[listed] = self.ones[cohorts[listed], values[listed]]
         ones[~listed] = _different(int((~listed).sum()), rappor.hashes, rappor.bits, generator)
         rates = np.full((n, rappor.bits), float(rappor.p_star))
         np.put_along_axis(rates, ones, float(rappor.q_star), axis=1)
@@ -206,7 +223,7 @@ class CollectedWords(Collected):
         parts = self._parts[:, :, words].sum(axis=2) / UNIT
         squares = (parts**2).sum(axis=1).mean()
         cohort = np.arange(rappor.cohorts)[:, None, None]
-        on = parts[cohort, self._ones]  # (cohorts, words, hashes)
+        on = parts[cohort, self.ones]  # (cohorts, words, hashes)
         seen = (q - p) * on.sum(axis=2)
         own = (q * (1 - q) - p * (1 - p)) * (on**2).sum(axis=2).mean(axis=0) + (seen**2).mean(axis=0) - words
         density = rappor.hashes / rappor.bits
@@ -224,12 +241,13 @@ class CollectedWords(Collected):
         """See `Collected.own_errors`.
 
         Those in an answer have the mean variance of its words, those outside that of other words, or the converse where
-        the answer has these. What has all words is certain.
+        the answer has these. What has all words is certain. Unlisted words move counts as the number of reports.
         """
         inside, outside = self._answers(answers)
         stated = self._stated(answers)
         share = np.clip(counts / np.maximum(reports, 1), 0, 1)
-        variances = share * inside[cells] + (1 - share) * outside[cells]
+        moved = reports * (self.shift**2 * self.unlisted / float(self.unit_variance)) * stated[cells]
+        variances = share * inside[cells] + (1 - share) * outside[cells] + moved
         known = stated[cells] > 0
         factors: NDArray[np.float64] = np.sqrt(np.where(known, variances, 1) / np.where(known, stated[cells], 1))
         return factors

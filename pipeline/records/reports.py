@@ -59,12 +59,14 @@ class CountedReports:
         unused: reason -> how many are not used, in the order of `REASONS`; without those whose leaf the spine leaves
             out, which are nobody's concern. Cohorts are among the reasons where the mechanism has several.
         log: the same with rows, and what was found.
+        whole: `(n,)` int64, what is counted of all of them together; empty where nothing is.
     """
 
     totals: NDArray[np.int64]
     reports: NDArray[np.int64]
     unused: dict[str, int]
     log: MistakeLog
+    whole: NDArray[np.int64]
 
 
 def count_reports(
@@ -74,6 +76,7 @@ def count_reports(
     key: bytes,
     *,
     together: bool = False,
+    whole: Counting | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> CountedReports:
     """Count the reports of each leaf. A report with a fault is never used, whatever the fault is.
@@ -87,6 +90,7 @@ def count_reports(
         spine: the geography; its leaves are the rows of the result.
         key: a secret of 16 to 64 bytes; the same key draws the same reports again, in whatever order rows stand.
         together: all leaves are counted in one row.
+        whole: what is counted beside that, of all leaves together.
         chunk_rows: rows of a Parquet file in memory at a time.
 
     Raises:
@@ -99,7 +103,7 @@ def count_reports(
     log = MistakeLog(records.file, file.find_lines)
     leaf_reader = LeafReader(spine, records.geocode, records.file)
     rows_of = np.zeros(spine.n_leaves, dtype=np.int64) if together else np.arange(spine.n_leaves)
-    sums = _Sums(counting, 1 if together else spine.n_leaves)
+    sums = _Sums(counting, 1 if together else spine.n_leaves, whole)
     unused = {number: 0 for number in REASONS if number != COHORT or cohort is not None}
     drawing = OneOfEach(key)
     geocodes = spine.levels[-1].geocodes
@@ -127,14 +131,16 @@ def count_reports(
             unused[number] += int((faults == number).sum())
         first_row += chunk.num_rows
     _exchange(drawing, spine, sums, rows_of)
-    return CountedReports(sums.totals, sums.reports, {REASONS[number]: count for number, count in unused.items()}, log)
+    reasons = {REASONS[number]: count for number, count in unused.items()}
+    return CountedReports(sums.totals, sums.reports, reasons, log, sums.whole)
 
 
 class _Sums:
-    """Totals and numbers of reports, row by row."""
+    """Totals and numbers of reports, row by row, and what is counted of the whole."""
 
-    def __init__(self, counting: Counting, n_rows: int) -> None:
-        self.counting = counting
+    def __init__(self, counting: Counting, n_rows: int, of_whole: Counting | None) -> None:
+        self.counting, self._of_whole = counting, of_whole
+        self.whole = np.zeros(0 if of_whole is None else of_whole.n_cells, dtype=np.int64)
         self.totals = np.zeros((n_rows, counting.n_cells), dtype=np.int64)
         self.reports = np.zeros(n_rows, dtype=np.int64)
 
@@ -142,6 +148,8 @@ class _Sums:
         """Count reports in their rows; with the sign -1 no longer."""
         self.totals += sign * self.counting.totals(reports, rows, len(self.reports))
         self.reports += sign * np.bincount(rows, minlength=len(self.reports))
+        if self._of_whole is not None:
+            self.whole += sign * self._of_whole.totals(reports, np.zeros(len(reports), dtype=np.int64), 1)[0]
 
 
 def _sent(

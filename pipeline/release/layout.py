@@ -128,8 +128,8 @@ class UniverseDirectory:
         return self.public / "selected" / file_name("selection", name) / f"{file_name('level', level)}.parquet"
 
     def counted_reports(self, what: str) -> Path:
-        """What is counted of randomised reports, before it is published: "totals", "numbers", or "unused"."""
-        suffix = "json" if what == "unused" else "parquet"
+        """What is counted of randomised reports, before it is published: "totals", "numbers", or "beside"."""
+        suffix = "json" if what == "beside" else "parquet"
         return self.restricted / "reports" / f"{what}.{suffix}"
 
     @property
@@ -247,7 +247,7 @@ class RunDirectory:
 
     @property
     def reports(self) -> Path:
-        """Of a release from randomised reports: how many were used, and how many not, and why."""
+        """Of a release from randomised reports: how many were used and not, and why, and signs of unlisted words."""
         return self.public / "reports.json"
 
     def answer(self, name: str) -> Path:

@@ -90,5 +90,12 @@ class SimulatedReports:
         """
         key = public_key("spinewise simulated reports 1", self.seed, self.universe, replicate, first)
         generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
-        totals = self.collected.totals_of(counts, generator)
-        return np.where(self.collected.counted, self.collected.debiased(totals, counts.sum(axis=1)), 0.0)
+        reports = counts.sum(axis=1)
+        counted = self.collected.debiased(self.collected.totals_of(counts, generator), reports)
+        counted = counted + reports[:, None] * self._moved(replicate)
+        return np.where(self.collected.counted, counted, 0.0)
+
+    def _moved(self, replicate: int) -> NDArray[np.float64]:
+        """By what a report moves each count for answers that are not listed: the same everywhere in one run."""
+        key = public_key("spinewise simulated words 1", self.seed, self.universe, replicate)
+        return self.collected.moved(np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big"))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from flows.checks.words import words_of_reports
 from flows.cli import app
 from geography.build import spine_from_prefixes
 from pipeline.collect.collected_words import CollectedWords
+from pipeline.collect.unlisted import CohortBits
 from pipeline.errors import InputError, RecordsError
 from pipeline.model.record_source import RecordSource
 from pipeline.records.reports import count_reports
@@ -44,6 +46,31 @@ def test_words_that_are_said_are_found_and_no_other(survey: Survey) -> None:
     for row in data["words"][:4]:
         assert row["low90"] < row["count"] < row["high90"]
         assert abs(row["count"] - truth[row["word"]]) < 1.3 * (row["high90"] - row["low90"])
+        assert not row["listed"]
+    assert data["remarks"] == []
+
+
+def test_it_tells_which_words_the_spec_lacks_and_that_more_are_said_than_are_found(
+    survey: Survey, tmp_path: Path
+) -> None:
+    """A dictionary without the most frequent word, which the spec has."""
+    shutil.copytree(survey.spec.parent, tmp_path / "some")
+    spec, dictionary = tmp_path / "some" / survey.spec.name, tmp_path / "some" / "dictionary.txt"
+    first, *others = np.argsort(-survey.truth[:, :4].sum(axis=0)).tolist()
+    spec.write_text(spec.read_text().replace('"unheard of"', f'"a{first}", "a{others[0]}"'))
+    dictionary.write_text("\n".join(f"a{number}" for number in others))
+    data = words_of_reports(spec, dictionary).data()
+    assert {row["word"]: row["listed"] for row in data["words"]} == {
+        f"a{number}": number == others[0] for number in others
+    }
+    (sign,) = data["remarks"]
+    assert "signs of frequent words that were not found" in sign
+    shown = CliRunner().invoke(app, ["words", str(spec), "--candidates", str(dictionary)])
+    assert f"Warning: {sign}" in shown.output
+    assert shown.output.count(", not in the spec") == 2
+    validated = CliRunner().invoke(app, ["validate", str(spec.parent / "reports.csv"), str(spec)])
+    assert validated.exit_code == 0, validated.output
+    assert "signs of frequent words that are not listed" in validated.output
 
 
 def test_the_command_prints_the_line_for_the_spec(survey: Survey, tmp_path: Path) -> None:
@@ -106,9 +133,13 @@ def test_of_several_reports_of_a_respondent_one_is_used_whatever_the_order(tmp_p
     found = []
     for ordered in (rows, sorted(rows)):
         source.file.write_text("\n".join(["block,report,cohort,who", *ordered]))  # type: ignore[union-attr]
-        found.append(count_reports(source, collected, spine, bytes(range(32))))
+        found.append(count_reports(source, collected, spine, bytes(range(32)), whole=CohortBits(collected.rappor)))
     assert np.array_equal(found[0].totals, found[1].totals)
     assert found[0].reports.sum() == len({row.split(",")[-1] for row in rows})
+    assert np.array_equal(found[0].whole, found[1].whole)
+    bits, cohorts = CohortBits(collected.rappor).apart(found[0].whole)
+    assert cohorts.sum() == found[0].reports.sum()
+    assert bits.max() <= cohorts.max()
     whole = count_reports(source, collected, spine, bytes(range(32)), together=True)
     assert np.array_equal(whole.totals[0], found[0].totals.sum(axis=0))
     assert whole.reports.tolist() == [found[0].reports.sum()]

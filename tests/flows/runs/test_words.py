@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,10 @@ from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 from releases.survey import Survey
 from releases.survey_of_words import write_words
+from typer.testing import CliRunner
 
+from flows.cli import app
+from flows.console import remarks_of_end, remarks_of_reports
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
 from flows.estimation.margins import Margins
 from flows.plan.release_plan import plan_release
@@ -122,6 +126,41 @@ def test_the_report_says_what_a_frequent_word_does_that_is_not_listed(released: 
     """In standard deviation 1,000 / sqrt(16 cohorts of 31 free bits, less 4 words) = 45."""
     report = released.report.read_text("utf-8")
     assert "1,000 reports of one such word move the count of a listed word typically by 45 up or down" in report
+
+
+def test_no_signs_are_told_where_other_words_are_rare(released: RunDirectory) -> None:
+    """Twenty of them, each of 1.5 %."""
+    found = json.loads(released.reports.read_bytes())["unlisted words"]
+    assert found["degrees of freedom"] == 16 * 31 - 4
+    assert -0.2 < found["excess variance"] < found["limit"]
+    assert not found["signs of frequent ones"]
+    assert "The reports hold no signs of frequent ones." in released.report.read_text("utf-8")
+    assert remarks_of_reports(released) == []
+
+
+def test_a_frequent_word_that_is_not_listed_is_told_everywhere_and_intervals_allow_for_it(tmp_path: Path) -> None:
+    """One of 30 % of 3,500 reports: its signs are in the release, its report, at the end of a run, and in checks."""
+    survey = write_words(tmp_path, n_others=1, most=100)
+    released = RunDirectory(run(survey.spec, tmp_path / "out"))
+    found = json.loads(released.reports.read_bytes())["unlisted words"]
+    assert found["signs of frequent ones"]
+    said = int(survey.truth[:, -1].sum())
+    assert 0.7 * said < found["as of one word in"] < 1.3 * said
+    report = released.report.read_text("utf-8")
+    assert f"not listed, as of one word in {found['as of one word in']:,} of them." in report
+    (remark,) = remarks_of_reports(released)
+    assert f"Warning: {remark}" in remarks_of_end(released)
+    shown = CliRunner().invoke(app, ["check", str(released.root)])
+    assert f"Warning: {remark}" in shown.output
+    reports = survey.truth.reshape(2, -1).sum(axis=1)
+    tables = pd.read_parquet(released.main.table("answer", "county"))
+    width = np.array([(tables[f"{name}:high90"] - tables[f"{name}:low90"]).mean() for name in NAMES[:4]]).mean()
+    unit = float(collected_of(survey).unit_variance)
+    stated = 2 * 1.645 * np.sqrt(reports * unit).mean()
+    # Half of the reports are a county's, and so is half of the excess.
+    allowed = 2 * 1.645 * np.sqrt(reports * unit * (1 + found["excess variance"] * reports / reports.sum())).mean()
+    assert allowed > 1.1 * stated
+    assert width == pytest.approx(allowed, rel=0.06)
 
 
 def test_others_recompute_it(released: RunDirectory) -> None:
