@@ -33,6 +33,7 @@ from postprocess.downward.narrowing import narrowed
 from postprocess.downward.ranges import Ranges, central, inverted_places, narrowest, united
 from postprocess.downward.simulated_margins import (
     LARGE_COVERAGE,
+    SIMULATED_COVERAGE,
     STEP,
     ErrorCounts,
     PublishedTable,
