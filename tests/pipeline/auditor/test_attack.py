@@ -16,12 +16,12 @@ from releases.small import run
 from scipy.stats import norm
 
 from flows.audits.whole_trial import Trial, written
-from pipeline.auditor.accounting import best_guess, losses_epsilon, zcdp_epsilon
+from pipeline.auditor.accounting import best_guess, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
 from pipeline.auditor.attack import attack
 from pipeline.auditor.program import main
 from pipeline.auditor.release import Release
 from pipeline.privacy.accounting.conversion import zcdp_epsilon as first_epsilon
-from pipeline.privacy.accounting.mechanisms import DiscreteGaussian
+from pipeline.privacy.accounting.mechanisms import MECHANISMS, DiscreteGaussian, mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.noise.sampler import Sampler
 
@@ -92,6 +92,27 @@ def test_epsilon_is_that_of_the_first_program(rho: str, delta: str) -> None:
     assert between is not None
     assert stated is not None
     assert between[0] - 1e-3 <= stated <= between[1] + 0.01
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_each_mechanism_costs_what_the_first_program_says(name: str) -> None:
+    for scale, moved in ((Fraction(1, 5), 2), (Fraction(7, 3), 1)):
+        theirs = mechanism(name, scale)
+        assert rho_of((name, scale, moved)) == theirs.rho(moved)
+        assert name == "discrete_gaussian" or theirs.epsilon(moved) == epsilon_of((name, scale, moved))
+
+
+@pytest.mark.parametrize("chooser", ["exponential", "permute_and_flip"])
+def test_a_choice_adds_its_epsilon_at_most(chooser: str) -> None:
+    noise, choice = ("discrete_gaussian", Fraction(80), 2), (chooser, Fraction(1, 10), 2)
+    between = losses_epsilon([noise, choice], Fraction(1, 10**5))
+    stated = pld_epsilon([(mechanism(*one[:2]), one[2]) for one in (noise, choice)], Fraction(1, 10**5))
+    alone = losses_epsilon([noise], Fraction(1, 10**5))
+    assert between is not None
+    assert stated is not None
+    assert alone is not None
+    assert between[0] - 1e-3 <= stated <= between[1] + 0.01
+    assert between[1] == pytest.approx(alone[1] + 0.2, abs=0.01)
 
 
 def test_the_program_alone(sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
