@@ -93,10 +93,17 @@ class QuestionWork:
         return 1 if self.question.level is None else len(self.spine.level(self.question.level))
 
     def fingerprint(self) -> str:
-        """SHA-256 over all that the noise depends on, but for records, areas and key."""
-        context = (self.dataset, self.framework, str(self.budget), self.neighbours, str(self.at_once))
+        """SHA-256 over the question, what it is asked of, and its budget: what an answer publishes of them."""
+        return self.question.fingerprint(*self._context)
+
+    def privacy_fingerprint(self) -> str:
+        """SHA-256 over all that the noise depends on, but for records, areas and key: how the records are read too."""
+        return self.question.fingerprint(json.dumps(self.reading), *self._context)
+
+    @property
+    def _context(self) -> tuple[str, ...]:
         made_with = () if self.question.rank is None else MADE_WITH[self.framework]
-        return self.question.fingerprint(json.dumps(self.reading), *context, *made_with)
+        return (self.dataset, self.framework, str(self.budget), self.neighbours, str(self.at_once), *made_with)
 
     @property
     def reading(self) -> list[object]:
@@ -131,7 +138,7 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
         draw(work, key, fingerprint, counts)
         note_event(restricted, ledger.commit(reservation))
     receipts = tuple(receipt_of(charged) for charged in reservation.charged)
-    return _said(key, fingerprint, receipts, key.release_salt(f"answer/{work.name}/{work.fingerprint()}"))
+    return _said(key, fingerprint, receipts, key.release_salt(f"answer/{work.name}/{work.privacy_fingerprint()}"))
 
 
 def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64], str]:
@@ -196,7 +203,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         key,
         input_fingerprint=fingerprint,
         spine_fingerprint=work.spine.fingerprint(),
-        privacy_fingerprint=work.fingerprint(),
+        privacy_fingerprint=work.privacy_fingerprint(),
     )
     question, n_places = work.question, len(places_of(work)[0])
     n_around = n_numbers(len(question.candidates), work.framework)
@@ -272,7 +279,7 @@ def chosen(
 
 
 def _stream(work: QuestionWork, key: MasterKey, fingerprint: str, part: str) -> bytes:
-    context = (_DOMAIN, fingerprint, work.spine.fingerprint(), work.fingerprint())
+    context = (_DOMAIN, fingerprint, work.spine.fingerprint(), work.privacy_fingerprint())
     return key.stream_key(context, work.question.place, part)
 
 

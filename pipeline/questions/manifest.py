@@ -261,7 +261,7 @@ class AnswerManifest(Stated):
     Attributes:
         answer: its name; `release`: of the spec that it was asked with.
         dataset: that it was charged to.
-        question: canonical text; `fingerprint`: of all that its noise depends on but records, areas and key.
+        question: canonical text; `fingerprint`: of it, what it is asked of, and its budget.
         place: the level, or "everywhere"; `terms`: what is told apart in each.
         number: of the most common values how many, a quantile's fraction, or the share or number of the records that at
             most are to be above a clip; `least`: count of a group that is listed.

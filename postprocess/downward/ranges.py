@@ -116,9 +116,8 @@ class Windows:
         ranges = Ranges(np.full(shape, np.nan), np.full(shape, np.nan))
         shares = np.broadcast_to(shares, shape)
         for owners in self.owners:
-            ends = owners.ends(range_of, shares)
-            if not kept:
-                ends = _with_ends(*ends)
+            found = owners.ends(range_of, shares)
+            ends = found if kept else _with_ends(*found)
             for of_cells, of_owners in zip((ranges.low, ranges.high), ends, strict=True):
                 np.copyto(of_cells, of_owners[owners.of_cells], where=owners.mine)
         return ranges
@@ -174,10 +173,10 @@ def alike_cells(errors: SizedErrors, n_cells: int) -> IntArray:
     return numbers[power.ravel()]
 
 
-def _with_ends(low: FloatArray, high: FloatArray) -> list[FloatArray]:
+def _with_ends(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The same ends, NaN where they reach into the classes of errors without an end."""
     endless = (low <= -ERROR_CLASSES) | (high > ERROR_CLASSES)
-    return [np.where(endless, np.nan, low), np.where(endless, np.nan, high)]
+    return np.where(endless, np.nan, low), np.where(endless, np.nan, high)
 
 
 def narrowest(

@@ -79,7 +79,7 @@ def answered(checked: CheckedQuestion, measuring: Answering) -> Path:
     work = checked.work
     identity = {
         "the question": checked.question.text,
-        "its budget, its domain or the dataset": work.fingerprint(),
+        "its budget, its domain, the dataset or how the records are read": work.privacy_fingerprint(),
         "the geography": work.spine.fingerprint(),
         "the key": measuring.identity(),
     }

@@ -255,4 +255,4 @@ def _default_name(asked: Asked, work: QuestionWork) -> str:
         *(word.text for word in asked.by),
     ]
     slug = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:60].strip("-")
-    return f"{slug}-{work.fingerprint()[:8]}"
+    return f"{slug}-{work.privacy_fingerprint()[:8]}"
