@@ -222,8 +222,8 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_pat
     assert "person-0" not in refusal
     spec.write_text(spec.read_text().replace('respondent = "who"', 'respondent = "who"\nbad_reports = "count"'))
     counted = RunDirectory(run(spec, tmp_path / "counted"))
-    found = pd.read_json(counted.reports)
-    assert found["not used"].to_dict() == {
+    found = json.loads(counted.reports.read_bytes())
+    assert found["not used"] == {
         "geocode that is not a leaf": 1,
         "missing respondent": 1,
         "not a report of the mechanism": 0,
@@ -232,7 +232,7 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_pat
         "wrong cohort": 2,
         "wrong length": 1,
     }
-    assert set(found["used"]) == {survey.truth.sum()}
+    assert found["used"] == survey.truth.sum()
 
 
 @pytest.mark.parametrize(
