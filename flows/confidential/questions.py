@@ -119,6 +119,11 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
         BudgetRefusedError: the dataset has not enough left; nothing was drawn.
         InputError: there is no such ledger or dataset, or the key was used over other records.
     """
+    if work.again is not None and read_answer(work.again).key_salt != _salt(work, key):
+        raise InputError(
+            f"{work.again.root}: the spec reads the records otherwise than when it was asked, or the answer is another "
+            "question's; nothing was read or drawn"
+        )
     counts, fingerprint = counted(work, key)
     charge = charge_of(work, key, fingerprint)
     if work.again is not None:
@@ -138,7 +143,7 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
         draw(work, key, fingerprint, counts)
         note_event(restricted, ledger.commit(reservation))
     receipts = tuple(receipt_of(charged) for charged in reservation.charged)
-    return _said(key, fingerprint, receipts, key.release_salt(f"answer/{work.name}/{work.privacy_fingerprint()}"))
+    return _said(key, fingerprint, receipts, _salt(work, key))
 
 
 def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64], str]:
@@ -324,6 +329,10 @@ def refuse_other(
                 f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.dataset!r}; nothing "
                 "was drawn, since its noise was never charged"
             )
+
+
+def _salt(work: QuestionWork, key: MasterKey) -> str:
+    return key.release_salt(f"answer/{work.name}/{work.privacy_fingerprint()}")
 
 
 def _said(key: MasterKey, fingerprint: str, receipts: tuple[Receipt, ...], salt: str) -> Mapping[str, object]:

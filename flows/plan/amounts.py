@@ -28,6 +28,8 @@ from postprocess.linear.half_widths import NORMAL_QUANTILE
 RECORDS = (100, 1_000, 10_000)
 #: Upper ends that are compared, in parts of the spec's.
 _ENDS: Final = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
+#: Amounts and holders that can be stated, at most.
+_MOST: Final = 10**15
 _HELD = re.compile(r"\s*(-?[0-9][^=+\s]*)(\+?)\s*=\s*(\S+)\s*", re.ASCII)
 
 
@@ -125,7 +127,7 @@ def _held(text: str) -> dict[Fraction, Fraction]:
             amount, holders = parse_exact(found[1]), parse_exact(found[3])
         except ValueError:
             raise _unreadable(part) from None
-        if holders < 0 or amount in held:
+        if holders < 0 or amount in held or max(abs(amount), holders) > _MOST:
             raise _unreadable(part)
         held[amount] = holders
     if not sum(abs(amount) * holders for amount, holders in held.items()):
@@ -197,7 +199,7 @@ def _ends(
         if row.sum_error is not None:
             errors.setdefault(row.level, row.sum_error)
     everything = sum((abs(amount) * holders for amount, holders in held.items()), Fraction(0))
-    numbers = sum(held.values()) > 1
+    numbers = sum(held.values()) > 1 and all(holders.denominator == 1 for holders in held.values())
     for other in _with_other_ends(universe):
         amount = other.amount
         assert amount is not None
@@ -217,8 +219,7 @@ def _with_other_ends(universe: Universe) -> Iterator[Universe]:
     """The universe with each of the upper ends that are compared, where it can have them."""
     amount = universe.amount
     assert amount is not None
-    for part in _ENDS:
-        high = (amount.high * part) // amount.unit * amount.unit
+    for high in sorted({(amount.high * part) // amount.unit * amount.unit for part in _ENDS}):
         try:
             grid = AmountAttribute.of(amount.name, amount.low, high, amount.unit, amount.missing, total=amount.total)
         except SpecError:

@@ -22,6 +22,8 @@ UNLISTED: Final = "unlisted words"
 FALSE_ALARM: Final = 0.001
 #: Reports that are needed, for each cohort: with fewer the sums of bits are not normal.
 _REPORTS_OF_A_COHORT: Final = 5
+#: Bits of all cohorts that no word explains, at least: the distribution of few is not known well enough.
+_LEAST_DEGREES: Final = 10
 #: Products that the test may take: some 10 seconds.
 _MOST_PRODUCTS: Final = 1 << 33
 #: A pivot below so much of the largest number is nothing but rounding.
@@ -189,11 +191,11 @@ def unlisted_words(
             gram += (number * scaled)[:, None] * row[:-1][None, :]
             right += scaled * row[-1]
             squares.append(float(row[-1]) ** 2 / pivot / number)
-    eliminated = _eliminated(gram, right[:, None])
+    degrees = int(np.count_nonzero(cohorts)) * (rappor.bits - 1) - n_words
+    eliminated = _eliminated(gram, right[:, None]) if degrees >= _LEAST_DEGREES else None
     if eliminated is None:
         return None  # too few cohorts have reports to tell the words apart
     explained = [float(row[0]) ** 2 / pivot for pivot, row in zip(*eliminated, strict=True)]
-    degrees = int(np.count_nonzero(cohorts)) * (rappor.bits - 1) - n_words
     chi_square = math.fsum(squares) - math.fsum(explained)
     return Unlisted(round(chi_square / degrees - 1, 4), degrees, int(cohorts.sum()))
 

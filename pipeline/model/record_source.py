@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -74,7 +75,7 @@ class RecordSource:
         return TextFormat(self.separator or ",", self.encoding or "utf-8", self.decimal or ".")
 
     def reading(self, names: Iterable[str]) -> list[object]:
-        """What the rows stand for where these attributes are looked at, as JSON; not which file it is, nor how written.
+        """What the rows stand for where these attributes are looked at, as JSON; not which file it is.
 
         With another reading the same file has other counts, or by chance of the records the same ones. What must not
         tell which of the two it is, is bound to the reading.
@@ -86,4 +87,6 @@ class RecordSource:
         rows = [[column, sorted(set(values))] for column, values in sorted(self.rows.items())]
         cells = [sorted(cell.items()) for cell in self.cells]
         one_row = [self.form, self.geocode, self.count, self.repeated, cells, rows]
-        return [*one_row, self.unit, self.at_most, attributes]
+        # With the usual ones CSV and Parquet of the same columns are read alike.
+        written = codecs.lookup(self.text_format.encoding).name, self.text_format.decimal
+        return [*one_row, self.unit, self.at_most, attributes, *([] if written == ("utf-8", ".") else [written])]

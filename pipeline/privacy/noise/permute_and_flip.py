@@ -68,7 +68,11 @@ class PermuteAndFlip:
             raise InputError(f"permute-and-flip: found epsilon = {self.scale}; it must be above 0")
 
     def rho(self, moved: int) -> Fraction:
-        """The loss rho = m epsilon^2 / 2 where losses of m geounits move (Bun and Steinke 2016, proposition 1.4)."""
+        """The loss rho = m epsilon^2 / 2 where losses of m geounits move (Bun and Steinke 2016, proposition 1.4).
+
+        For losses that move by at most 1 up or down: where a charge under epsilon counts those that move further as
+        several, epsilons are added, and no rho is stated.
+        """
         return moved * self.scale**2 / 2
 
     def epsilon(self, moved: int) -> Fraction:

@@ -81,11 +81,17 @@ def test_it_is_shown_beside_the_errors_and_in_python(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "wages", "wages:", "wages: 1", "wages: x = 2", "wages: 1+ = 3, 2 = 4", "wages: 1 = 2, 1.0 = 3",
-     "wages: 1 = -2", "wages: 1 = 1e9999", "wages: 0 = 5", "wages: 1 = 2; wages: 1 = 2"],
+     "wages: 1 = -2", "wages: 1 = 1e9999", "wages: 1e400 = 2", "wages: 2 = 1e16", "wages: 0 = 5",
+     "wages: 1 = 2; wages: 1 = 2"],
 )  # fmt: skip
 def test_what_is_no_distribution_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--amounts: found"):
         AmountsHeld.of(text)
+
+
+def test_shares_that_are_rounded_are_no_numbers_of_records(tmp_path: Path) -> None:
+    plan = planned(tmp_path, held="wages: 500 = 0.334, 1000 = 0.334, 90000 = 0.334")
+    assert [row.missing for row in plan.ends if row.companion == "wages"] == [{}] * 5
 
 
 def test_a_companion_without_an_amount_is_refused(tmp_path: Path) -> None:

@@ -214,3 +214,14 @@ def test_few_reports_and_very_many_bits_are_not_tested() -> None:
     wide = replace(RAPPOR, bits=2048, cohorts=64)
     many = CollectedWords(wide, LISTED)
     assert unlisted_words(many, np.zeros(6), np.zeros(wide.n_outputs, dtype=np.int64), np.full(64, 1000)) is None
+
+
+def test_one_cohort_with_as_many_words_as_bits_can_explain_is_not_tested() -> None:
+    """Nothing is left to be unexplained: 7 words for the 7 that 8 bits with a known sum can tell."""
+    short = replace(RAPPOR, bits=8, cohorts=4)
+    only = np.array([1_000, 0, 0, 0])
+    for number in range(30):
+        collected = CollectedWords(short, tuple(f"{number}-{word}" for word in range(7)))
+        bits = np.zeros(short.n_outputs, dtype=np.int64)
+        bits[:8] = 250
+        assert unlisted_words(collected, np.full(7, 100.0), bits, only) is None

@@ -303,7 +303,16 @@ def test_a_forged_manifest_is_no_way_to_read_the_records(spec: Path, ledger: Pat
     path = root / "public" / "answer.json"
     content = json.loads(path.read_bytes())
     one = checked(spec, "count by tract", "5", name=root.name)
-    path.write_text(json.dumps({**content, "budget": "5", "fingerprint": one.work.fingerprint()}), "utf-8")
+    forged = {**content, "budget": "5", "fingerprint": one.work.fingerprint()}
+    path.write_text(json.dumps(forged), "utf-8")
+    with pytest.raises(InputError, match="nothing was read or drawn"):
+        again(spec, root)
+    key = MasterKey.read(root / "restricted" / "key")  # who has the key can forge all of the manifest
+    salt = key.release_salt(f"answer/{root.name}/{one.work.privacy_fingerprint()}")
+    recorded = json.loads((root / "restricted" / "run.json").read_bytes())["input_fingerprints"]["question"]
+    published = key.published_fingerprint(salt, "question", recorded)
+    salted = {"key_salt": salt, "key_commitment": key.commitment(salt), "input_fingerprint": published}
+    path.write_text(json.dumps({**forged, **salted}), "utf-8")
     with pytest.raises(InputError, match="has no charge of this answer to 'workers'; nothing was drawn"):
         again(spec, root)
     path.write_text(json.dumps({**content, "question": "count by tract, sex"}), "utf-8")
@@ -386,3 +395,33 @@ def test_areas_that_were_made_from_the_records_are_refused(spec: Path, accepted:
     with pytest.raises(SpecError, match=r"provenance.*geography.*records"):
         ask(spec, "count by tract")
     assert not (spec.parent / "answers").exists()
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("sum wages by county", 'column = "pay"', 'column = "pay2"'),
+        ("count by sex", 'geocode = "area"', 'geocode = "area"\nrows = { shift = ["day"] }'),
+        ("count by sex", 'geocode = "area"', 'geocode = "area"\nencoding = "cp1252"'),
+    ],
+)
+def test_a_rerun_with_another_reading_reads_nothing(
+    spec: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch, text: str, old: str, new: str, same: bool
+) -> None:
+    """Whether counts are equal, or not, decided before which of two sentences came."""
+    records = pd.read_csv(spec.parent / "workers.csv", dtype=str).fillna({"pay": "9"})
+    other = records.assign(pay2=records["pay"], shift="day")
+    if not same:
+        other.loc[0, ["pay2", "shift"]] = "59000", "night"
+    other.to_csv(spec.parent / "workers.csv", index=False)
+    key = key_at(spec.parent / "key")
+    run = RunDirectory(ask(spec, text, key=key, name="first"))
+    cost, stated = spent(ledger), spec.read_text("utf-8")
+    assert stated.count(old) == 1
+    spec.write_text(stated.replace(old, new), "utf-8")
+    checked = again_of(run, spec, None, key)
+    monkeypatch.setattr(confidential, "counted", lambda *_: pytest.fail("records are read"))
+    with pytest.raises(InputError, match="nothing was read or drawn"):
+        compared(run, checked, AnsweringHere(checked))
+    assert spent(ledger) == cost
