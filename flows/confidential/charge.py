@@ -110,7 +110,9 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facil
             },
             choosing={level.name: len(level) for level in job.spine.levels},
         )
-        use = KeyUse(key.commitment(), universe.name, _layout(job, universe), fingerprints[universe.name])
+        reading = [] if universe.input is None else universe.input.reading(universe.schema.names)
+        layout, fingerprint = _layout(job, universe), fingerprints[universe.name]
+        use = KeyUse.read_so(key.commitment(), universe.name, layout, fingerprint, reading)
         exact = exact_disclosures(universe, job.spine, facilities[universe.name])
         exact += inputs_from_records(universe, job.spine, accepted_inputs(job.spec))
         units = "" if universe.input is None else universe.input.unit or ""

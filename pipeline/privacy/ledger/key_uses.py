@@ -1,15 +1,18 @@
 """Which key a run draws its noise from, and over which records: one key is for one set of records.
 
 Equal records, spine and spec give equal noise under equal keys, so two releases with one key would show whether any
-record changed between them. The ledger therefore refuses a key that was used over other records. The commitments here
-are not the published ones, which differ from release to release.
+record changed between them. The ledger therefore refuses a key that was used over other records. So it does where the
+same records are read otherwise, whether that changes a count or not: else the refusal, or that there is none, would say
+which. The commitments here are not the published ones, which differ from release to release.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pipeline.privacy.ledger.details import details_text, read_details
@@ -17,6 +20,7 @@ from pipeline.privacy.ledger.details import details_text, read_details
 __all__ = ["KeyUse", "conflicting"]
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_RECORDED: Final = ("commitment", "universe", "layout", "records")
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,16 @@ class KeyUse:
         commitment: of the key, the same in every run.
         universe: its name; another universe's streams are others.
         layout: hash of the attributes and the spine, by which the records are counted.
-        records: keyed fingerprint of the counts; two can only be compared where the layout is the same.
+        records: keyed fingerprint of the counts, and how they are read; two can only be compared where layouts are the
+            same.
+        counts: the fingerprint of the counts alone, which earlier versions recorded in its place; it is not recorded.
     """
 
     commitment: str
     universe: str
     layout: str
     records: str
+    counts: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not all(_HEX.fullmatch(text) for text in (self.commitment, self.layout, self.records)):
@@ -42,11 +49,23 @@ class KeyUse:
     @classmethod
     def parse(cls, text: str) -> KeyUse:
         """The use that an event's details state; ValueError where they do not."""
-        return cls(**read_details(text, *(field.name for field in fields(cls))))
+        return cls(**read_details(text, *_RECORDED))
 
     def details(self) -> str:
         """The use as an event's details."""
-        return details_text(asdict(self))
+        return details_text({name: getattr(self, name) for name in _RECORDED})
+
+    @classmethod
+    def read_so(cls, commitment: str, universe: str, layout: str, counts: str, reading: Sequence[object]) -> KeyUse:
+        """The use over counts of records that are read so, as JSON."""
+        records = hashlib.sha256(json.dumps([counts, list(reading)]).encode()).hexdigest()
+        return cls(commitment, universe, layout, records, counts)
+
+    def as_before(self, before: Iterable[tuple[str, KeyUse]]) -> KeyUse:
+        """The use as an earlier version has recorded it, if one has: its chain says nothing of how records are read."""
+        known = {(other.commitment, other.universe, other.layout, other.records) for _, other in before}
+        own = (self.commitment, self.universe, self.layout, self.counts)
+        return replace(self, records=self.counts) if self.counts and own in known else self
 
 
 def conflicting(dataset: str, use: KeyUse, before: Iterable[tuple[str, KeyUse]]) -> str:

@@ -33,7 +33,7 @@ from pipeline.privacy.ledger.marks_database import MarksDatabase
 from pipeline.privacy.ledger.notes import Head, check_noted
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
 from pipeline.privacy.ledger.store import Store, Writing, default_url
-from pipeline.privacy.ledger.writes import charge_run, disclose, ledger_event, use_key
+from pipeline.privacy.ledger.writes import charge_run, disclose, key_of, ledger_event, record_key
 
 __all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "UndeclaredError", "amount_text"]
 
@@ -197,11 +197,13 @@ class Ledger:
             datasets = self._checked(writing)
             check_noted(self.id, writing.events, noted)
             before = len(writing.events)
-            for charge in charges:
-                state = self._dataset(datasets, charge.dataset)
+            states = [self._dataset(datasets, charge.dataset) for charge in charges]
+            # Before budgets: which of two refusals came would say whether the records are those of before.
+            uses = [key_of(datasets, state, charge) for state, charge in zip(states, charges, strict=True)]
+            for state, charge, use in zip(states, charges, uses, strict=True):
                 self._charge(writing, state, charge)
                 disclose(writing, state, charge)
-                use_key(writing, datasets, state, charge)
+                record_key(writing, state, charge, use)
             charged = self._charged(datasets, charges)
             return Reservation(
                 charges, new=len(writing.events) > before, head=self._head(writing.events), charged=charged

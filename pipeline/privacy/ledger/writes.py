@@ -19,14 +19,14 @@ from pipeline.privacy.ledger.events import (
     key_uses,
     same_groups,
 )
-from pipeline.privacy.ledger.key_uses import conflicting
+from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
     from pipeline.privacy.ledger.store import Writing
 
-__all__ = ["charge_run", "disclose", "ledger_event", "use_key"]
+__all__ = ["charge_run", "disclose", "key_of", "ledger_event", "record_key"]
 
 
 def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str) -> None:
@@ -104,19 +104,29 @@ def disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
         state.exact.setdefault(charge.run.text, []).append(event)
 
 
-def use_key(writing: Writing, datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> None:
-    """Record the key of the run. InputError where it was used over other records."""
-    run = charge.run.text
-    if charge.key is None or run in state.keys:
-        return
-    if other := conflicting(state.name, charge.key, key_uses(datasets)):
+def key_of(datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> KeyUse | None:
+    """How the run uses its key. InputError where it was used over other records, or the same ones read otherwise."""
+    if charge.key is None:
+        return None
+    before = key_uses(datasets)
+    use = charge.key.as_before(before)
+    recorded = state.keys.get(charge.run.text, use)
+    if other := conflicting(state.name, use, before) or (state.name if recorded != use else ""):
         raise InputError(
-            f"ledger: the key of this run was used over other records before, of the dataset {other!r}; two releases "
-            "with one key show where their records are the same: let the run draw its own key, or give another one; "
-            "nothing was charged or drawn"
+            f"ledger: the key of this run was used over other records before, or over the same ones read otherwise, of "
+            f"the dataset {other!r}; two releases with one key show where their records are the same: let the run draw "
+            "its own key, or give another one; nothing was charged or drawn"
         )
-    writing.add(ledger_event("key", state.name, run=run, release=charge.release, details=charge.key.details()))
-    state.keys[run] = charge.key
+    return use
+
+
+def record_key(writing: Writing, state: DatasetState, charge: Charge, use: KeyUse | None) -> None:
+    """Record how the run uses its key, from `key_of`, unless it is."""
+    run = charge.run.text
+    if use is None or run in state.keys:
+        return
+    writing.add(ledger_event("key", state.name, run=run, release=charge.release, details=use.details()))
+    state.keys[run] = use
 
 
 def ledger_event(kind: str, dataset: str, **rest: object) -> Event:

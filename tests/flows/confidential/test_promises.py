@@ -218,8 +218,29 @@ def test_a_key_over_other_records_is_refused(folder: Path, tmp_path: Path) -> No
     spec = write_town(tmp_path / "later", *changes, seed=6)
     # The same areas, with facilities that fit: only the people are others.
     with pytest.raises(
-        InputError, match="the key of this run was used over other records before, of the dataset 'town"
+        InputError, match=r"the key of this run was used over other records before, .*, of the dataset 'town"
     ):
+        run(spec, tmp_path, key_file=folder / "out" / "town" / "restricted" / "key")
+    with Ledger.open() as ledger:
+        assert ledger.events() == before
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_key_over_records_that_are_read_otherwise_is_refused(folder: Path, tmp_path: Path, changed: bool) -> None:
+    """Whether any count changes or not, in one sentence: else a run for nothing would tell. Nothing is left."""
+    spec = write_town(
+        tmp_path / "again", *CHARGED, ('file = "persons.csv"', 'file = "persons.csv"\nencoding = "cp1252"')
+    )
+    if changed:
+        persons = (spec.parent / "persons.csv").read_text("utf-8").splitlines()
+        sexes = {"f": "m", "m": "f"}
+        first = next(number for number, line in enumerate(persons) if line.endswith("house"))
+        block, age, sex, quarters = persons[first].split(",")
+        persons[first] = ",".join([block, age, sexes[sex], quarters])
+        (spec.parent / "persons.csv").write_text("\n".join(persons) + "\n", "utf-8")
+    with Ledger.open() as ledger:
+        before = ledger.events()
+    with pytest.raises(InputError, match=r"over other records before, or over the same ones read otherwise, .* 'town'"):
         run(spec, tmp_path, key_file=folder / "out" / "town" / "restricted" / "key")
     with Ledger.open() as ledger:
         assert ledger.events() == before
