@@ -119,18 +119,20 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
         BudgetRefusedError: the dataset has not enough left; nothing was drawn.
         InputError: there is no such ledger or dataset, or the key was used over other records.
     """
-    if work.again is not None and read_answer(work.again).key_salt != _salt(work, key):
-        raise InputError(
-            f"{work.again.root}: the spec reads the records otherwise than when it was asked, or the answer is another "
-            "question's; nothing was read or drawn"
-        )
+    before = None
+    if work.again is not None:
+        before = read_answer(work.again)
+        if before.key_salt != _salt(work, key):
+            raise InputError(
+                f"{work.again.root}: the spec reads the records otherwise than when it was asked, or the answer is "
+                "another question's; nothing was read or drawn"
+            )
     counts, fingerprint = counted(work, key)
     charge = charge_of(work, key, fingerprint)
-    if work.again is not None:
-        manifest = read_answer(work.again)
-        refuse_other(work, manifest, key, fingerprint, charge)
+    if before is not None:
+        refuse_other(work, before, key, fingerprint, charge)
         draw(work, key, fingerprint, counts)
-        return _said(key, fingerprint, manifest.receipts, manifest.key_salt)
+        return _said(key, fingerprint, before.receipts, before.key_salt)
     record_input(work.run, {"question": fingerprint})
     settings, restricted = load_settings(), work.run.restricted
     with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:

@@ -231,14 +231,10 @@ def united(
         cells: answers of the table's query, `(n,)`.
         released: the counts r.
     """
-    low, high = np.full(len(cells), np.nan), np.full(len(cells), np.nan)
-    for first in range(0, len(cells), _CHUNK_COUNTS):
-        rows = slice(first, first + _CHUNK_COUNTS)
-        cell, count = cells[rows], released[rows]
-        least, most = inverted(unit * by_truth.low[cell], unit * by_truth.high[cell] - 1, count)
-        size = size_class(count)
-        low[rows] = np.fmin(least, count + unit * by_release.low[cell, size])
-        high[rows] = np.fmax(most, count + unit * by_release.high[cell, size] - 1)
+    low, high = inverted_places(by_truth, unit, cells, released)
+    size = size_class(released)
+    low = np.fmin(low, released + unit * by_release.low[cells, size])
+    high = np.fmax(high, released + unit * by_release.high[cells, size] - 1)
     return low, high
 
 

@@ -88,8 +88,7 @@ class SimulatedReports:
 
         A cell that is the rest of the reports has 0.
         """
-        key = public_key("spinewise simulated reports 1", self.seed, self.universe, replicate, first)
-        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
+        generator = self._generator("reports", replicate, first)
         reports = counts.sum(axis=1)
         counted = self.collected.debiased(self.collected.totals_of(counts, generator), reports)
         counted = counted + reports[:, None] * self._moved(replicate)
@@ -97,5 +96,8 @@ class SimulatedReports:
 
     def _moved(self, replicate: int) -> NDArray[np.float64]:
         """By what a report moves each count for answers that are not listed: the same everywhere in one run."""
-        key = public_key("spinewise simulated words 1", self.seed, self.universe, replicate)
-        return self.collected.moved(np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big"))))
+        return self.collected.moved(self._generator("words", replicate))
+
+    def _generator(self, what: str, *numbers: int) -> np.random.Generator:
+        key = public_key(f"spinewise simulated {what} 1", self.seed, self.universe, *numbers)
+        return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))

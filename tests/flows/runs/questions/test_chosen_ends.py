@@ -44,6 +44,16 @@ def spec(tmp_path: Path) -> Iterator[Path]:
         yield spec
 
 
+def charged_to_a_lost_ledger(folder: Path) -> tuple[Path, Path, Path]:
+    """The spec, an answer that chose a clip, and where the ledger was that it was charged to."""
+    spec = write_workers(folder, n=1500)
+    with ledger_of(folder, budget="3") as place:
+        root = ask(spec, CLIP, "1/4")
+    place.unlink()
+    shutil.rmtree(folder / "state")
+    return spec, root, place
+
+
 def test_an_amount_ends_where_an_answer_says(spec: Path) -> None:
     root = ask(spec, CLIP, "1/4")
     loaded = load_spec(with_amount(spec, root.name))
@@ -163,11 +173,7 @@ def test_an_answer_of_another_promise_is_refused(
 
 def test_an_answer_that_was_charged_to_another_ledger_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
     """A new ledger with a dataset of the same name has no entry of what the clip cost."""
-    spec = write_workers(tmp_path, n=1500)
-    with ledger_of(tmp_path, budget="3") as place:
-        root = ask(spec, CLIP, "1/4")
-    place.unlink()
-    shutil.rmtree(tmp_path / "state")
+    spec, root, place = charged_to_a_lost_ledger(tmp_path)
     with ledger_of(tmp_path, budget="3"):
         with pytest.raises(InputError, match=r"companions\.wages\.between: the answer .* was charged to the ledger"):
             run(with_amount(spec, root.name), tmp_path / "out")
@@ -179,11 +185,7 @@ def test_a_release_whose_end_was_charged_elsewhere_is_named_by_ledger_verify_and
 ) -> None:
     """Planted: a run that does not compare ledgers; then a manifest that says the clip was charged to the release's."""
     monkeypatch.setattr(charge, "_refuse_chosen_elsewhere", lambda *_: None)
-    spec = write_workers(tmp_path, n=1500)
-    with ledger_of(tmp_path, budget="3") as place:
-        root = ask(spec, CLIP, "1/4")
-    place.unlink()
-    shutil.rmtree(tmp_path / "state")
+    spec, root, place = charged_to_a_lost_ledger(tmp_path)
     with ledger_of(tmp_path, budget="3"):
         released = RunDirectory(run(with_amount(spec, root.name), tmp_path / "out"))
         ledger = known(place)
