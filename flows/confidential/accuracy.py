@@ -14,7 +14,7 @@ from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Table, Universe
 from pipeline.release.spine import read_public_names
-from pipeline.release.tables import read_table_parts
+from pipeline.release.tables import read_table_parts, small_parts
 from pipeline.report.truth import Called, TableErrors, accuracy_page
 from pipeline.storage.files import write_bytes, write_json
 
@@ -52,7 +52,7 @@ def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
                 continue
             errors = TableErrors(table.name, level.name, _called(job, universe, table, level))
             start = 0
-            for part in read_table_parts(job.folder(universe).table(table.name, level.name)):
+            for part in small_parts(read_table_parts(job.folder(universe).table(table.name, level.name))):
                 stop = start + len(part.geocodes)
                 errors.add(part, table.query.answer_csr(truth[start:stop]))
                 start = stop

@@ -61,7 +61,7 @@ class _Work:
     def of(cls, job: Job, facilities: Facilities, again: RunDirectory | None = None) -> _Work:
         workers, receipts = Workers(job.workers.count), list(job.receipts)
         portable = replace(
-            job, workers=workers, progress=Silent(), batches=Batches(), notes={}, receipts=receipts, names={}
+            job, workers=workers, progress=Silent(), batches=Batches(), notes={}, begun={}, receipts=receipts, names={}
         )
         return cls(without_tables(portable), facilities, tuple(tables_of(job)), again)
 

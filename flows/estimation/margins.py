@@ -6,6 +6,7 @@ repeat them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -137,6 +138,7 @@ class Margins:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
         self._intervals: dict[tuple[str, int], Intervals | ReportedIntervals] = {}
+        self._begun: dict[tuple[str, int], Callable[[], Intervals]] = {}
         self._shared: SharedIntervals | None = None
         self._records: ReleasedTable | None = None
 
@@ -242,13 +244,7 @@ class Margins:
             return None
         if (table.name, level) not in self._intervals:
             published = PublishedTable(table.name, level, marginal_of(table.query))
-            by_count = self._own()
-            errors = self.errors[table.name, level]
-            self._intervals = {  # tables are written one after the other
-                (table.name, level): Intervals(published, errors, self.estimation.universe.amount is not None)
-                if by_count is None
-                else ReportedIntervals(published, errors, by_count, self._areas(level))
-            }
+            self._intervals = {(table.name, level): self._of_table(published)}  # tables are written one after the other
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
             self._records = self._records_of(table, level)
         variances, own = self.variances.of_rows(level, rows)
@@ -268,6 +264,18 @@ class Margins:
         if self._shared is not None:
             self._shared.put_into(ends, counts, rows)
         return ends
+
+    def _of_table(self, table: PublishedTable) -> Intervals | ReportedIntervals:
+        """The intervals of a table; other processes work on those of the tables after it."""
+        by_count, key = self._own(), (table.name, table.level)
+        if by_count is not None:
+            return ReportedIntervals(table, self.errors[key], by_count, self._areas(table.level))
+        if key not in self._begun:
+            of_sums, begin = self.estimation.universe.amount is not None, self.estimation.job.workers.begin
+            after = sorted((each for each in self.tables if each.level >= table.level), key=lambda each: each.level)
+            intervals = [Intervals(each, self.errors[each.name, each.level], of_sums) for each in after]
+            self._begun = {(each.table.name, each.table.level): begin(Intervals.prepared, each) for each in intervals}
+        return self._begun.pop(key)()
 
     @cached_property
     def _totals(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -316,6 +324,7 @@ class Margins:
         """Free what was computed."""
         self.errors.clear()
         self._intervals.clear()
+        self._begun.clear()
         self._shared = self._records = None
         self.__dict__.pop("_totals", None)
         self.__dict__.pop("variances", None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ class Job:
         part_cells: leaf cells of the small subtrees that are worked on together; None as above.
         status: whether it may be published; by default not.
         notes: step -> what its solvers reported; public.
+        begun: universe -> tasks that other processes work on already, before the step that needs them.
         receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
         names: of areas, for people, from the files that the spec names; empty once they are published.
@@ -59,6 +61,7 @@ class Job:
     part_cells: int | None = None
     status: Status = "NOT FOR RELEASE: insecure test key"
     notes: dict[str, Notes] = field(default_factory=dict)
+    begun: dict[str, Sequence[Callable[[], Any]]] = field(default_factory=dict)
     receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
     names: AreaNames = field(default_factory=dict)

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache, partial
 from importlib import import_module
 from multiprocessing import connection, parent_process, resource_tracker
 from typing import Protocol, TypeVar
@@ -100,10 +101,29 @@ class Workers:
             yield result
         if not rest:
             return
+        yield from in_order(rest, lambda task: self._hand_out(function, task), self._awaited, AHEAD * self.count, done)
+
+    @property
+    def started(self) -> bool:
+        """Whether other processes run already."""
+        return self._pool is not None
+
+    def begin(self, function: Callable[[Task], Result], task: Task) -> Callable[[], Result]:
+        """Begin a task in another process that runs already, while this one goes on.
+
+        Args:
+            function, task: as of `run`.
+
+        Returns:
+            What waits for the result, and raises as `run` does; where no other process runs, it does the task.
+        """
+        if not self.started:
+            return cache(partial(function, task))
+        return partial(self._awaited, self._hand_out(function, task))
+
+    def _awaited(self, future: Future[Result]) -> Result:
         try:
-            yield from in_order(
-                rest, lambda task: self._hand_out(function, task), Future.result, AHEAD * self.count, done
-            )
+            return future.result()
         except BrokenProcessPool:
             self.close()
             raise WorkerError(

@@ -1,22 +1,90 @@
-"""The covariances that the report's page needs, from the expectation of a universe, for one table at one level."""
+"""What the report's page needs of the errors of a universe: certain numbers, and covariances of its tables.
+
+They follow from the expectation of the universe, and not from any count.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flows.estimation.marginals import marginal_of
 from flows.plan.expectation import Expectation
+from geography.spine import Spine
 from pipeline.model.query import Query
-from pipeline.model.universe import Table
+from pipeline.model.universe import Table, Universe
 from pipeline.reading.medians import median_weights
 from pipeline.reading.ranks import reach_at_once
 from pipeline.reading.sums import Weights, answer_weights, together
-from pipeline.report.moments import CERTAIN, UNKNOWN, USUAL, TableMoments
+from pipeline.release.layout import UniverseDirectory
+from pipeline.report.moments import CERTAIN, UNKNOWN, USUAL, MomentPacking, PackedMoments, TableMoments
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors
 from postprocess.linear.weighted import moments, of_level
+
+#: Number of a level, name of a table.
+Place: TypeAlias = tuple[int, str]
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeAreas:
+    """The task to find what alike areas have in common.
+
+    Attributes:
+        universe: whose tables are shown.
+        files: its public inputs.
+        spine: the geography.
+        estimator: "full" or "topdown".
+        certain: levels of whose tables it is found which numbers are certain.
+        moments: levels of whose tables it is found how errors go together; not of sums that may be below 0.
+    """
+
+    universe: Universe
+    files: UniverseDirectory
+    spine: Spine
+    estimator: str
+    certain: tuple[int, ...]
+    moments: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeNumbers:
+    """What was found.
+
+    Attributes:
+        certain: `(n_classes, size)` which numbers are, and the class of each geounit of the level.
+        moments: how errors go together.
+    """
+
+    certain: dict[Place, tuple[NDArray[np.bool_], NDArray[np.int64]]]
+    moments: dict[Place, PackedMoments]
+
+
+def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
+    """What alike areas have in common, by level and table.
+
+    Raises:
+        ReleaseError: a public input is missing or damaged, or is not what the spec says.
+    """
+    expectation = Expectation.of_published(task.universe, task.files, task.spine, task.estimator)
+    found = AlikeNumbers({}, {})
+    for level, table in _tables(task, task.certain):
+        found.certain[level, table.name] = expectation.exact(level, marginal_of(table.query))
+    if task.moments and not task.universe.signed:
+        planned, packing = expectation.planned(), MomentPacking()
+        for level, table in _tables(task, task.moments):
+            moments = table_moments(expectation, planned, level, table)
+            found.moments[level, table.name] = packing.packed(moments)
+    return found
+
+
+def _tables(task: AlikeAreas, levels: tuple[int, ...]) -> list[tuple[int, Table]]:
+    names = task.spine.level_names
+    return [(level, table) for level in levels for table in task.universe.tables if names[level] in table.levels]
 
 
 def table_moments(

@@ -18,7 +18,7 @@ from flows.publishing.answers import answer_steps, change_steps, used_answers
 from flows.publishing.household_sizes import publish_household_sizes
 from flows.publishing.means import means_files, publish_means
 from flows.publishing.package import write_package
-from flows.publishing.report import write_report
+from flows.publishing.report import begin_report, write_report
 from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
 from pipeline.model.join import joined_companions
 from pipeline.model.residents import size_sources
@@ -187,6 +187,8 @@ def perform_public_steps(job: Job, perform: Perform = perform_here, *, report: b
         report: write the report, too.
     """
     notes: dict[str, Notes] = {}
+    if report:
+        begin_report(job)
     for publication in publications(job):
         with publication:
             notes |= perform_steps(job, publication.steps(), perform)

@@ -8,7 +8,6 @@ Large levels are cut into pieces of so many areas, a file each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,10 +20,10 @@ from geography.spine import Level, Spine
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.texts.sentences import sentence
 from pipeline.model.universe import Table, Universe
-from pipeline.release.tables import ReleasedTable, read_table, read_table_parts
+from pipeline.release.tables import ReleasedTable, read_table, read_table_parts, small_parts
 from pipeline.report.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.report.encoding import packed_lines, packed_numbers
-from pipeline.report.moments import MomentChunks, TableMoments
+from pipeline.report.moments import MomentChunks
 from pipeline.report.polygons import Area, flattening, read_public_areas
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
@@ -39,8 +38,6 @@ WHOLE, _AREAS = 300_000, 65_536
 _NUMBERS = 1 << 17
 #: Points of a polygon are whole steps of this many to a degree.
 _STEPS = 10**6
-#: Threads that work out covariances while tables are read, and pack them.
-_THREADS = 2
 
 
 @dataclass
@@ -92,55 +89,44 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
         for table in by_household
     }  # fmt: skip
     levels = []
-    with ThreadPoolExecutor(_THREADS) as pool:
-        kept = MomentChunks(explorer.chunks, pool)
-        for number, level in enumerate(sources.spine.levels):
-            entry = _level(explorer, sources, number)
-            begun = _begun(sources, number, pool)
-            for universe in sources.universes:
-                for table in universe.tables:
-                    if level.name in table.levels:
-                        chunk = _table(explorer, sources, universe, table, level)
-                        if chunk is not None:
-                            tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
-            for household_table in by_household:
-                if level.name in household_table.levels:
-                    path = sources.run.household_table(household_table.name, level.name)
-                    chunk = _without_margins(explorer, sources, path, level)
+    kept = MomentChunks(explorer.chunks)
+    for number, level in enumerate(sources.spine.levels):
+        entry = _level(explorer, sources, number)
+        for universe in sources.universes:
+            for table in universe.tables:
+                if level.name in table.levels:
+                    chunk = _table(explorer, sources, universe, table, level)
                     if chunk is not None:
-                        tables["", household_table.name]["levels"][level.name] = chunk  # type: ignore[index]
-            _add_moments(kept, begun, tables, level.name)
-            levels.append(entry)
+                        tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
+        for household_table in by_household:
+            if level.name in household_table.levels:
+                path = sources.run.household_table(household_table.name, level.name)
+                chunk = _without_margins(explorer, sources, path, level)
+                if chunk is not None:
+                    tables["", household_table.name]["levels"][level.name] = chunk  # type: ignore[index]
+        _add_moments(kept, sources, tables, number)
+        levels.append(entry)
     explorer.content = {"levels": levels, "tables": list(tables.values())}
     return explorer
 
 
-def _begun(sources: ReportSources, number: int, pool: Executor) -> dict[tuple[str, str], Future[TableMoments | None]]:
-    """How errors go together in each table of a level, worked out while the tables are read."""
-    if not sources.spec.publish.margins:
-        return {}
-    return {
-        (universe.name, table.name): pool.submit(sources.moments, universe.name, number, table)
-        for universe in sources.universes
-        for table in universe.tables
-        if sources.spine.levels[number].name in table.levels and not universe.signed
-    }
-
-
 def _add_moments(
     kept: MomentChunks,
-    begun: Mapping[tuple[str, str], Future[TableMoments | None]],
+    sources: ReportSources,
     tables: Mapping[tuple[str, str], Mapping[str, Any]],
-    level: str,
+    number: int,
 ) -> None:
     """How errors go together, for every table of a level that the page shows with intervals."""
-    told: list[tuple[dict[str, object], TableMoments]] = []
-    for of_table, future in begun.items():
-        chunk, moments = tables[of_table]["levels"].get(level), future.result()
-        if chunk is not None and chunk["ends"] and moments is not None:
-            told.append((chunk, moments))
-    for (chunk, _), entry in zip(told, kept.entries([moments for _, moments in told]), strict=True):
-        chunk["moments"] = entry
+    if not sources.spec.publish.margins:
+        return
+    level = sources.spine.levels[number].name
+    for universe in sources.universes:
+        for table in universe.tables:
+            chunk = None if universe.signed else tables[universe.name, table.name]["levels"].get(level)
+            if chunk is not None and chunk["ends"]:
+                moments = sources.moments(universe.name, number, table)
+                if moments is not None:
+                    chunk["moments"] = kept.entry(moments)
 
 
 def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:
@@ -239,7 +225,7 @@ def _table(
     seen = _Seen()
 
     def read() -> Iterator[NDArray[np.int64]]:
-        for part in read_table_parts(path, len(level)):
+        for part in small_parts(read_table_parts(path, len(level))):
             end = seen.rows + len(part.counts)
             of_part = _certain(part, None if exact is None else exact[0][exact[1][seen.rows : end]])
             summary.add(part, of_part)
@@ -342,4 +328,4 @@ def _exact(
     """Which numbers of a table are certain, as `ReportSources.exact`; None also where no margins stand beside them."""
     if not sources.spec.publish.margins:
         return None
-    return sources.exact(universe.name, sources.spine.index_of(level.name), table.query)
+    return sources.exact(universe.name, sources.spine.index_of(level.name), table)

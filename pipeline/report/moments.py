@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,57 +69,41 @@ class _Packed:
     places: str
 
 
-@dataclass
-class MomentChunks:
-    """Factors that are in the page already: tables and levels that have the same share one chunk.
+@dataclass(frozen=True, eq=False)
+class PackedMoments:
+    """The factors of one table at one level as text; None for what says nothing, or is too long for a file.
 
-    Attributes:
-        chunks: of the page.
-        pool: threads that round and compress arrays; what they do does not depend on their order.
-        size: characters in the page so far.
-        by_text: packed text -> number of its chunk.
-        by_numbers: digest of an array -> what becomes of it: tables with the same rows have the same factors.
+    `numbers` are `nested`, `crossed`, `shared` and `halves`, and `small` is all that is left as it is.
     """
 
-    chunks: Chunks
-    pool: Executor
-    size: int = 0
-    by_text: dict[str, int] = field(default_factory=dict)
-    by_numbers: dict[bytes, Future[_Packed]] = field(default_factory=dict)
+    classes: str
+    known: str
+    numbers: tuple[_Packed | None, ...]
+    small: dict[str, object]
 
-    def entries(self, tables: Sequence[TableMoments]) -> list[dict[str, object]]:
-        """What `moments.js` reads of tables: small lists, and the numbers of chunks; None for what does not fit."""
-        packed = [self._begun(moments) for moments in tables]
-        return [self._entry(moments, *begun) for moments, begun in zip(tables, packed, strict=True)]
 
-    def _begun(self, moments: TableMoments) -> tuple[Future[_Packed] | None, ...]:
-        """`nested`, `crossed`, `shared` and `halves`, on their way; None for those that say nothing."""
+@dataclass
+class MomentPacking:
+    """Rounds and compresses factors; tables with the same rows have the same, which are packed once.
+
+    Attributes:
+        by_numbers: digest of an array -> the array as text.
+    """
+
+    by_numbers: dict[bytes, _Packed | None] = field(default_factory=dict)
+    _whole: dict[bytes, str] = field(default_factory=dict)
+
+    def packed(self, moments: TableMoments) -> PackedMoments:
+        """The factors of a table at a level."""
         scale = _power(max(1.0, float(np.fmax.reduce(np.abs(moments.nested), axis=None, initial=0.0))))
         nothing, nothing_shared = _NOTHING * scale, _NOTHING_SHARED * math.sqrt(scale)
-        return (
-            self._packed(moments.nested, nothing),
-            self._packed(moments.crossed, nothing) if moments.nested.shape[-1] > 1 else None,
-            self._packed(moments.shared, nothing_shared) if moments.shared.size else None,
-            None if moments.halves is None else self._packed(moments.halves[:, None], nothing),
+        numbers = (
+            self._floats(moments.nested, nothing),
+            self._floats(moments.crossed, nothing) if moments.nested.shape[-1] > 1 else None,
+            self._floats(moments.shared, nothing_shared) if moments.shared.size else None,
+            None if moments.halves is None else self._floats(moments.halves[:, None], nothing),
         )
-
-    def _packed(self, numbers: Floats, nothing: float) -> Future[_Packed]:
-        digest = hashlib.blake2b(np.ascontiguousarray(numbers).data)
-        digest.update(repr((numbers.shape, nothing)).encode())
-        key = digest.digest()
-        if key not in self.by_numbers:
-            self.by_numbers[key] = self.pool.submit(_packed, numbers, nothing)
-        return self.by_numbers[key]
-
-    def _entry(self, moments: TableMoments, *begun: Future[_Packed] | None) -> dict[str, object]:
-        nested, crossed, shared, halves = (packed and self._floats(packed.result()) for packed in begun)
-        return {
-            "classes": self._kept(packed_numbers(moments.classes)),
-            "known": self._kept(packed_numbers(moments.known)),
-            "nested": nested,
-            "crossed": crossed,
-            "shared": shared,
-            "halves": halves,
+        small: dict[str, object] = {
             "shape": list(moments.shared.shape[1:]),
             "factors": moments.factors.tolist(),
             "sizes": moments.sizes.tolist(),
@@ -129,10 +111,50 @@ class MomentChunks:
             "places": moments.places.tolist(),
             "atOnce": moments.at_once,
         }
+        return PackedMoments(self._wholes(moments.classes), self._wholes(moments.known), numbers, small)
 
-    def _floats(self, packed: _Packed) -> dict[str, object] | None:
-        if max(len(packed.steps), len(packed.places)) > _LARGEST_BESIDE:
-            return None
+    def _floats(self, numbers: Floats, nothing: float) -> _Packed | None:
+        key = _digest(numbers, nothing)
+        if key not in self.by_numbers:
+            packed = _packed(numbers, nothing)
+            fits = max(len(packed.steps), len(packed.places)) <= _LARGEST_BESIDE
+            self.by_numbers[key] = packed if fits else None
+        return self.by_numbers[key]
+
+    def _wholes(self, numbers: NDArray[np.int64]) -> str:
+        key = _digest(numbers)
+        if key not in self._whole:
+            self._whole[key] = packed_numbers(numbers)
+        return self._whole[key]
+
+
+@dataclass
+class MomentChunks:
+    """Factors that are in the page already: tables and levels that have the same share one chunk.
+
+    Attributes:
+        chunks: of the page.
+        size: characters in the page so far.
+        by_text: packed text -> number of its chunk.
+    """
+
+    chunks: Chunks
+    size: int = 0
+    by_text: dict[str, int] = field(default_factory=dict)
+
+    def entry(self, moments: PackedMoments) -> dict[str, object]:
+        """What `moments.js` reads of a table: small lists, and the numbers of chunks; None for what does not fit."""
+        nested, crossed, shared, halves = (packed and self._floats(packed) for packed in moments.numbers)
+        return {
+            "classes": self._kept(moments.classes),
+            "known": self._kept(moments.known),
+            "nested": nested,
+            "crossed": crossed,
+            "shared": shared,
+            "halves": halves,
+        } | moments.small
+
+    def _floats(self, packed: _Packed) -> dict[str, object]:
         return {"scales": packed.scales, "steps": self._kept(packed.steps), "places": self._kept(packed.places)}
 
     def _kept(self, text: str) -> int | None:
@@ -145,6 +167,12 @@ class MomentChunks:
             else:
                 return None
         return self.by_text[text]
+
+
+def _digest(numbers: Floats | NDArray[np.int64], *further: float) -> bytes:
+    digest = hashlib.blake2b(np.ascontiguousarray(numbers).data)
+    digest.update(repr((numbers.shape, *further)).encode())
+    return digest.digest()
 
 
 def _packed(numbers: Floats, nothing: float) -> _Packed:

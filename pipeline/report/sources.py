@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
-from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
@@ -19,7 +18,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
-from pipeline.report.moments import TableMoments
+from pipeline.report.moments import PackedMoments
 from pipeline.report.words import Words
 from pipeline.spec.release_spec import ReleaseSpec
 
@@ -36,7 +35,7 @@ class ReportSources:
         notes: step -> what its solvers report, as the manifest has it.
         receipts: of the run's charges.
         names: of areas, of each level that has some.
-        exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
+        exact: universe, level, table -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
             None where there are too many classes to work it out.
         moments: universe, level, table -> how the errors of its numbers go together in and between areas; None as well.
@@ -53,8 +52,8 @@ class ReportSources:
     households: tuple[Statement, ...]
     notes: Mapping[str, Mapping[str, object]]
     receipts: tuple[Receipt, ...]
-    exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]] | None]
-    moments: Callable[[str, int, Table], TableMoments | None]
+    exact: Callable[[str, int, Table], tuple[NDArray[np.bool_], NDArray[np.int64]] | None]
+    moments: Callable[[str, int, Table], PackedMoments | None]
     names: AreaNames = field(default_factory=dict)
 
     @property

@@ -97,6 +97,11 @@ class Intervals:
         unknown = np.isnan(standard)
         return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
+    def prepared(self) -> Intervals:
+        """The same, with all worked out that does not depend on any one number; it can be sent to another process."""
+        _ = self._ranges, self._in_steps, self.of_sums and self._of_truths
+        return self
+
     def large(
         self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
     ) -> BoolArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.report import moments
 from pipeline.report.chunks import Chunks
-from pipeline.report.moments import MomentChunks, TableMoments
+from pipeline.report.moments import MomentChunks, MomentPacking, TableMoments
 
 Floats = NDArray[np.float64]
 
@@ -39,9 +38,8 @@ def table(nested: Floats, shared: Floats | None = None) -> TableMoments:
 
 def entries(*tables: TableMoments) -> tuple[list[dict[str, Any]], Chunks]:
     """What the page has of some tables."""
-    chunks = Chunks()
-    with ThreadPoolExecutor(2) as pool:
-        return MomentChunks(chunks, pool).entries(tables), chunks
+    packing, kept = MomentPacking(), MomentChunks(Chunks())
+    return [kept.entry(packing.packed(moments)) for moments in tables], kept.chunks
 
 
 def whole(chunks: Chunks, number: int) -> list[int]:
