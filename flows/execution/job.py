@@ -41,7 +41,7 @@ class Job:
         part_cells: leaf cells of the small subtrees that are worked on together; None as above.
         status: whether it may be published; by default not.
         notes: step -> what its solvers reported; public.
-        begun: universe -> tasks that other processes work on already, before the step that needs them.
+        begun: tasks that other processes work on already, before the step that needs them.
         receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
         names: of areas, for people, from the files that the spec names; empty once they are published.

@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 from importlib import import_module
 from multiprocessing import connection, parent_process, resource_tracker
-from typing import Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 from flows.execution.interrupts import without_interrupts
 from flows.execution.light_arrow import spare_pandas
@@ -27,6 +27,7 @@ from geography.errors import InputError, SpinewiseError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Given = ParamSpec("Given")
 
 #: Tasks handed out for each worker: one that it works on, one that waits.
 AHEAD = 2
@@ -108,18 +109,21 @@ class Workers:
         """Whether other processes run already."""
         return self._pool is not None
 
-    def begin(self, function: Callable[[Task], Result], task: Task) -> Callable[[], Result]:
+    def begin(
+        self, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+    ) -> Callable[[], Result]:
         """Begin a task in another process that runs already, while this one goes on.
 
         Args:
-            function, task: as of `run`.
+            function: as of `run`.
+            given, named: for it; picklable.
 
         Returns:
             What waits for the result, and raises as `run` does; where no other process runs, it does the task.
         """
         if not self.started:
-            return cache(partial(function, task))
-        return partial(self._awaited, self._hand_out(function, task))
+            return cache(partial(function, *given, **named))
+        return partial(self._awaited, self._hand_out(function, *given, **named))
 
     def _awaited(self, future: Future[Result]) -> Result:
         try:
@@ -137,13 +141,13 @@ class Workers:
             for _ in range(self.count):
                 self._hand_out(_import, modules)
 
-    def _hand_out(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
+    def _hand_out(self, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Future[Result]:
         """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
             resource_tracker.ensure_running()  # it lets interrupts through when it starts, so not in the block below
             self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=begin_worker)
         with without_interrupts():
-            return self._pool.submit(function, task)
+            return self._pool.submit(function, *given, **named)
 
     def close(self, *, at_once: bool = False) -> None:
         """End the processes, after the tasks that they work on or `at_once`; tasks that have not begun are dropped."""
@@ -153,6 +157,9 @@ class Workers:
             # The pool offers no way to stop a task from Python 3.11 to 3.13.
             for process in list((self._pool._processes or {}).values()):
                 process.kill()
+            # A result that was half sent is waited for until nobody can send the rest, and this process could.
+            if self._pool._result_queue is not None:
+                self._pool._result_queue._writer.close()  # type: ignore[attr-defined]
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = None
 

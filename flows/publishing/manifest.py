@@ -98,13 +98,20 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
     )
 
 
-def row_roots(job: Job) -> RowRoots:
-    """The roots of the trees over the rows of all published tables."""
+def begin_rows(job: Job) -> None:
+    """Begin in other processes the trees over the rows of the published tables, which are all written."""
     folders = [(universe.name, job.folder(universe).public / "tables") for universe in job.universes]
-    leaves = [
-        table_leaf(path, job.run.name_of(path), universe)
+    job.begun["rows"] = [
+        job.workers.begin(table_leaf, path, job.run.name_of(path), universe)
         for universe, folder in folders
         for path in sorted(folder.rglob("*.parquet"))
     ]
+
+
+def row_roots(job: Job) -> RowRoots:
+    """The roots of the trees over the rows of all published tables."""
+    if "rows" not in job.begun:
+        begin_rows(job)
+    leaves = [leaf() for leaf in job.begun["rows"]]
     tables = {leaf.file: TableRoot(rows=leaf.rows, root=leaf.root) for leaf in leaves}
     return RowRoots(root=release_root(leaves).hex(), tables=tables)

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
 from flows.execution.job import Job
-from flows.plan.cost.size import basis_of_spec
-from flows.publishing.alike_areas import AlikeAreas, AlikeNumbers, alike_numbers
+from flows.publishing.ahead import Ahead
 from flows.publishing.manifest import account_of, households_of, joint_of
 from geography.spine import Spine
-from pipeline.model.universe import Table, Universe
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import Receipt
 from pipeline.release.spine import read_public_names
-from pipeline.report.moments import PackedMoments
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
 from pipeline.spec.sections import ReportSection
 from pipeline.storage.files import write_bytes
-
-#: Bytes of a matrix for each geounit, beyond which covariances are left out of the page: several are held at once.
-_MOST_HELD = 4_000_000_000
-#: Those up to which they are worked out beside other steps.
-_MOST_AHEAD = 400_000_000
 
 
 def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
@@ -64,7 +52,7 @@ def write_report(job: Job, further: Sequence[Receipt] = ()) -> None:
 
 def report_sources(job: Job, further: Sequence[Receipt] = ()) -> ReportSources:
     """What the report of a release is made from; `further` receipts are of answers that a version was made with."""
-    alike = _Alike(job)
+    ahead = Ahead(job)
     return ReportSources(
         run=job.run,
         spec=job.spec,
@@ -77,63 +65,11 @@ def report_sources(job: Job, further: Sequence[Receipt] = ()) -> ReportSources:
         joint=joint_of(job.universes),
         households=households_of(job.universes, job.spec.joins()),
         notes=job.notes,
-        exact=alike.exact,
-        moments=alike.moments,
+        exact=ahead.exact,
+        moments=ahead.moments,
+        packed=ahead.packed,
         names={
             level: read_public_names(job.run.names(level), level, job.spine.level(level).geocodes, tuple(section.name))
             for level, section in (job.spec.geography.names or {}).items()
         },
     )
-
-
-def begin_report(job: Job) -> None:
-    """Begin in other processes what the report takes from the areas alone, while this one goes on with other steps.
-
-    Called when the public inputs are written. Where it takes much memory it is not begun before the report is.
-    """
-    for universe in job.universes:
-        if _held(job, universe) <= _MOST_AHEAD:
-            _begin(job, universe, at_once=False)
-
-
-def _begin(job: Job, universe: Universe, *, at_once: bool) -> None:
-    if job.spec.publish.margins and _held(job, universe) <= _MOST_HELD and universe.name not in job.begun:
-        job.begun[universe.name] = [job.workers.begin(alike_numbers, task) for task in _tasks(job, universe, at_once)]
-
-
-class _Alike:
-    """What each universe fixes and how its errors go together, worked out in other processes while tables are read.
-
-    Of very many areas neither is worked out: each may be unlike all others, and have matrices of its own.
-    """
-
-    def __init__(self, job: Job) -> None:
-        for universe in job.universes:
-            _begin(job, universe, at_once=job.workers.started)
-        self._begun: Mapping[str, Sequence[Callable[[], AlikeNumbers]]] = job.begun
-
-    def exact(self, universe: str, level: int, table: Table) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
-        """Which numbers are certain, as `ReportSources` has it."""
-        begun = self._begun.get(universe)
-        return begun[0]().certain[level, table.name] if begun else None
-
-    def moments(self, universe: str, level: int, table: Table) -> PackedMoments | None:
-        """The covariances of a table at a level, as `ReportSources` has them."""
-        found = (begun().moments.get((level, table.name)) for begun in self._begun.get(universe, ()))
-        return next((moments for moments in found if moments is not None), None)
-
-
-def _tasks(job: Job, universe: Universe, at_once: bool) -> list[AlikeAreas]:
-    """One task, which leaves a core to other steps, or two `at_once`.
-
-    What is certain is needed first, with covariances of the levels above, which are few beside those of the last.
-    """
-    levels = tuple(range(job.spine.n_levels))
-    task = AlikeAreas(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator, levels, levels)
-    return [replace(task, moments=levels[:-1]), replace(task, certain=(), moments=levels[-1:])] if at_once else [task]
-
-
-def _held(job: Job, universe: Universe) -> int:
-    """Bytes of a matrix for each geounit."""
-    basis = basis_of_spec(universe)
-    return 8 * job.n_geounits * basis.n_blocks * basis.n_asymmetric**2

@@ -14,11 +14,13 @@ from flows.estimation.unbiased import Unbiased
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
+from flows.publishing.ahead import begin_alike, begin_tables
 from flows.publishing.answers import answer_steps, change_steps, used_answers
 from flows.publishing.household_sizes import publish_household_sizes
+from flows.publishing.manifest import begin_rows
 from flows.publishing.means import means_files, publish_means
 from flows.publishing.package import write_package
-from flows.publishing.report import begin_report, write_report
+from flows.publishing.report import write_report
 from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
 from pipeline.model.join import joined_companions
 from pipeline.model.residents import size_sources
@@ -169,6 +171,8 @@ def report_steps(job: Job) -> list[Step]:
 
 
 def _write_report(job: Job) -> None:
+    begin_tables(job)
+    begin_rows(job)
     write_package(job)
     write_report(job, [receipt for one in used_answers(job.run, job.spec) for receipt in one.receipts])
 
@@ -188,7 +192,7 @@ def perform_public_steps(job: Job, perform: Perform = perform_here, *, report: b
     """
     notes: dict[str, Notes] = {}
     if report:
-        begin_report(job)
+        begin_alike(job)
     for publication in publications(job):
         with publication:
             notes |= perform_steps(job, publication.steps(), perform)

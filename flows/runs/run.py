@@ -23,10 +23,10 @@ from flows.execution.run_log import Logged, RunLog
 from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.execution.workers import Workers
 from flows.plan.cost.fitting import Fitting, check_memory, fitting
+from flows.publishing.ahead import begin_alike
 from flows.publishing.files import input_files
 from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.manifest import manifest_of
-from flows.publishing.report import begin_report
 from flows.publishing.steps import Publication, output_files, publications, report_steps
 from flows.runs.kept_inputs import inputs_to_keep
 from flows.runs.open_public import open_listed
@@ -109,7 +109,7 @@ class ReleaseRun:
         self._checkpoints = Checkpoints(self.job.run)
         self._perform_steps([*self._measuring.measuring(), *self._measuring.closing_charge()])
         self._measuring.end()
-        begin_report(self.job)
+        begin_alike(self.job)
 
     def estimate(self, publication: Publication) -> None:
         """Estimate and round the histograms of one universe."""

@@ -20,13 +20,14 @@ from geography.spine import Level, Spine
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.texts.sentences import sentence
 from pipeline.model.universe import Table, Universe
-from pipeline.release.tables import ReleasedTable, read_table, read_table_parts, small_parts
+from pipeline.release.tables import read_table
 from pipeline.report.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.moments import MomentChunks
 from pipeline.report.polygons import Area, flattening, read_public_areas
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
+from pipeline.report.table_numbers import TableNumbers
 
 #: Numbers of one table and level beyond which it is not tried whether all of it fits into the page.
 _MOST_IN_PAGE = 12_000_000
@@ -219,35 +220,23 @@ def _table(
 
     Nor are sums that may be below 0: they have no shares, and no order by size.
     """
+    key = (universe.name, table.name, level.name)
+    packed = sources.packed(universe.name, sources.spine.index_of(level.name), table)
+    if packed is not None and packed.text is not None and explorer.chunks.fit(packed.text):
+        explorer.summaries[key] = packed.summary
+        explorer.totals.setdefault(universe.name, packed.total)
+        return {"numbers": explorer.chunks.add(packed.text), "rows": len(level), "ends": packed.ends}
     path = sources.table_file(universe, table, level.name)
-    summary = explorer.summaries[universe.name, table.name, level.name] = MarginSummary()
-    exact = _exact(sources, universe, table, level)
-    seen = _Seen()
-
-    def read() -> Iterator[NDArray[np.int64]]:
-        for part in small_parts(read_table_parts(path, len(level))):
-            end = seen.rows + len(part.counts)
-            of_part = _certain(part, None if exact is None else exact[0][exact[1][seen.rows : end]])
-            summary.add(part, of_part)
-            seen.rows, seen.total, seen.ends = end, seen.total + int(part.counts.sum()), part.lows is not None
-            yield part.counts if part.lows is None else np.hstack([part.counts, *_ends(part, of_part)])
-
+    numbers = TableNumbers(path, len(level), _exact(sources, universe, table, level))
+    explorer.summaries[key] = numbers.summary
     if universe.signed:
-        for _ in read():
+        for _ in numbers.parts():
             pass
         return None
-    entry = _numbers(explorer, path.relative_to(sources.run.public).as_posix(), read(), len(level), table.query.size)
-    explorer.totals.setdefault(universe.name, seen.total)
-    return None if entry is None else entry | {"ends": seen.ends}
-
-
-@dataclass
-class _Seen:
-    """What the reading of a table has seen so far."""
-
-    rows: int = 0
-    total: int = 0
-    ends: bool = False
+    name = path.relative_to(sources.run.public).as_posix()
+    entry = _numbers(explorer, name, numbers.parts(), len(level), table.query.size)
+    explorer.totals.setdefault(universe.name, numbers.total)
+    return None if entry is None else entry | {"ends": numbers.ends}
 
 
 def _without_margins(explorer: Explorer, sources: ReportSources, path: Path, level: Level) -> dict[str, object] | None:
@@ -298,28 +287,6 @@ def _cut(parts: Iterable[NDArray[np.int64]], rows: int) -> Iterator[NDArray[np.i
             waiting += len(rest)
     if waiting:
         yield np.concatenate(kept)
-
-
-def _ends(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How far the intervals reach below the counts and above them, persons, both `(n, size)`.
-
-    Below: 0 where a number is exact, 1 where its interval is unknown, else 2 more than the distance.
-    """
-    assert part.lows is not None
-    assert part.highs is not None
-    unknown = np.isnan(part.lows)
-    below = np.where(unknown, 1, 2 + part.counts - np.where(unknown, 0, part.lows))
-    above = np.where(unknown, 0, part.highs - part.counts)
-    certain = np.zeros_like(unknown) if exact is None else exact
-    return np.where(certain, 0, below).astype(np.int64), np.where(certain, 0, np.nan_to_num(above)).astype(np.int64)
-
-
-def _certain(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    """Which numbers are certain; where that is not worked out, those whose interval is the number alone.
-
-    No other interval has no width.
-    """
-    return part.lows == part.highs if exact is None and part.lows is not None else exact
 
 
 def _exact(

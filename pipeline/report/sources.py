@@ -19,6 +19,7 @@ from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.report.moments import PackedMoments
+from pipeline.report.table_numbers import PackedTable
 from pipeline.report.words import Words
 from pipeline.spec.release_spec import ReleaseSpec
 
@@ -39,6 +40,7 @@ class ReportSources:
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
             None where there are too many classes to work it out.
         moments: universe, level, table -> how the errors of its numbers go together in and between areas; None as well.
+        packed: universe, level, table -> the numbers of a table; None for those that are read part by part.
     """
 
     run: RunDirectory
@@ -54,6 +56,7 @@ class ReportSources:
     receipts: tuple[Receipt, ...]
     exact: Callable[[str, int, Table], tuple[NDArray[np.bool_], NDArray[np.int64]] | None]
     moments: Callable[[str, int, Table], PackedMoments | None]
+    packed: Callable[[str, int, Table], PackedTable | None]
     names: AreaNames = field(default_factory=dict)
 
     @property

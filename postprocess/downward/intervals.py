@@ -48,6 +48,8 @@ from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 #: Standard errors by which the two ends of a large sum differ where it stands apart, and up to which it is looked at:
 #: inversion takes errors of all geounits of a level together, whatever the standard error of each.
 APART, LARGEST = 0.5, 8.0
+#: Numbers that are worked on together, so that they stay in a processor's cache.
+_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,16 @@ class Intervals:
             released: `(n, cells)`.
             rows: which geounits of `variances` these are.
         """
-        standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
+        by_class, classes = standard_errors(self.table, basis, variances), variances.classes[rows]
+        low, high = np.empty(released.shape), np.empty(released.shape)
+        step = max(1, _AT_ONCE // self.table.marginal.size)
+        for start in range(0, len(released), step):
+            part = slice(start, start + step)
+            low[part], high[part] = self._ends(released[part], by_class[classes[part]])
+        return low, high
+
+    def _ends(self, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The same of some geounits, for the standard errors `(n, cells)` of their answers."""
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
         by_size = self._by_size(*np.divmod(places, 1 + int(released.max(initial=0))))

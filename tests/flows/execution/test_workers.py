@@ -42,6 +42,10 @@ def threads(_: int) -> list[int]:
     return [library["num_threads"] for library in threadpool_info()]
 
 
+def long_result(megabytes: int) -> bytes:
+    return bytes(megabytes << 20)
+
+
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Workers]:
     with Workers(2, start_after=0) as workers:
@@ -88,6 +92,53 @@ def test_an_interrupted_run_does_not_wait_for_its_workers() -> None:
     with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
         list(workers.run(sleep_after_the_first, range(4), interrupt))
     assert time.monotonic() - began < 30
+
+
+def test_a_begun_task_is_worked_on_elsewhere_or_when_it_is_asked_for(pool: Workers) -> None:
+    """With other processes at once, without them in this one, and once."""
+    list(pool.run(slow_square, range(4)))
+    assert pool.started
+    begun = pool.begin(os.getpgid, 0)
+    assert begun() == begun()
+    assert pool.begin(os.getpid)() != os.getpid()
+    alone = Workers(2)
+    assert not alone.started
+    assert alone.begin(os.getpid)() == os.getpid()
+    asked: list[int] = []
+    later = alone.begin(asked.append, 3)
+    assert asked == []
+    later()
+    later()
+    assert asked == [3]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_error_of_a_begun_task_comes_where_it_is_asked_for(count: int, pool: Workers) -> None:
+    workers = pool if count == 2 else Workers(1)
+    begun = workers.begin(complain, 7)
+    with pytest.raises(InputError, match="number 7"):
+        begun()
+
+
+def test_a_killed_process_is_the_error_of_a_begun_task() -> None:
+    with Workers(2, start_after=0) as workers:
+        list(workers.run(slow_square, range(4)))
+        begun = workers.begin(die, 2)
+        with pytest.raises(WorkerError, match="it was killed"):
+            begun()
+
+
+def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
+    """Of long results one is on its way when the processes are ended."""
+    began = time.monotonic()
+    for pause in (0.0, 0.02, 0.05):
+        with Workers(2, start_after=0) as workers:
+            list(workers.run(slow_square, range(4)))
+            first, *_ = [workers.begin(long_result, 300) for _ in range(4)]
+            first()
+            time.sleep(pause)
+            workers.close(at_once=True)
+    assert time.monotonic() - began < 60
 
 
 def test_at_least_one_worker_is_needed() -> None:

@@ -1,0 +1,122 @@
+"""What the report needs that other processes work out ahead of it: of alike areas, and the numbers of its tables.
+
+Without other processes each is worked out when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.execution.job import Job
+from flows.plan.cost.size import basis_of_spec
+from flows.publishing.alike_areas import AlikeAreas, AlikeNumbers, alike_numbers
+from pipeline.model.universe import Table, Universe
+from pipeline.report.moments import PackedMoments
+from pipeline.report.table_numbers import PackedTable, packed_table
+
+#: Bytes of a matrix for each geounit, beyond which covariances are left out of the page: several are held at once.
+_MOST_HELD = 4_000_000_000
+#: Those up to which they are worked out beside other steps.
+_MOST_AHEAD = 400_000_000
+#: Numbers of a table and level up to which another process packs it; larger ones are read part by part.
+_MOST_NUMBERS = 4_000_000
+
+#: Which numbers of a table are certain by class of areas, and the class of each area.
+Certain = tuple[NDArray[np.bool_], NDArray[np.int64]]
+
+
+def begin_alike(job: Job) -> None:
+    """Begin what follows from the areas alone, once the public inputs are written.
+
+    Where it takes much memory it is not begun before the report is.
+    """
+    for universe in job.universes:
+        if _held(job, universe) <= _MOST_AHEAD:
+            _begin_alike(job, universe, at_once=False)
+
+
+def begin_tables(job: Job) -> None:
+    """Begin to read and pack the published tables, which are all written; not those whose areas come first."""
+    for universe in job.universes:
+        begun = job.begun.get(_alike(universe), ())
+        if universe.signed or (job.spec.publish.margins and not begun):
+            continue
+        for level, table in _tables(job, universe):
+            areas, name = job.spine.levels[level], _table(universe, level, table)
+            if len(areas) * table.query.size <= _MOST_NUMBERS:
+                path, exact = job.folder(universe).table(table.name, areas.name), _exact(begun, level, table)
+                job.begun[name] = [job.workers.begin(packed_table, path, len(areas), exact)]
+
+
+class Ahead:
+    """What was worked out ahead; what was not is begun now.
+
+    Of very many areas neither what is certain nor covariances are worked out: each area may be unlike all others, and
+    have matrices of its own.
+    """
+
+    def __init__(self, job: Job) -> None:
+        for universe in job.universes:
+            _begin_alike(job, universe, at_once=job.workers.started)
+        self._universes = {universe.name: universe for universe in job.universes}
+        self._begun = job.begun
+
+    def exact(self, universe: str, level: int, table: Table) -> Certain | None:
+        """Which numbers are certain, as `ReportSources` has it."""
+        return _exact(self._of(universe), level, table)
+
+    def moments(self, universe: str, level: int, table: Table) -> PackedMoments | None:
+        """The covariances of a table at a level, as `ReportSources` has them."""
+        found = (begun().moments.get((level, table.name)) for begun in self._of(universe))
+        return next((moments for moments in found if moments is not None), None)
+
+    def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
+        """The numbers of a table, as `ReportSources` has them."""
+        begun = self._begun.get(_table(self._universes[universe], level, table))
+        return begun[0]() if begun else None
+
+    def _of(self, universe: str) -> Sequence[Callable[[], AlikeNumbers]]:
+        return self._begun.get(_alike(self._universes[universe]), ())
+
+
+def _exact(begun: Sequence[Callable[[], AlikeNumbers]], level: int, table: Table) -> Certain | None:
+    return begun[0]().certain[level, table.name] if begun else None
+
+
+def _begin_alike(job: Job, universe: Universe, *, at_once: bool) -> None:
+    if job.spec.publish.margins and _held(job, universe) <= _MOST_HELD and _alike(universe) not in job.begun:
+        tasks = _alike_tasks(job, universe, at_once=at_once)
+        job.begun[_alike(universe)] = [job.workers.begin(alike_numbers, task) for task in tasks]
+
+
+def _alike_tasks(job: Job, universe: Universe, *, at_once: bool) -> list[AlikeAreas]:
+    """One task, which leaves a core to other steps, or two `at_once`.
+
+    What is certain is needed first, with covariances of the levels above, which are few beside those of the last.
+    """
+    levels = tuple(range(job.spine.n_levels))
+    task = AlikeAreas(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator, levels, levels)
+    return [replace(task, moments=levels[:-1]), replace(task, certain=(), moments=levels[-1:])] if at_once else [task]
+
+
+def _held(job: Job, universe: Universe) -> int:
+    """Bytes of a matrix for each geounit."""
+    basis = basis_of_spec(universe)
+    return 8 * job.n_geounits * basis.n_blocks * basis.n_asymmetric**2
+
+
+def _tables(job: Job, universe: Universe) -> Iterator[tuple[int, Table]]:
+    for level, name in enumerate(job.spine.level_names):
+        yield from ((level, table) for table in universe.tables if name in table.levels)
+
+
+def _alike(universe: Universe) -> str:
+    return f"alike {universe.name}"
+
+
+def _table(universe: Universe, level: int, table: Table) -> str:
+    return f"table {universe.name} {table.name} {level}"
