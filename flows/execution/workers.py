@@ -119,11 +119,19 @@ class Workers:
             given, named: for it; picklable.
 
         Returns:
-            What waits for the result, and raises as `run` does; where no other process runs, it does the task.
+            What waits for the result, and raises as `run` does. Where no other process runs, or those that did have
+            been lost before, it does the task.
         """
+        here = cache(partial(function, *given, **named))
         if not self.started:
-            return cache(partial(function, *given, **named))
-        return partial(self._awaited, self._hand_out(function, *given, **named))
+            return here
+        future, pool = self._hand_out(function, *given, **named), self._pool
+
+        def wait() -> Result:
+            lost = self._pool is not pool and (not future.done() or future.cancelled() or _was_lost(future))
+            return here() if lost else self._awaited(future)
+
+        return wait
 
     def _awaited(self, future: Future[Result]) -> Result:
         try:
@@ -168,6 +176,10 @@ class Workers:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         self.close(at_once=error is not None)
+
+
+def _was_lost(future: Future[Result]) -> bool:
+    return isinstance(future.exception(), BrokenProcessPool)
 
 
 class Handed(Protocol):

@@ -123,9 +123,15 @@ def test_the_error_of_a_begun_task_comes_where_it_is_asked_for(count: int, pool:
 def test_a_killed_process_is_the_error_of_a_begun_task() -> None:
     with Workers(2, start_after=0) as workers:
         list(workers.run(slow_square, range(4)))
-        begun = workers.begin(die, 2)
+        before, begun = workers.begin(slow_square, 4), workers.begin(die, 2)
+        assert before() == 16
+        after = [workers.begin(slow_square, number) for number in range(9)]
         with pytest.raises(WorkerError, match="it was killed"):
             begun()
+        # A step that is tried again is not stopped by each of the others, too.
+        assert [one() for one in after] == [number * number for number in range(9)]
+        assert before() == 16
+        assert workers.begin(slow_square, 5)() == 25
 
 
 def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
