@@ -14,7 +14,7 @@ from flows.estimation.unbiased import Unbiased
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
-from flows.publishing.ahead import begin_alike, begin_tables
+from flows.publishing.ahead import Ahead, begin_alike, begin_tables
 from flows.publishing.answers import answer_steps, change_steps, used_answers
 from flows.publishing.household_sizes import publish_household_sizes
 from flows.publishing.manifest import begin_rows
@@ -174,7 +174,7 @@ def _write_report(job: Job) -> None:
     begin_tables(job)
     begin_rows(job)
     write_package(job)
-    write_report(job, [receipt for one in used_answers(job.run, job.spec) for receipt in one.receipts])
+    write_report(job, Ahead(job), [receipt for one in used_answers(job.run, job.spec) for receipt in one.receipts])
 
 
 def public_steps(job: Job) -> list[Step]:

@@ -10,6 +10,7 @@ import pandas as pd
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
+from flows.publishing.ahead import Ahead
 from flows.publishing.report import write_report
 from flows.runs.open_public import open_listed
 from geography.spine import Level
@@ -72,7 +73,7 @@ def large_report(folder: Path, tracts: int, blocks: int, cells: int, *, seed: in
             _write(job, level, "total", counts.sum(axis=1, keepdims=True), ("total",))
         if number:
             counts = np.add.reduceat(counts, job.spine.child_offsets(number - 1)[:-1])
-    write_report(job)
+    write_report(job, Ahead(job))
     return job
 
 

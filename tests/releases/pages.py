@@ -15,6 +15,7 @@ from project.report_texts import wanted
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
+from flows.publishing.ahead import Ahead
 from flows.publishing.report import report_sources
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.published import open_finished
@@ -62,7 +63,7 @@ def report_in(root: Path, language: str, texts: Texts | None = None) -> str:
     job = Job(release.run, spec, release.universes, release.spine, Workers(1), Silent(), status=release.manifest.status)
     job.notes.update(cast("dict[str, dict[str, object]]", release.manifest.solver))
     with patch("pipeline.report.sources.texts_in", lambda _: texts or texts_in(language)):
-        return report_page(report_sources(job))
+        return report_page(report_sources(job, Ahead(job)))
 
 
 class _Visible(HTMLParser):

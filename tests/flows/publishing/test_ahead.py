@@ -35,7 +35,7 @@ def job_of(root: Path, workers: Workers) -> Job:
 def test_the_report_and_the_rows_are_the_same(root: Path) -> None:
     """Alone; begun ahead in other processes, tables too; and begun with the report in two tasks."""
     alone = job_of(root, Workers(1))
-    pages, rows = [report_page(report_sources(alone))], [row_roots(alone)]
+    pages, rows = [report_page(report_sources(alone, Ahead(alone)))], [row_roots(alone)]
     with Workers(2, start_after=0) as workers:
         workers.prepare("flows.publishing.ahead")
         assert workers.started
@@ -46,7 +46,7 @@ def test_the_report_and_the_rows_are_the_same(root: Path) -> None:
         assert any(name.startswith("alike") for name in before.begun)
         assert any(name.startswith("table") for name in before.begun)
         for job in (before, beside):
-            pages.append(report_page(report_sources(job)))
+            pages.append(report_page(report_sources(job, Ahead(job))))
             rows.append(row_roots(job))
     assert pages[1:] == [pages[0]] * 2
     assert rows[1:] == [rows[0]] * 2
