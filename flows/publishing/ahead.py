@@ -6,7 +6,6 @@ Without other processes each is worked out when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +35,7 @@ def begin_alike(job: Job) -> None:
     """
     for universe in job.universes:
         if _held(job, universe) <= _MOST_AHEAD:
-            _begin_alike(job, universe, at_once=False)
+            _begin_alike(job, universe)
 
 
 def begin_tables(job: Job) -> None:
@@ -61,7 +60,7 @@ class Ahead:
 
     def __init__(self, job: Job) -> None:
         for universe in job.universes:
-            _begin_alike(job, universe, at_once=job.workers.started)
+            _begin_alike(job, universe)
         self._universes = {universe.name: universe for universe in job.universes}
         self._begun = job.begun
 
@@ -71,8 +70,8 @@ class Ahead:
 
     def moments(self, universe: str, level: int, table: Table) -> PackedMoments | None:
         """The covariances of a table at a level, as `ReportSources` has them."""
-        found = (begun().moments.get((level, table.name)) for begun in self._of(universe))
-        return next((moments for moments in found if moments is not None), None)
+        begun = self._of(universe)
+        return begun[0]().moments.get((level, table.name)) if begun else None
 
     def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
         """The numbers of a table, as `ReportSources` has them."""
@@ -87,20 +86,12 @@ def _exact(begun: Sequence[Callable[[], AlikeNumbers]], level: int, table: Table
     return begun[0]().certain[level, table.name] if begun else None
 
 
-def _begin_alike(job: Job, universe: Universe, *, at_once: bool) -> None:
+def _begin_alike(job: Job, universe: Universe) -> None:
+    """One task: two would hold as much each, and slow down what this process does beside them."""
     if job.spec.publish.margins and _held(job, universe) <= _MOST_HELD and _alike(universe) not in job.begun:
-        tasks = _alike_tasks(job, universe, at_once=at_once)
-        job.begun[_alike(universe)] = [job.workers.begin(alike_numbers, task) for task in tasks]
-
-
-def _alike_tasks(job: Job, universe: Universe, *, at_once: bool) -> list[AlikeAreas]:
-    """One task, which leaves a core to other steps, or two `at_once`.
-
-    What is certain is needed first, with covariances of the levels above, which are few beside those of the last.
-    """
-    levels = tuple(range(job.spine.n_levels))
-    task = AlikeAreas(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator, levels, levels)
-    return [replace(task, moments=levels[:-1]), replace(task, certain=(), moments=levels[-1:])] if at_once else [task]
+        levels = tuple(range(job.spine.n_levels))
+        task = AlikeAreas(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator, levels)
+        job.begun[_alike(universe)] = [job.workers.begin(alike_numbers, task)]
 
 
 def _held(job: Job, universe: Universe) -> int:

@@ -39,16 +39,15 @@ class AlikeAreas:
         files: its public inputs.
         spine: the geography.
         estimator: "full" or "topdown".
-        certain: levels of whose tables it is found which numbers are certain.
-        moments: levels of whose tables it is found how errors go together; not of sums that may be below 0.
+        levels: of whose tables it is found which numbers are certain, and how errors go together; the latter not of
+            sums that may be below 0.
     """
 
     universe: Universe
     files: UniverseDirectory
     spine: Spine
     estimator: str
-    certain: tuple[int, ...]
-    moments: tuple[int, ...]
+    levels: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,19 +71,19 @@ def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
     """
     expectation = Expectation.of_published(task.universe, task.files, task.spine, task.estimator)
     found = AlikeNumbers({}, {})
-    for level, table in _tables(task, task.certain):
+    for level, table in _tables(task):
         found.certain[level, table.name] = expectation.exact(level, marginal_of(table.query))
-    if task.moments and not task.universe.signed:
+    if not task.universe.signed:
         planned, packing = expectation.planned(), MomentPacking()
-        for level, table in _tables(task, task.moments):
+        for level, table in _tables(task):
             moments = table_moments(expectation, planned, level, table)
             found.moments[level, table.name] = packing.packed(moments)
     return found
 
 
-def _tables(task: AlikeAreas, levels: tuple[int, ...]) -> list[tuple[int, Table]]:
+def _tables(task: AlikeAreas) -> list[tuple[int, Table]]:
     names = task.spine.level_names
-    return [(level, table) for level in levels for table in task.universe.tables if names[level] in table.levels]
+    return [(level, table) for level in task.levels for table in task.universe.tables if names[level] in table.levels]
 
 
 def table_moments(

@@ -33,7 +33,7 @@ def job_of(root: Path, workers: Workers) -> Job:
 
 
 def test_the_report_and_the_rows_are_the_same(root: Path) -> None:
-    """Alone; begun ahead in other processes, tables too; and begun with the report in two tasks."""
+    """Alone; begun ahead in other processes, tables too; and begun with the report."""
     alone = job_of(root, Workers(1))
     pages, rows = [report_page(report_sources(alone, Ahead(alone)))], [row_roots(alone)]
     with Workers(2, start_after=0) as workers:
