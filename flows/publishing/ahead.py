@@ -5,14 +5,14 @@ Without other processes each is worked out when it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flows.execution.job import Job
 from flows.plan.cost.size import basis_of_spec
-from flows.publishing.alike_areas import AlikeAreas, AlikeNumbers, alike_numbers
+from flows.publishing.alike_areas import AlikeAreas, AlikeNumbers, alike_numbers, tables_by_level
 from pipeline.model.universe import Table, Universe
 from pipeline.report.moments import PackedMoments
 from pipeline.report.table_numbers import PackedTable, packed_table
@@ -44,7 +44,7 @@ def begin_tables(job: Job) -> None:
         begun = job.begun.get(_alike(universe), ())
         if universe.signed or (job.spec.publish.margins and not begun):
             continue
-        for level, table in _tables(job, universe):
+        for level, table in tables_by_level(universe, job.spine):
             areas, name = job.spine.levels[level], _table(universe, level, table)
             if len(areas) * table.query.size <= _MOST_NUMBERS:
                 path, exact = job.folder(universe).table(table.name, areas.name), _exact(begun, level, table)
@@ -89,8 +89,7 @@ def _exact(begun: Sequence[Callable[[], AlikeNumbers]], level: int, table: Table
 def _begin_alike(job: Job, universe: Universe) -> None:
     """One task: two would hold as much each, and slow down what this process does beside them."""
     if job.spec.publish.margins and _held(job, universe) <= _MOST_HELD and _alike(universe) not in job.begun:
-        levels = tuple(range(job.spine.n_levels))
-        task = AlikeAreas(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator, levels)
+        task = AlikeAreas(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)
         job.begun[_alike(universe)] = [job.workers.begin(alike_numbers, task)]
 
 
@@ -98,11 +97,6 @@ def _held(job: Job, universe: Universe) -> int:
     """Bytes of a matrix for each geounit."""
     basis = basis_of_spec(universe)
     return 8 * job.n_geounits * basis.n_blocks * basis.n_asymmetric**2
-
-
-def _tables(job: Job, universe: Universe) -> Iterator[tuple[int, Table]]:
-    for level, name in enumerate(job.spine.level_names):
-        yield from ((level, table) for table in universe.tables if name in table.levels)
 
 
 def _alike(universe: Universe) -> str:

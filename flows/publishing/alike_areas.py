@@ -39,15 +39,12 @@ class AlikeAreas:
         files: its public inputs.
         spine: the geography.
         estimator: "full" or "topdown".
-        levels: of whose tables it is found which numbers are certain, and how errors go together; the latter not of
-            sums that may be below 0.
     """
 
     universe: Universe
     files: UniverseDirectory
     spine: Spine
     estimator: str
-    levels: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +53,7 @@ class AlikeNumbers:
 
     Attributes:
         certain: `(n_classes, size)` which numbers are, and the class of each geounit of the level.
-        moments: how errors go together.
+        moments: how errors go together; not of sums that may be below 0.
     """
 
     certain: dict[Place, tuple[NDArray[np.bool_], NDArray[np.int64]]]
@@ -71,19 +68,20 @@ def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
     """
     expectation = Expectation.of_published(task.universe, task.files, task.spine, task.estimator)
     found = AlikeNumbers({}, {})
-    for level, table in _tables(task):
+    for level, table in tables_by_level(task.universe, task.spine):
         found.certain[level, table.name] = expectation.exact(level, marginal_of(table.query))
     if not task.universe.signed:
         planned, packing = expectation.planned(), MomentPacking()
-        for level, table in _tables(task):
+        for level, table in tables_by_level(task.universe, task.spine):
             moments = table_moments(expectation, planned, level, table)
             found.moments[level, table.name] = packing.packed(moments)
     return found
 
 
-def _tables(task: AlikeAreas) -> list[tuple[int, Table]]:
-    names = task.spine.level_names
-    return [(level, table) for level in task.levels for table in task.universe.tables if names[level] in table.levels]
+def tables_by_level(universe: Universe, spine: Spine) -> list[tuple[int, Table]]:
+    """Each table at each of its levels, from the top level down."""
+    names = enumerate(spine.level_names)
+    return [(level, table) for level, name in names for table in universe.tables if name in table.levels]
 
 
 def table_moments(
