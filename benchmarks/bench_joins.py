@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.estimation.joins import composition_of
+from flows.estimation.join_queries import composition_of
 from flows.execution.progress import Silent
 from flows.runs.request import Request, check_stated
 from flows.runs.run import run_release

@@ -11,12 +11,13 @@ from functools import cached_property
 
 import scipy.sparse as sp
 
+from flows.estimation.computed import Computed
 from flows.estimation.measurement_files import SourceFiles
 from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from flows.estimation.part import PartTask
 from flows.estimation.part_tasks import BelowTask, TopTask, estimate_below, estimate_top
 from flows.estimation.problem import measurement_files, with_values
-from flows.estimation.whole_spine import Computed, Estimation
+from flows.estimation.whole_spine import Estimation
 from flows.execution.batch_store import Arrays
 from flows.execution.job import Job
 from flows.execution.steps import Notes, Step

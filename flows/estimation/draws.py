@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from flows.estimation.by_subtree import ComputedBySubtree
+from flows.estimation.computed import Computed
 from flows.estimation.drawn_parts import DrawBelowTask, DrawnTop, draw_below
 from flows.estimation.drawn_tables import DrawnSpine, DrawnTable, PublicNormals, asked_at, followed_at, known_answers
 from flows.estimation.marginals import marginal_of
-from flows.estimation.whole_spine import Computed, Estimation
+from flows.estimation.whole_spine import Estimation
 from flows.execution.batch_store import Arrays
 from flows.execution.batches import run_kept
 from pipeline.release.draws import DrawsFile, draws_file

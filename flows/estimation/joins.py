@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from flows.estimation.marginals import marginal_of
+from flows.estimation.join_queries import composition_of
 from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import foreign_arrays
@@ -25,69 +25,19 @@ from pipeline.model.join import Join, joined_companions
 from pipeline.release.histograms import read_histogram
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.errors import InfeasibleError
-from postprocess.joins.bounds import joined_bounds, joined_queries
+from postprocess.joins.bounds import joined_bounds
 from postprocess.joins.composition import Composition
 from postprocess.joins.implied import counted_of, implied_by
-from postprocess.joins.membership import Membership
 from postprocess.joins.top import TopLevel, fitted, fitting_households
 from postprocess.linear.upward import upward_pass
-from postprocess.marginal import Marginal, detail_of, refines
+from postprocess.marginal import detail_of
 from postprocess.members import Counted, Implied
 from postprocess.problem import Constraints, GroupBounds, Problem
 
 if TYPE_CHECKING:
-    from flows.estimation.whole_spine import Computed
+    from flows.estimation.computed import Computed
     from flows.execution.job import Job
     from pipeline.model.universe import Universe
-
-
-def membership_of(join: Join) -> Membership:
-    """The join as plain arrays."""
-    persons, households = marginal_of(join.persons), marginal_of(join.households)
-    return Membership(join.name, persons, households, join.least, join.most, join.inside, join.others, join.expected)
-
-
-def composition_of(joins: Sequence[Join], companion: str) -> Composition | None:
-    """Of the joins with a companion; None where there is none."""
-    memberships = [membership_of(join) for join in joins if join.companion == companion]
-    return Composition.of(memberships) if memberships else None
-
-
-def further_queries(joins: Sequence[Join], universe: str) -> tuple[Marginal, ...]:
-    """The queries of a universe that joins tell apart beside those that are measured."""
-    found: list[Marginal] = []
-    for companion in joined_companions(joins):
-        composition = composition_of(joins, companion)
-        assert composition is not None
-        if not universe:
-            found += joined_queries(composition)
-        elif universe == companion:
-            found.append(composition.households)
-    return tuple(found)
-
-
-def with_join_queries(problem: Problem, joins: Sequence[Join], universe: Universe) -> Problem:
-    """The problem of a universe with the queries that joins tell apart.
-
-    Joined households have the kinds of household fixed first, with their members; the passes that would come before are
-    kept by rounding, within one of the solution.
-    """
-    if universe.amount is not None:
-        return replace(problem, further=(detail_of(problem.shape),))
-    problem = replace(problem, further=further_queries(joins, universe.name))
-    kinds = _kinds_with_members(joins, universe)
-    if kinds is None:
-        return problem
-    finer = [own for own in problem.passes if own.size > kinds.size and refines(own, kinds)]
-    coarser = [own for own in problem.passes if own.size < kinds.size and refines(kinds, own)]
-    return replace(problem, passes=(kinds, *finer), rounding=(*coarser, *problem.rounding))
-
-
-def _kinds_with_members(joins: Sequence[Join], universe: Universe) -> Marginal | None:
-    """The query on households whose answers say how many members are to be expected; None where none does."""
-    composition = composition_of(joins, universe.name) if universe.name else None
-    counted = None if composition is None else counted_of(composition)
-    return None if counted is None else counted.households
 
 
 #: Numbers of a bound that a message shows.

@@ -12,17 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from flows.plan.expectation import ExpectedRow
 from pipeline.errors import InputError
 from pipeline.model.exact import parse_exact
+from pipeline.model.universe import Universe
 from pipeline.questions.manifest import MEASUREMENTS, read_answer
 from pipeline.questions.resolved import RECORDS
 from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
-
-if TYPE_CHECKING:
-    from flows.plan.release_plan import UniversePlan
 
 #: Caps that are compared with that of the spec.
 CAPS: Final = (1, 2, 3, 4, 6, 8, 12)
@@ -109,24 +108,24 @@ class CapRow:
         return asdict(self)
 
 
-def cap_rows(plan: UniversePlan, known: RecordsPerUnit | None) -> tuple[CapRow, ...]:
+def cap_rows(universe: Universe, expected: Sequence[ExpectedRow], known: RecordsPerUnit | None) -> tuple[CapRow, ...]:
     """What the caps cost, that of the spec among them; nothing where the records have no units.
 
     Args:
-        plan: of the release's own universe.
+        universe: the release's own.
+        expected: of its plan.
         known: how many records units have.
 
     Raises:
         InputError: that is given, and the records have no units.
     """
-    universe = plan.universe
     if not universe.of_units:
         if known is not None:
             raise InputError("--records-per-unit: the spec has no units: unit and at_most of [privacy]")
         return ()
     stated = universe.records_per_person
-    errors = _coarsest(plan)
-    areas = {row.level: row.geounits for row in plan.rows}
+    errors = _coarsest(universe, expected)
+    areas = {row.level: row.geounits for row in expected}
     rows = []
     for cap in sorted({*CAPS, stated}):
         lost = None if known is None else known.left_out(cap)
@@ -138,13 +137,13 @@ def cap_rows(plan: UniversePlan, known: RecordsPerUnit | None) -> tuple[CapRow, 
     return tuple(rows)
 
 
-def _coarsest(plan: UniversePlan) -> dict[str, float]:
+def _coarsest(universe: Universe, expected: Sequence[ExpectedRow]) -> dict[str, float]:
     """Of each level the error of a number of the query with the fewest, where anything determines it."""
     found: dict[str, float] = {}
-    for row in sorted(plan.rows, key=lambda row: row.numbers):
+    for row in sorted(expected, key=lambda row: row.numbers):
         if row.per_number is not None:
             found.setdefault(row.level, row.per_number)
-    return {level: found[level] for level in plan.universe.level_names if level in found}
+    return {level: found[level] for level in universe.level_names if level in found}
 
 
 def levels_of(rows: Sequence[CapRow]) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from flows.execution.memory import memory_for_a_run
 from flows.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
 from flows.plan.caps import CapRow, RecordsPerUnit, cap_rows
 from flows.plan.cost.fitting import Fitting, fitting
-from flows.plan.expectation import Expectation
+from flows.plan.expectation import Expectation, ExpectedRow, GivenBy
 from flows.plan.joined import JoinedRow, joined_rows
 from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows
@@ -33,42 +33,11 @@ from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE
 
-GivenBy = Literal["measurements", "completion", "nothing"]
 #: What the errors of a plan leave out.
 REMARK = (
     "Errors are those of the linear estimate: exact from the noise, before counts are made whole and not negative. "
     "Where counts are small (below about three standard errors) the release is closer to the truth than that."
 )
-
-
-@dataclass(frozen=True)
-class ExpectedRow:
-    """One query at one level.
-
-    Attributes:
-        geounits, numbers: of the level, and of the query in each geounit.
-        share: of the universe's whole budget, as exact text; "" where the query is not measured at the level.
-        sigma: standard deviation of the noise on each number, persons; None where it is not measured.
-        per_number: expected absolute error of a number, mean over numbers and geounits; None where the measurements do
-            not determine it. Persons, as the next three.
-        rmse: root of the expected squared error of a number, mean over numbers and geounits.
-        per_geounit: the sum over the query's numbers, mean over geounits.
-        margin90: half the width of a 90 % interval, mean over numbers and geounits.
-        given_by: "measurements"; "completion" where they determine it only at a level above, and its numbers there are
-            divided by what is known of the children; "nothing" where they do not, or are divided evenly.
-    """
-
-    level: str
-    query: str
-    geounits: int
-    numbers: int
-    share: str
-    sigma: float | None
-    per_number: float | None
-    rmse: float | None
-    per_geounit: float | None
-    margin90: float | None
-    given_by: GivenBy
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +206,7 @@ def plan_release(
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
     local = local_rows(plans[0].expectation, share_error)
     sizes = () if like is None else size_rows([plan.expectation for plan in plans], like)
-    caps = cap_rows(plans[0], records)
+    caps = cap_rows(plans[0].universe, plans[0].rows, records)
     planned = Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes, caps, held)
     end_rows(stated_universes, (), {}, held)  # what is known is of companions that there are
     return planned

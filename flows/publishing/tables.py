@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.estimation.joins import membership_of
+from flows.estimation.join_queries import membership_of
 from flows.execution.job import Job
 from flows.publishing.household_tables import HouseholdTally, write_household_tables
 from geography.spine import Level

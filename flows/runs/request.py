@@ -158,7 +158,7 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
         tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     checks: list[Callable[[], object]] = [partial(privacy_statement, universe), *tables]
     if spec.join and not universe.name:
-        from flows.estimation.joins import further_queries  # brings the solvers
+        from flows.estimation.join_queries import further_queries  # brings the solvers
 
         checks.append(partial(further_queries, spec.joins(), universe.name))
     return checks

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +26,9 @@ from pipeline.reading.areas import AreaIndex
 from pipeline.reading.draws import Function, interval_of
 from pipeline.reading.household_sizes import SizesOfHouseholds
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
-from pipeline.reading.published import household_table_frame, means_frame
 from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
+from pipeline.release.joined.means import read_means
 from pipeline.release.layout import UniverseDirectory
 from pipeline.release.tables import read_table
 
@@ -40,6 +41,10 @@ def open_release(folder: Path | str) -> Release:
     """
     release = open_finished(Path(folder), check_hashes=False)
     return Release(release, release.universes[0])
+
+
+def _index(geocodes: Any) -> pd.Index[str]:
+    return pd.Index(geocodes.astype(object), name="geocode")
 
 
 class Release:
@@ -124,8 +129,7 @@ class Release:
         """
         self._check_published(self._table(name), level)
         published = read_table(self.files.table(name, level), len(self.spine.level(level)))
-        codes = pd.Index(published.geocodes.astype(object), name="geocode")
-        return pd.DataFrame(dict(published.columns()), index=codes)
+        return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def draws(self, name: str, level: str) -> pd.DataFrame:
         """Joint draws of what a published table's numbers may truly be: a row for each (draw, geocode).
@@ -168,15 +172,44 @@ class Release:
         Raises:
             InputError: there is no such table, or it is not published at the level.
         """
-        return household_table_frame(self, name, level)
+        number = self.index_of(level)
+        found = next((table for table in self.spec.tables_of_households() if table.name == name), None)
+        if found is None or name not in self.household_tables:
+            tables = ", ".join(self.household_tables) or "none"
+            raise InputError(f"{self.name}: no table {name!r} of persons by their households; there are {tables}")
+        if level not in found.levels:
+            raise InputError(
+                f"{self.name}: table {name!r} is published for {', '.join(found.levels)}, not for {level!r}"
+            )
+        published = read_table(self.run.household_table(name, level), len(self.spine.levels[number]))
+        return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def means(self, name: str, level: str) -> pd.DataFrame:
         """Sums and means of an amount, of a companion that holds one: one row a geounit, with intervals.
 
+        What is null in the file is missing, and no number.
+
         Raises:
             InputError: this holds no amount, or has no such table at the level.
         """
-        return means_frame(self, name, level)
+        number, universe = self.index_of(level), self.universe
+        if universe.amount is None:
+            raise InputError(
+                f"{self.name}: means: {universe.name or 'the release itself'} holds counts and no amounts; name a "
+                "companion of an amount"
+            )
+        published = {table.name: table.levels for table in universe.tables}
+        if level not in published.get(name, ()):
+            raise InputError(
+                f"{self.name}: means: no table {name!r} of {universe.name} at level {level!r}; the tables are "
+                f"{', '.join(published) or 'none'}"
+            )
+        means = read_means(self.run.means(universe.name, name, level), len(self.spine.levels[number]))
+        columns: dict[str, Any] = dict(means.columns())
+        for column, values in columns.items():
+            if values.dtype == np.float64:
+                columns[column] = pd.array(values, dtype="Float64")
+        return pd.DataFrame(columns, index=_index(means.geocodes))
 
     def household_sizes(self, level: str, companion: str = "") -> pd.DataFrame:
         """The average household size of every geounit of a level, as published.

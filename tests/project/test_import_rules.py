@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import reviewed_files, rooms
+from project import import_cycles, reviewed_files
 from project.conftest import PACKAGES
 from project.documents import PROJECT
 
@@ -122,19 +122,14 @@ def test_only_flows_know_prefect() -> None:
         assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []
 
 
-def test_the_figures_of_the_rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are within the limits, and on a graph made by hand what they should be."""
-    assert rooms.main() == 0
-    graph = {"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": set(), "e": {"f"}, "f": {"e", "d"}}
+def test_no_modules_import_each_other(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert import_cycles.main() == 0
+    graph = {"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": set(), "e": {"f"}, "f": {"g", "d"}, "g": {"e"}}
     frozen = {module: frozenset(imported) for module, imported in graph.items()}
-    assert rooms.longest_chain(frozen) == ["a", "b", "c", "d"]
-    assert rooms.circles(frozen) == [frozenset({"e", "f"})]
-    (tmp_path / "flows").mkdir()
-    (tmp_path / "flows" / "long.py").write_text("x = 1\n" * (rooms.MOST_LINES + 1))
-    monkeypatch.setattr(rooms, "PROJECT", tmp_path)
-    monkeypatch.setattr(rooms, "import_graph", lambda: frozen)
-    assert rooms.line_counts() == {"flows/long.py": rooms.MOST_LINES + 1}
-    assert rooms.main() == 1
+    assert import_cycles.cycles(frozen) == [frozenset({"e", "f", "g"})]
+    monkeypatch.setattr(import_cycles, "import_graph", lambda: frozen)
+    assert import_cycles.main() == 1
+    assert capsys.readouterr().out == "these modules import each other: e, f, g\n"
 
 
 def test_the_list_of_a_privacy_reviewer() -> None:

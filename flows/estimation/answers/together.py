@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.whole_spine import Computed
+from flows.estimation.computed import Computed
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers

@@ -22,7 +22,7 @@ from postprocess.shares.estimates import Estimates, adjusted
 from postprocess.shares.shared import Shared
 
 if TYPE_CHECKING:
-    from flows.estimation.whole_spine import Computed
+    from flows.estimation.computed import Computed
     from flows.execution.job import Job
 
 #: Estimates and variances of one query's answers at one level, `(n, size)` both.

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from oracles.households import broken, drawn_town
 from releases.one_town import write_one_town
 
-from flows.estimation.joins import membership_of
+from flows.estimation.join_queries import membership_of
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.steps import Step
