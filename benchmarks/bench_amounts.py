@@ -41,10 +41,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.runs.request import Request, check_stated
 from flows.runs.run import run_release
+from pipeline.execution.progress import Silent
 from pipeline.model.universe import Universe
 from pipeline.release.joined.means import read_means
 from pipeline.release.layout import RunDirectory

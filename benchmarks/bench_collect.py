@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from features.example.example import write_example
 from pipeline.collect.areas import arrived, count_words
 from pipeline.collect.bits import KeyedBytes, SystemBytes
 from pipeline.collect.bloom import filters
@@ -39,7 +40,6 @@ from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.rappor import Rappor
 from pipeline.collect.unary import OptimisedUnaryEncoding
 from pipeline.collect.words import WordList
-from pipeline.example.example import write_example
 
 KEY = bytes(range(32))
 AREAS, PEOPLE = 2_000, 200

@@ -22,9 +22,9 @@ import numpy as np
 from bench_joins import EXAMPLE, SHARED, truth
 from numpy.typing import NDArray
 
-from flows.execution.progress import Silent
 from flows.runs.request import Request, check_stated
 from flows.runs.run import run_release
+from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.residents import residents_of
 from pipeline.release.joined.averages import Counted, average_sizes

@@ -37,9 +37,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.join_queries import composition_of
-from flows.execution.progress import Silent
 from flows.runs.request import Request, check_stated
 from flows.runs.run import run_release
+from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.records.tabulate import roll_up, tabulate

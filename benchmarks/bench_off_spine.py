@@ -46,9 +46,9 @@ def made_up_areas(blocks: np.ndarray) -> pd.DataFrame:
 
 def errors(setting: str, key: int, areas: pd.DataFrame, folder: Path) -> dict[str, float]:
     """Mean errors of one release."""
-    from flows.execution.progress import Silent
     from flows.runs.request import Request, check_request
     from flows.runs.run import run_release
+    from pipeline.execution.progress import Silent
     from pipeline.release.layout import RunDirectory
 
     areas.to_parquet(folder / "areas.parquet")

@@ -29,9 +29,9 @@ MEASURING = """
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from flows.execution.progress import Silent
-from flows.execution.steps import perform_here
-from flows.execution.threads import limit_threads
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import perform_here
+from pipeline.execution.threads import limit_threads
 limit_threads()
 from flows.runs.request import Request, check_request
 checked = check_request(Request(Path(sys.argv[1]), Path(sys.argv[2]), None, 1))

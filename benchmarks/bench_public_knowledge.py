@@ -31,10 +31,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from flows.execution.progress import Silent
 from flows.runs.request import Request, check_stated
 from flows.runs.run import run_release
 from geography.spine import Spine
+from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.allocation import allocations
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec

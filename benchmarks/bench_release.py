@@ -117,10 +117,10 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
     from threadpoolctl import threadpool_limits
 
     from flows.estimation import problem as flows_problem
-    from flows.execution.job import Job
-    from flows.execution.progress import Silent
-    from flows.execution.workers import Workers
     from flows.runs.request import Request, check_request
+    from pipeline.execution.job import Job
+    from pipeline.execution.progress import Silent
+    from pipeline.execution.workers import Workers
     from pipeline.inputs.geography import read_spine
     from postprocess.downward import level as downward
     from postprocess.downward.level import downward_level

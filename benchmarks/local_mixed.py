@@ -14,10 +14,10 @@ from releases.mixed import write_mixed
 from releases.survey import Survey
 
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
+from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 
 #: Blocks of an area of each level.

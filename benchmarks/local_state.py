@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from survey_of_state import StateSurvey, state_survey
 
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from geography.spine import Spine
 from pipeline.collect.collected import Collected
+from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from postprocess.linear.half_widths import half_widths
 

@@ -19,8 +19,9 @@ from local_state import summed
 from numpy.typing import NDArray
 from survey_of_state import PEOPLE, SPEC
 
+from features.example.example import LEVELS, block_codes
+from features.example.population import populate
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from geography.build import spine_from_prefixes
@@ -30,8 +31,7 @@ from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.finding import find_words
 from pipeline.collect.mechanism import Reports
 from pipeline.collect.rappor import Rappor
-from pipeline.example.example import LEVELS, block_codes
-from pipeline.example.population import populate
+from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 
 RAPPOR: Final = Rappor(32, 2, 64, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))

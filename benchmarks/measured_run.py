@@ -74,12 +74,12 @@ def memory_of(pid: int) -> int:
 
 def main() -> None:
     """Run the spec of the command line, in the process to be measured."""
-    from flows.execution.threads import limit_threads
+    from pipeline.execution.threads import limit_threads
 
     limit_threads()
-    from flows.execution.progress import Silent
     from flows.runs.request import Request, check_request
     from flows.runs.run import run_release
+    from pipeline.execution.progress import Silent
 
     spec, out, workers = sys.argv[1:4]
     run_release(check_request(Request(Path(spec), Path(out), None, int(workers))), Silent())

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from features.example.population import RACES, SCHEMA, populate
 from geography.build import spine_from_prefixes
-from pipeline.example.population import RACES, SCHEMA, populate
 
 LEVELS = {"us": 1, "state": 3, "county": 6, "tract": 12, "block_group": 13, "block": 16}
 #: Numbers of the 63 races of table P1: white 0, black 1, aian 2, asian 3, nhpi 4, some other 5, then combinations.

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from features.example.example import LEVELS, block_codes
+from features.example.population import populate
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.collect.bits import KeyedBytes
 from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import mechanism_of
-from pipeline.example.example import LEVELS, block_codes
-from pipeline.example.population import populate
 
 PEOPLE: Final = 1_000_000
 

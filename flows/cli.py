@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
+from features.registry import installed_features
 from flows.commands import (
     audit,
     check,
@@ -16,9 +18,6 @@ from flows.commands import (
     deploy,
     doctor,
     estimate,
-    example,
-    export,
-    imports,
     key,
     ledger,
     plan,
@@ -34,10 +33,10 @@ from flows.commands.fitness import command as fitness
 from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
 from flows.commands.witness import log, prove, sign
-from flows.execution.interrupts import STATUS, end_on_interrupt, say_stopped
-from flows.execution.threads import limit_threads
-from flows.machine_faults import fault_of, flush_output, open_standard_streams
 from geography.errors import SpinewiseError
+from pipeline.execution.interrupts import STATUS, end_on_interrupt, say_stopped
+from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
+from pipeline.execution.threads import limit_threads
 
 _HELP = """From confidential census-style records to a protected release.
 
@@ -65,35 +64,45 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (
-    run,
-    plan,
-    validate,
-    words,
-    query,
-    ask,
-    update,
-    compare,
-    fitness,
-    verify,
-    check,
-    rerun,
-    audit,
-    deploy,
-    doctor,
-    key,
-    sign,
-    prove,
-    log,
-    example,
-    schema,
-    spine,
-    export,
-    estimate,
-):
-    module.add_to(app)
-app.add_typer(ledger.app)
-app.add_typer(imports.app)
+_CORE = {
+    "run": run,
+    "plan": plan,
+    "validate": validate,
+    "words": words,
+    "query": query,
+    "ask": ask,
+    "update": update,
+    "compare": compare,
+    "fitness": fitness,
+    "verify": verify,
+    "check": check,
+    "rerun": rerun,
+    "audit": audit,
+    "deploy": deploy,
+    "doctor": doctor,
+    "key": key,
+    "sign": sign,
+    "prove": prove,
+    "log": log,
+    "schema": schema,
+    "spine": spine,
+    "estimate": estimate,
+    "ledger": ledger,
+}
+#: The order in which help lists the commands; those that are not named come last.
+_ORDER = (*list(_CORE)[:19], "example", "schema", "spine", "export", "estimate", "ledger", "import")
+
+
+def _add_commands() -> None:
+    """Add the commands of the core, and those of the features that are installed."""
+    modules = _CORE | {
+        name: import_module(module) for feature in installed_features() for name, module in feature.commands.items()
+    }
+    for name in sorted(modules, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER)):
+        modules[name].add_to(app)
+
+
+_add_commands()
 
 
 def _show_version(wanted: bool) -> None:
@@ -139,7 +148,7 @@ def _status() -> int:
             say_stopped()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SpinewiseError as error:
-        from flows.console import tell_error
+        from pipeline.execution.console import tell_error
 
         with suppress(OSError):
             tell_error(error)

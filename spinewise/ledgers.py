@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.settings import load_settings
+from pipeline.execution.settings import load_settings
 from pipeline.privacy.ledger.ledger import Ledger
 
 

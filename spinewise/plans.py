@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from flows.execution.workers import default_workers
 from flows.plan.amounts import AmountsHeld
 from flows.plan.caps import RecordsPerUnit
 from flows.plan.cost.model import Cost
@@ -17,8 +16,9 @@ from flows.plan.release_plan import REMARK, Plan, plan_release
 from flows.plan.shares.foretold import SharedRow
 from flows.plan.shares.guesses import SharesGuess
 from flows.plan.show import cost_line, show_plan
-from flows.settings import load_settings
 from pipeline.errors import InputError
+from pipeline.execution.settings import load_settings
+from pipeline.execution.workers import default_workers
 from spinewise.specs import Spec, as_spec, with_areas
 
 _WIDTH = 120

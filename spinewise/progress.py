@@ -8,8 +8,8 @@ import time
 from importlib import import_module
 from typing import Any
 
-from flows.execution.progress import Counted, Progress, Silent, shown_time
-from flows.execution.steps import Step
+from pipeline.execution.progress import Counted, Progress, Silent, shown_time
+from pipeline.execution.steps import Step
 
 #: Seconds between two redraws during one step.
 _PAUSE = 0.2
@@ -22,7 +22,7 @@ def progress_for(*, shown: bool) -> Progress:
     display = _notebook_display()
     if display is not None:
         return NotebookBar(display)
-    from flows.console import Bar, error_console
+    from pipeline.execution.console import Bar, error_console
 
     console = error_console()
     return Bar(console) if console.is_terminal else Silent()

@@ -10,14 +10,14 @@ from pathlib import Path
 import pandas as pd
 
 from flows.confidential.custody import KeySource, configured_source
-from flows.execution.workers import default_workers
 from flows.runs.questions.answering import answer_question
 from flows.runs.questions.combining import combine_answer, is_combined
 from flows.runs.questions.explaining import Explanation, explain_question
 from flows.runs.questions.request import QuestionRequest, check_question
 from flows.runs.updates.update import update_release
-from flows.settings import load_settings
 from pipeline.errors import InputError
+from pipeline.execution.settings import load_settings
+from pipeline.execution.workers import default_workers
 from pipeline.questions.manifest import ANSWER, AnswerManifest, read_answer
 from pipeline.questions.released.combined import COMBINED, Combination
 from pipeline.questions.text import Asked, Condition, Word, parse

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.execution.workers import default_workers
 from flows.runs.verify import verify_release
-from flows.settings import load_settings
+from pipeline.execution.settings import load_settings
+from pipeline.execution.workers import default_workers
 from pipeline.published import release_at
 from pipeline.reading.release import Release
 from pipeline.release.manifest import read_manifest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.execution.threads import limit_threads
+from pipeline.execution.threads import limit_threads
 
 # As in the commands, before numpy is loaded: workers whose small matrices have two threads each wait for one another.
 limit_threads()

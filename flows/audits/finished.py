@@ -8,14 +8,14 @@ from pathlib import Path
 from flows.audits.collected import FindingReporter, collected, installed_versions
 from flows.audits.independent import attack_findings, independent_findings
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
-from flows.settings import load_settings
 from pipeline.audit.findings import Audit, certain
 from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_leaks import input_digests
 from pipeline.audit.release_reading import open_audited
 from pipeline.errors import InputError
+from pipeline.execution.progress import Silent
+from pipeline.execution.settings import load_settings
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import Event
 from pipeline.privacy.ledger.ledger import Ledger, RunFingerprint

@@ -19,12 +19,12 @@ from flows.audits.collected import FindingReporter, collected, installed_version
 from flows.audits.second_opinion import second_findings
 from flows.audits.trials import Case, checked_spec, expected_of, one_run, outcomes_of, residuals_of, scratch, write_pair
 from flows.audits.units import unit_findings
-from flows.execution.workers import Workers
 from pipeline.audit.divergence import claimed_delta
 from pipeline.audit.findings import ALPHA, Audit, Finding, certain
 from pipeline.audit.randomisers import randomiser_findings
 from pipeline.audit.samplers import FULL, QUICK, sampler_findings
 from pipeline.audit.streams import stream_findings
+from pipeline.execution.workers import Workers
 from pipeline.privacy.keys import MasterKey
 
 #: Runs of the measuring stage and of whole releases, full and quick.

@@ -20,15 +20,15 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.measure import true_histogram
 from flows.confidential.steps import ConfidentialSteps
 from flows.estimation.whole_spine import Estimation
-from flows.execution.job import Job
-from flows.execution.perform import perform_steps
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.publishing.steps import perform_public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.request import CheckedRequest, Request, check_request
 from pipeline.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio
 from pipeline.audit.release_reading import Expected, expected_measurements
+from pipeline.execution.job import Job
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.tabulate import roll_up, tabulate

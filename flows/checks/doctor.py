@@ -17,10 +17,17 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from flows.checks.solvers import SOLVERS
-from flows.execution.memory import memory_for_a_run
-from flows.settings import CONFIG_VARIABLE, Settings, load_settings, project_file, unknown_variables, user_file
 from geography.errors import SpinewiseError
 from pipeline.errors import InputError
+from pipeline.execution.memory import memory_for_a_run
+from pipeline.execution.settings import (
+    CONFIG_VARIABLE,
+    Settings,
+    load_settings,
+    project_file,
+    unknown_variables,
+    user_file,
+)
 
 State = Literal["well", "note", "wrong"]
 
@@ -267,9 +274,9 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
 
 def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
     """The spec is valid, its files can be read, and its run fits into memory."""
-    from flows.execution.workers import default_workers
     from flows.plan.cost.fitting import check_memory, fitting
     from flows.runs.request import Request, check_request
+    from pipeline.execution.workers import default_workers
     from pipeline.inputs.geography import read_spine
 
     workers = settings.workers or default_workers()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, Output, QuietOption, VerboseOption, WorkersOption
+from pipeline.execution.options import JsonOption, Output, QuietOption, VerboseOption, WorkersOption
 
 if TYPE_CHECKING:
     from pipeline.audit.findings import Audit, Finding
@@ -70,11 +70,11 @@ def audit(
     from flows.audits.installed import audit_installed
     from flows.audits.whole_trial import whole_findings
     from flows.confidential.custody import KeySource
-    from flows.console import error_console
-    from flows.execution.workers import default_workers
-    from flows.settings import load_settings
     from pipeline.audit.report import write_audit
     from pipeline.errors import InputError
+    from pipeline.execution.console import error_console
+    from pipeline.execution.settings import load_settings
+    from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
 
     if reconstruct and release is None:

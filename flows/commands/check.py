@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption
+from pipeline.execution.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,8 +29,8 @@ def check(
 
         spinewise check releases/rhode-island
     """
-    from flows.console import remarks_of_reports, tell_problems
     from pipeline.checker.release import examine
+    from pipeline.execution.console import remarks_of_reports, tell_problems
     from pipeline.published import release_at
 
     output = Output(quiet, verbose, json)

@@ -57,8 +57,8 @@ def deploy(
     """
     import asyncio
 
-    from flows.settings import load_settings
     from pipeline.errors import InputError
+    from pipeline.execution.settings import load_settings
 
     if audit == (spec is not None):
         raise InputError("deploy: give either a spec or --audit")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, OutOption, Output, QuietOption, VerboseOption, WorkersOption
+from pipeline.execution.options import JsonOption, OutOption, Output, QuietOption, VerboseOption, WorkersOption
 
 
 def add_to(app: typer.Typer) -> None:

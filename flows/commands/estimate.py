@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import WorkersOption
+from pipeline.execution.options import WorkersOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,12 +35,12 @@ def estimate(
 
         spinewise estimate measurements examples/rhode_island.toml --out estimated
     """
-    from flows.execution.light_arrow import spare_pandas
+    from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    from flows.console import make_progress
-    from flows.execution.workers import default_workers
     from flows.runs.from_measurements import estimate_release
+    from pipeline.execution.console import make_progress
+    from pipeline.execution.workers import default_workers
 
     progress = make_progress()
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import LedgerOption
+from pipeline.execution.options import LedgerOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,12 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+def add_to(commands: typer.Typer) -> None:
+    """Add the group of commands."""
+    commands.add_typer(app)
+
 
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
 SomeDataset = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this dataset.")]
@@ -248,8 +254,8 @@ def verify(
         spinewise ledger verify published/2030-*/manifest.json
     """
     from flows.audits.receipts import KnownLedger, find_manifests
-    from flows.console import error_console
     from pipeline.errors import InputError
+    from pipeline.execution.console import error_console
     from pipeline.privacy.ledger.notes import read_notes
     from pipeline.privacy.ledger.report import check_export, read_export
 
@@ -300,7 +306,7 @@ def close_dataset(
 
 
 def _opened(url: str | None, *, create: bool = False) -> Ledger:
-    from flows.settings import load_settings
+    from pipeline.execution.settings import load_settings
     from pipeline.privacy.ledger.ledger import Ledger
 
     settings = load_settings(ledger=url)

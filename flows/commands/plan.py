@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, Output, QuietOption, SpecArgument, VerboseOption
+from pipeline.execution.options import JsonOption, Output, QuietOption, SpecArgument, VerboseOption
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -143,11 +143,11 @@ def plan(
 
         spinewise plan examples/us2000_housing.toml --shares-spread "housing: persons = 2.4, relative = 0.25"
     """
-    from flows.execution.workers import default_workers
     from flows.plan.amounts import AmountsHeld
     from flows.plan.caps import RecordsPerUnit
     from flows.plan.release_plan import plan_release
     from flows.plan.shares.guesses import SharesGuess
+    from pipeline.execution.workers import default_workers
 
     output = Output(quiet, verbose, json)
     options = PlanOptions(

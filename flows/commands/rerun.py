@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import (
+from pipeline.execution.options import (
     CombinedWithOption,
     KeyCommandOption,
     KeyDescriptorOption,
@@ -54,16 +54,16 @@ def rerun(
 
         spinewise rerun releases/rhode-island --data persons.parquet
     """
-    from flows.execution.light_arrow import spare_pandas
+    from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
     from flows.confidential.custody import KeySource
-    from flows.console import error_console, make_progress, tell_problems
     from flows.orchestration.server import temporary_server
     from flows.runs.record_sources import universes_to_rerun
     from flows.runs.rerun import repeated_apart
-    from flows.settings import load_settings
     from pipeline.errors import InputError
+    from pipeline.execution.console import error_console, make_progress, tell_problems
+    from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
 
@@ -112,11 +112,11 @@ def _rerun_answer(
     answer: Path, spec: Path | None, data: Path | None, source: KeySource, combined_with: Path | None
 ) -> None:
     from flows.confidential.custody import KeySource
-    from flows.console import error_console, tell_problems
     from flows.runs.questions.checking import rerun_answer
     from flows.runs.questions.combining import is_combined, release_of
-    from flows.settings import load_settings
     from pipeline.errors import InputError
+    from pipeline.execution.console import error_console, tell_problems
+    from pipeline.execution.settings import load_settings
     from pipeline.release.layout import RunDirectory
 
     run = RunDirectory(answer)

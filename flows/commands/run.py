@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from flows.commands.options import (
+from pipeline.execution.options import (
     BeaconCommandOption,
     BeaconFileOption,
     DataOption,
@@ -28,8 +28,8 @@ from flows.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from flows.execution.progress import Progress
     from flows.runs.request import CheckedRequest, EngineName
+    from pipeline.execution.progress import Progress
 
 
 def add_to(app: typer.Typer) -> None:
@@ -89,20 +89,20 @@ def run(
 
         spinewise run examples/rhode_island.toml --out /srv/releases --workers 4
     """
-    from flows.execution.light_arrow import spare_pandas
+    from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_source
     from flows.confidential.signing import signing_key
-    from flows.console import promise_of, remarks_of_end
-    from flows.execution.interrupts import stopping_loses_nothing
-    from flows.execution.workers import default_workers
     from flows.orchestration.server import temporary_server
     from flows.runs.beacons import beacon_of_settings, given_beacon
     from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
-    from flows.settings import load_settings
+    from pipeline.execution.console import promise_of, remarks_of_end
+    from pipeline.execution.interrupts import stopping_loses_nothing
+    from pipeline.execution.settings import load_settings
+    from pipeline.execution.workers import default_workers
     from pipeline.spec.release_spec import load_spec
     from pipeline.witness.statement import sign_release
 
@@ -147,9 +147,9 @@ def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: 
     from flows.runs.measured import measured_apart
 
     with measured_apart(checked) as measured:  # before the engine is imported and asked for anything
-        from flows.execution.retries import timed_out
         from flows.orchestration.release_flow import beacon_of_run, measured_of_run, release
         from flows.orchestration.tasks import progress_of_run
+        from pipeline.execution.retries import timed_out
 
         request = checked.request
         tokens = progress_of_run.set(progress), measured_of_run.set(measured), beacon_of_run.set(request.beacon)

@@ -32,8 +32,8 @@ def spine(
     """
     from flows.checks.spine_report import describe_spine
     from pipeline.errors import InputError
-    from pipeline.export.plain import write_csv, write_plain_parquet
     from pipeline.spec.release_spec import load_spec
+    from pipeline.storage.plain_tables import write_csv, write_plain_parquet
 
     if out is not None:
         if out.suffix not in (".csv", ".parquet"):

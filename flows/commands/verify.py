@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from flows.commands.options import (
+from pipeline.execution.options import (
     CentralOption,
     CombinedWithOption,
     JsonOption,
@@ -51,14 +51,14 @@ def verify(
 
         spinewise verify releases/rhode-island --signed-by agency.sign.pub
     """
-    from flows.execution.light_arrow import spare_pandas
+    from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    from flows.console import tell_problems
-    from flows.execution.workers import default_workers
     from flows.runs.verify import verify_release
-    from flows.settings import load_settings
     from pipeline.errors import InputError
+    from pipeline.execution.console import tell_problems
+    from pipeline.execution.settings import load_settings
+    from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
     from pipeline.witness.signing_keys import PublicKey
@@ -97,10 +97,10 @@ def verify(
 
 
 def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:
-    from flows.console import tell_problems
     from flows.runs.questions.checking import verify_answer
     from flows.runs.questions.combining import is_combined, release_of
     from pipeline.errors import InputError
+    from pipeline.execution.console import tell_problems
     from pipeline.release.layout import RunDirectory
 
     if signed_by is not None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, Output, QuietOption, SpecArgument
+from pipeline.execution.options import JsonOption, Output, QuietOption, SpecArgument
 
 
 def add_to(app: typer.Typer) -> None:

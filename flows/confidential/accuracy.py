@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from flows.confidential.measure import true_histogram
 from flows.confidential.refusals import shielded
 from flows.estimation.whole_spine import Estimation
-from flows.execution.job import Job
 from geography.spine import Level
+from pipeline.execution.job import Job
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Table, Universe

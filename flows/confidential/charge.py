@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flows.confidential.draw import commit_draw
-from flows.execution.job import Job
 from flows.publishing.inputs import Facilities
 from pipeline.errors import InputError
+from pipeline.execution.job import Job
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -46,7 +46,7 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
     """
     if not charges:
         return ()
-    from flows.settings import load_settings
+    from pipeline.execution.settings import load_settings
     from pipeline.privacy.ledger.draws import DrawLedger
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 

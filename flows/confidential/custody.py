@@ -25,7 +25,7 @@ from pipeline.witness.beacon import Beacon
 from pipeline.witness.stated_beacon import stated_beacon
 
 if TYPE_CHECKING:
-    from flows.settings import Settings
+    from pipeline.execution.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from flows.execution.job import Job
 from pipeline.errors import InputError
+from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
 from pipeline.witness.beacon import BeaconAwaitedError, due
 

@@ -12,7 +12,7 @@ from pipeline.errors import RefusedError, SpinewiseError
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import write_bytes
 
-_OWN: Final = ("flows", "geography", "pipeline", "postprocess")
+_OWN: Final = ("features", "flows", "geography", "pipeline", "postprocess")
 
 
 def described(error: BaseException, run: RunDirectory | None, stage: str) -> dict[str, object]:

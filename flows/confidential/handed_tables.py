@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flows.confidential.errors import described, restored
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Universe
 

@@ -22,8 +22,8 @@ from flows.estimation.constraints import (
     declared_constraints,
 )
 from flows.estimation.joins import check_top
-from flows.execution.job import Job
 from geography.codes import counted
+from pipeline.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.join import Join, joined_companions
 from pipeline.model.query import Query

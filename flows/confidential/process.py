@@ -24,13 +24,13 @@ from flows.confidential.errors import described, restored
 from flows.confidential.handed_tables import receive_columns, send_columns, tables_of, with_tables, without_tables
 from flows.confidential.repeat import RepeatedSteps
 from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
-from flows.execution.batch_store import Batches
-from flows.execution.interrupts import without_interrupts
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.spawn import WorkerContext
-from flows.execution.workers import WorkerError, Workers, begin_worker
 from flows.publishing.inputs import Facilities, Polygons
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.interrupts import without_interrupts
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.spawn import WorkerContext
+from pipeline.execution.workers import WorkerError, Workers, begin_worker
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from flows.confidential.charge import receipt_of
 from flows.confidential.refusals import shielded
-from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.errors import InputError
+from pipeline.execution.settings import load_settings
 from pipeline.model.record_source import RecordSource
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.keys import MasterKey

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from flows.confidential.charge import run_charges
 from flows.confidential.key_statement import key_statement
 from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
-from flows.execution.job import Job
 from flows.publishing.inputs import Facilities, Polygons
 from pipeline.errors import InputError
+from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
@@ -102,7 +102,7 @@ def refuse_uncharged(
     """
     if not job.universes[0].dataset:
         return
-    from flows.settings import load_settings
+    from pipeline.execution.settings import load_settings
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.privacy.ledger.notes import NOTE_NAME, read_note
 

@@ -17,13 +17,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.execution.job import Job
 from geography.codes import counted
 from geography.spine import Spine
 from pipeline.collect.collected import Collected
 from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.unlisted import UNLISTED, bits_of, unlisted_of
 from pipeline.errors import RecordsError
+from pipeline.execution.job import Job
 from pipeline.model.allocation import allocations
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe

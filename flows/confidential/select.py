@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from flows.confidential.measure import true_histogram
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.confidential.secret_source import SecretSource
-from flows.settings import Settings
 from pipeline.errors import InputError
+from pipeline.execution.settings import Settings
 from pipeline.witness.signing_keys import LONGEST_SIGNING_KEY_TEXT, SigningKey
 
 _OPTION = "--sign-key"

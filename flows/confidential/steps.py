@@ -12,10 +12,10 @@ from flows.confidential.measure import check_universe, measure_level, tabulate_u
 from flows.confidential.refusals import shielded
 from flows.confidential.reports import measure_reports, tabulate_reports
 from flows.confidential.select import select_versions
-from flows.execution.job import Job
-from flows.execution.steps import Step
 from flows.publishing.files import answer_paths, public_input_files, selected_path
 from flows.publishing.inputs import Facilities, Polygons, write_public_inputs
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Step
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey

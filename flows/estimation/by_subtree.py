@@ -18,9 +18,9 @@ from flows.estimation.part import PartTask
 from flows.estimation.part_tasks import BelowTask, TopTask, estimate_below, estimate_top
 from flows.estimation.problem import measurement_files, with_values
 from flows.estimation.whole_spine import Estimation
-from flows.execution.batch_store import Arrays
-from flows.execution.job import Job
-from flows.execution.steps import Notes, Step
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Notes, Step
 from pipeline.model.join import joined_companions
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram

@@ -8,7 +8,7 @@ from functools import cached_property
 from flows.estimation.join_queries import with_join_queries
 from flows.estimation.measurement_files import SourceFiles
 from flows.estimation.problem import stated_problem, with_values
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray

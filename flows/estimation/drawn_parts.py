@@ -9,8 +9,8 @@ import numpy as np
 
 from flows.estimation.drawn_tables import DrawnSpine, DrawnTable, PublicNormals, Steps, asked_at, followed_at
 from flows.estimation.part import PartTask
-from flows.execution.batch_store import Arrays
-from flows.execution.workers import foreign_arrays
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.downward import LevelVariances, variances_below
 from postprocess.linear.draws import drawn_levels

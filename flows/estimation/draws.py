@@ -18,8 +18,8 @@ from flows.estimation.drawn_parts import DrawBelowTask, DrawnTop, draw_below
 from flows.estimation.drawn_tables import DrawnSpine, DrawnTable, PublicNormals, asked_at, followed_at, known_answers
 from flows.estimation.marginals import marginal_of
 from flows.estimation.whole_spine import Estimation
-from flows.execution.batch_store import Arrays
-from flows.execution.batches import run_kept
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.batches import run_kept
 from pipeline.release.draws import DrawsFile, draws_file
 from postprocess.arrays import BoolArray
 from postprocess.linear.downward import LevelVariances, variances_of

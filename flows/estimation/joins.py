@@ -17,9 +17,9 @@ import scipy.sparse as sp
 
 from flows.estimation.join_queries import composition_of
 from flows.estimation.part import PartTask
-from flows.execution.batch_store import Arrays
-from flows.execution.workers import foreign_arrays
 from geography.spine import Level
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.workers import foreign_arrays
 from pipeline.model.beside import counted_cells
 from pipeline.model.join import Join, joined_companions
 from pipeline.release.histograms import read_histogram
@@ -36,7 +36,7 @@ from postprocess.problem import Constraints, GroupBounds, Problem
 
 if TYPE_CHECKING:
     from flows.estimation.computed import Computed
-    from flows.execution.job import Job
+    from pipeline.execution.job import Job
     from pipeline.model.universe import Universe
 
 

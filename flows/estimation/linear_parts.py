@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flows.estimation.part import PartTask
-from flows.execution.batch_store import Arrays
-from flows.execution.workers import foreign_arrays
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import FloatArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances, unbiased_estimates, variances_below
 from postprocess.linear.upward import upward_pass

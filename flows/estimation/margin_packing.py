@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.execution.batch_store import Arrays
+from pipeline.execution.batch_store import Arrays
 from postprocess.downward.simulated_margins import ErrorCounts
 from postprocess.downward.sized_errors import SizedErrors
 

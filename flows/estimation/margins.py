@@ -25,10 +25,10 @@ from flows.estimation.reports.told import told
 from flows.estimation.sampled_runs import SampledRuns
 from flows.estimation.shares.intervals import SharedIntervals
 from flows.estimation.table_variances import TableVariances
-from flows.execution.batch_store import Arrays
-from flows.execution.batches import run_kept
-from flows.execution.workers import foreign_arrays
 from pipeline.collect.collected import Collected
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.batches import run_kept
+from pipeline.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
 from pipeline.model.beside import counted_in
 from pipeline.model.universe import Table

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.execution.batch_store import Arrays
-from flows.execution.workers import foreign_arrays
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.workers import foreign_arrays
 from postprocess.algebra import Basis
 from postprocess.downward.report import SolverReport
 from postprocess.linear.information import Information

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flows.estimation.measurement_files import MeasurementSource
-from flows.execution.batch_store import Arrays
+from pipeline.execution.batch_store import Arrays
 from postprocess.algebra import Basis
 from postprocess.problem import Measured, Problem
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from flows.estimation.packing import below_arrays, below_result, packed_top, top_result
 from flows.estimation.part import PartTask
-from flows.execution.batch_store import Arrays
+from pipeline.execution.batch_store import Arrays
 from postprocess.arrays import BoolArray
 from postprocess.downward.passes import Pass
 from postprocess.downward.report import SolverReport

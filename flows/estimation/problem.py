@@ -28,7 +28,7 @@ from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 if TYPE_CHECKING:
-    from flows.execution.job import Job
+    from pipeline.execution.job import Job
 
 
 def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:

@@ -12,10 +12,10 @@ from flows.estimation.computed import Computed
 from flows.estimation.joins import Joined
 from flows.estimation.packing import packed_level, unpacked_level
 from flows.estimation.shares.spreads import PublicShares
-from flows.execution.batches import run_kept
-from flows.execution.job import Job
-from flows.execution.steps import Notes, Step
 from geography.spine import Level
+from pipeline.execution.batches import run_kept
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram, write_histogram
 from postprocess.algebra import Basis

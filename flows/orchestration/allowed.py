@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from flows.settings import Settings
 from pipeline.errors import InputError
+from pipeline.execution.settings import Settings
 
 #: Folders of what was deployed, as JSON: {"specs": [...], "outputs": [...]}; set by the work pool alone.
 DEPLOYED: Final = "DEPLOYED_SPINEWISE_FOLDERS"

@@ -19,10 +19,10 @@ from prefect.artifacts import (
 )
 from prefect.logging import get_run_logger
 
-from flows.execution.memory import memory_now
-from flows.execution.progress import Counted, shown_time
-from flows.execution.steps import Notes, Perform, Step
 from flows.runs.request import CheckedRequest
+from pipeline.execution.memory import memory_now
+from pipeline.execution.progress import Counted, shown_time
+from pipeline.execution.steps import Notes, Perform, Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.privacy_statement import privacy_statement

@@ -53,7 +53,7 @@ class Plan:
         cron: when it runs by itself; None if only on request.
         timezone: in which `cron` is meant.
         pool: the work pool, of process workers if it is made here.
-        retries, timeout: see `flows.settings`.
+        retries, timeout: see `pipeline.execution.settings`.
         specs, outputs: folders below which its runs read and write, unless the worker's settings name others.
     """
 

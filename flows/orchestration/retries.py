@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from flows.execution.retries import retry_delays
-from flows.settings import Settings, load_settings
+from pipeline.execution.retries import retry_delays
+from pipeline.execution.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from prefect import Flow

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from flows.execution.interrupts import without_interrupts
 from geography.errors import SpinewiseError
+from pipeline.execution.interrupts import without_interrupts
 from pipeline.storage.temporary import temporary_folder
 
 #: Reads until the pipe is closed: after a word it has nothing to do, without one the writer was killed.

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Annotated
 
-from flows.execution.threads import limit_threads
 from flows.orchestration.environment import set_up_prefect
+from pipeline.execution.threads import limit_threads
 
 limit_threads()
 set_up_prefect()
@@ -17,10 +17,10 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 from prefect.client.schemas.objects import State  # noqa: E402
 from pydantic import Field  # noqa: E402
 
-from flows.execution.progress import Progress  # noqa: E402
-from flows.execution.retries import may_be_retried, retry_delays  # noqa: E402
-from flows.execution.steps import Notes, Step  # noqa: E402
-from flows.settings import load_settings  # noqa: E402
+from pipeline.execution.progress import Progress  # noqa: E402
+from pipeline.execution.retries import may_be_retried, retry_delays  # noqa: E402
+from pipeline.execution.settings import load_settings  # noqa: E402
+from pipeline.execution.steps import Notes, Step  # noqa: E402
 
 #: Takes note of how far the run is; not a parameter, which Prefect would store.
 progress_of_run: ContextVar[Progress] = ContextVar("progress_of_run")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.execution.memory import memory_for_a_run
 from flows.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
 from flows.plan.caps import CapRow, RecordsPerUnit, cap_rows
 from flows.plan.cost.fitting import Fitting, fitting
@@ -17,8 +16,9 @@ from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows
 from flows.plan.shares.guesses import SharesGuess
 from flows.plan.sizes import SizeRow, size_rows
-from flows.settings import load_settings
 from geography.spine import Spine
+from pipeline.execution.memory import memory_for_a_run
+from pipeline.execution.settings import load_settings
 from pipeline.fitness.sizes import SIZE_LABELS
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine

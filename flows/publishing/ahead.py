@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.execution.job import Job
 from flows.plan.cost.size import basis_of_spec
 from flows.publishing.alike_areas import AlikeAreas, AlikeNumbers, alike_numbers, tables_by_level
+from pipeline.execution.job import Job
 from pipeline.model.universe import Table, Universe
 from pipeline.report.moments import PackedMoments
 from pipeline.report.table_numbers import PackedTable, packed_table

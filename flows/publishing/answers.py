@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from flows.execution.job import Job
-from flows.execution.steps import Step
 from flows.publishing.files import published_tables
 from pipeline.errors import ReleaseError
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Step
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.universe import Universe
 from pipeline.questions.manifest import MANIFEST, AnswerManifest, read_answer_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES

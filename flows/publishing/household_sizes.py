@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.model.residents import SizeSource
 from pipeline.model.universe import Table
 from pipeline.release.joined.averages import Counted, average_sizes

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.execution.job import Job
 from geography.spine import Level
+from pipeline.execution.job import Job
 from pipeline.model.household_table import HouseholdTable
 from pipeline.release.layout import RunDirectory
 from pipeline.release.microdata import JoinedRecords, rows_of_leaves

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.release.facilities import write_facilities, write_shares

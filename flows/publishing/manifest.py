@@ -9,9 +9,9 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from flows.execution.job import Job
-from flows.execution.steps import Notes
 from flows.publishing.provenance import provenance_of
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Notes
 from pipeline.model.join import Join, joined_companions, largest_household
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.model.beside import counted_in
 from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.means import means_of, write_means

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.metadata.contents import Contents
 from pipeline.metadata.datapackage import data_package, measured, resource, selected
 from pipeline.storage.files import write_json

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.execution.job import Job
 from flows.publishing.manifest import account_of, households_of, joint_of
 from geography.spine import Spine
+from pipeline.execution.job import Job
 from pipeline.model.universe import Table
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import Receipt

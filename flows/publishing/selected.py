@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.execution.job import Job
 from pipeline.errors import ReleaseError
+from pipeline.execution.job import Job
 from pipeline.release.selected import read_selected
 
 

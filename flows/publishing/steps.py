@@ -11,9 +11,6 @@ from flows.estimation.by_subtree import estimation_of
 from flows.estimation.draws import Draws
 from flows.estimation.margins import Margins
 from flows.estimation.unbiased import Unbiased
-from flows.execution.job import Job
-from flows.execution.perform import perform_steps
-from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.publishing.ahead import Ahead, begin_alike, begin_tables
 from flows.publishing.answers import answer_steps, change_steps, used_answers
 from flows.publishing.household_sizes import publish_household_sizes
@@ -22,6 +19,9 @@ from flows.publishing.means import means_files, publish_means
 from flows.publishing.package import write_package
 from flows.publishing.report import write_report
 from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
+from pipeline.execution.job import Job
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.steps import Notes, Perform, Step, perform_here
 from pipeline.model.join import joined_companions
 from pipeline.model.residents import size_sources
 from pipeline.model.universe import Universe

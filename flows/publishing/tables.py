@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.join_queries import membership_of
-from flows.execution.job import Job
 from flows.publishing.household_tables import HouseholdTally, write_household_tables
 from geography.spine import Level
+from pipeline.execution.job import Job
 from pipeline.model.join import Join, household_column, joined_companions
 from pipeline.model.universe import Table, Universe
 from pipeline.release.histograms import read_histogram

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.confidential.secret_source import output_of
-from flows.settings import Settings
 from pipeline.errors import InputError
+from pipeline.execution.settings import Settings
 from pipeline.release.manifest import Manifest
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.witness.beacon import LONGEST_BEACON, Beacon, parse_beacon

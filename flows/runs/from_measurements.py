@@ -8,9 +8,6 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.execution.job import Job
-from flows.execution.progress import Progress
-from flows.execution.workers import Workers
 from flows.publishing.inputs import write_public_inputs
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
@@ -18,6 +15,9 @@ from flows.runs.open_public import open_listed
 from flows.runs.request import universe_checks
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Progress
+from pipeline.execution.workers import Workers
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.release.key_statement import KeyStatement

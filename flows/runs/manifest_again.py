@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from flows.execution.job import Job
+from pipeline.execution.job import Job
 from pipeline.release.manifest import Manifest
 from pipeline.release.software import PACKAGES
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.execution.batch_store import Batches
-from flows.execution.job import Job
-from flows.execution.progress import Progress
-from flows.execution.workers import Workers
 from flows.plan.determined import published_tables
 from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.report import read_polygons
 from flows.runs.central import read_central, read_public_central
 from geography.spine import Spine
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Progress
+from pipeline.execution.workers import Workers
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.names import read_names

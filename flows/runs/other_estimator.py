@@ -8,13 +8,13 @@ from typing import Final
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from flows.execution.batch_store import Batches
-from flows.execution.job import Job
-from flows.execution.perform import perform_steps
-from flows.execution.progress import Progress
-from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.steps import publications
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.job import Job
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.progress import Progress
+from pipeline.execution.workers import Workers
 from pipeline.model.texts.message import Message, message
 from pipeline.published import open_finished
 from pipeline.release.histograms import read_histogram

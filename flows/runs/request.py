@@ -12,8 +12,8 @@ from flows.confidential.custody import Keyholder, KeySource
 from flows.runs.beacons import check_beacon
 from flows.runs.chosen_clips import check_chosen
 from flows.runs.given_records import require_given, with_given
-from flows.settings import load_settings, where_set
 from pipeline.errors import InputError, SpecError
+from pipeline.execution.settings import load_settings, where_set
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey

@@ -15,11 +15,6 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.custody import KeySource
 from flows.confidential.process import MeasuringProcess
 from flows.confidential.repeat import Repeating
-from flows.execution.job import Job
-from flows.execution.perform import perform_steps
-from flows.execution.progress import Progress
-from flows.execution.steps import Perform, perform_here
-from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.drawn_before import refuse_other_run
@@ -27,6 +22,11 @@ from flows.runs.open_public import open_published
 from flows.runs.status import status_of
 from flows.runs.versions import version_differences
 from pipeline.errors import InputError, RefusedError
+from pipeline.execution.job import Job
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.progress import Progress
+from pipeline.execution.steps import Perform, perform_here
+from pipeline.execution.workers import Workers
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished
 from pipeline.release.differences import Difference, compare_public

@@ -13,15 +13,6 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.accuracy import write_accuracy
 from flows.confidential.custody import Keyholder
 from flows.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
-from flows.execution.batch_store import Batches
-from flows.execution.checkpoints import Checkpoints
-from flows.execution.job import Job
-from flows.execution.memory import memory_for_a_run
-from flows.execution.perform import perform_steps
-from flows.execution.progress import Progress
-from flows.execution.run_log import Logged, RunLog
-from flows.execution.steps import Notes, Perform, Step, perform_here
-from flows.execution.workers import Workers
 from flows.plan.cost.fitting import Fitting, check_memory, fitting
 from flows.publishing.ahead import begin_alike
 from flows.publishing.files import input_files
@@ -32,9 +23,18 @@ from flows.runs.kept_inputs import inputs_to_keep
 from flows.runs.open_public import open_listed
 from flows.runs.request import CheckedRequest
 from flows.runs.status import status_of
-from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.errors import InputError
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.checkpoints import Checkpoints
+from pipeline.execution.job import Job
+from pipeline.execution.memory import memory_for_a_run
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.progress import Progress
+from pipeline.execution.run_log import Logged, RunLog
+from pipeline.execution.settings import load_settings
+from pipeline.execution.steps import Notes, Perform, Step, perform_here
+from pipeline.execution.workers import Workers
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
@@ -222,7 +222,7 @@ def _workers(checked: CheckedRequest, count: int) -> Workers:
     request, engine = checked.request, checked.request.engine
     if engine.scheduler is None:
         return Workers(count)
-    from flows.execution.cluster import ClusterWorkers
+    from pipeline.execution.cluster import ClusterWorkers
 
     scratch = str(checked.run.staging.resolve()) if engine.scratch is None else engine.scratch
     return ClusterWorkers(request.workers, engine.scheduler, scratch)

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.execution.progress import Progress
-from flows.execution.retries import may_be_retried, retry_delays, timed_out
-from flows.execution.steps import Notes, Perform, Step
 from flows.runs.measured import measured_apart
 from flows.runs.request import CheckedRequest
-from flows.settings import Settings
+from pipeline.execution.progress import Progress
+from pipeline.execution.retries import may_be_retried, retry_delays, timed_out
+from pipeline.execution.settings import Settings
+from pipeline.execution.steps import Notes, Perform, Step
 
 logger = logging.getLogger("spinewise.flows")
 

@@ -8,10 +8,6 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.execution.batch_store import Batches
-from flows.execution.job import Job
-from flows.execution.progress import Progress
-from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.manifest import account_of, households_of, joint_of, row_roots
 from flows.publishing.provenance import provenance_of
@@ -23,6 +19,10 @@ from flows.runs.manifest_again import manifest_problems
 from flows.runs.updates.checking import update_problems
 from flows.runs.versions import version_differences
 from pipeline.errors import SpinewiseError
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Progress
+from pipeline.execution.workers import Workers
 from pipeline.privacy.limits import beyond_limits
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import typer.main
 
 import flows.cli
-from flows.execution.interrupts import STATUS
+from pipeline.execution.interrupts import STATUS
 
 #: Seconds that one input may take.
 PATIENCE = 30

@@ -59,7 +59,7 @@ ROOMS = (
     Room("flows/estimation", ("from measurements to whole numbers;", "simulated margins"), 450, 344, 390, 88, _PUBLIC),
     Room("flows/publishing", ("tables, microdata, report, manifest: every public file",), 450, 456, 390, 54, _PUBLIC),
     Room("flows/plan", ("errors and cost, first",), 450, 520, 190, 54, _PUBLIC),
-    Room("flows/execution", ("steps, workers, resuming",), 650, 520, 190, 54, _PUBLIC),
+    Room("pipeline/execution", ("steps, workers, resuming",), 650, 520, 190, 54, _PUBLIC),
     # What the stages call.
     Room("pipeline/records", ("confidential files to sparse", "histograms of the leaves"), 20, 634, 265, 71, _SECRET),
     Room(
@@ -79,12 +79,12 @@ ROOMS = (
     Room("postprocess/shares", ("public counts, shared out",), 650, 750, 190, 54, _PUBLIC),
     Room("pipeline/reading", ("tables, sums, comparison",), 450, 810, 190, 54, _PUBLIC),
     Room("pipeline/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
-    Room("pipeline/export", ("other layouts",), 450, 874, 190, 54, _PUBLIC),
+    Room("features/exports", ("other layouts",), 450, 874, 190, 54, _PUBLIC),
     Room("pipeline/exchange", ("layouts of 2020",), 650, 874, 190, 54, _PUBLIC),
     Room("pipeline/checker", ("the independent check",), 450, 938, 190, 54, _PUBLIC),
     Room("pipeline/audit", ("statistical tests",), 650, 938, 190, 54),
-    Room("pipeline/imports", ("other files to a spec",), 450, 1002, 190, 54),
-    Room("pipeline/example", ("a synthetic state",), 650, 1002, 190, 54),
+    Room("features/imports", ("other files to a spec",), 450, 1002, 190, 54),
+    Room("features/example", ("a synthetic state",), 650, 1002, 190, 54),
     Room("pipeline/witness", ("signatures, proofs, the log",), 20, 1005, 265, 54),
     # What all of it stands on.
     Room("pipeline/model", ("frozen values: what is measured",), 20, 1102, 266, 54),

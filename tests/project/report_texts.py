@@ -30,7 +30,12 @@ _HEADER = "# The texts of pages and exports. English is the key; `make texts` br
 
 def sources(*suffixes: str) -> list[Path]:
     """The templates, scripts and modules that can have texts, of these suffixes."""
-    found = (path for room in ("pipeline", "flows") for path in (PROJECT / room).rglob("*") if path.suffix in suffixes)
+    found = (
+        path
+        for room in ("pipeline", "features", "flows")
+        for path in (PROJECT / room).rglob("*")
+        if path.suffix in suffixes
+    )
     texts = [path for path in found if path.name not in ("vega.js", "structure.xml.j2")]
     return sorted(texts, key=lambda path: (_REPORT not in path.parents, path))
 

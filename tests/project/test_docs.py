@@ -18,10 +18,10 @@ from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, p
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 from releases.command import spinewise
 
-from flows.execution.progress import Silent
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
-from flows.settings import Settings
+from pipeline.execution.progress import Silent
+from pipeline.execution.settings import Settings
 from pipeline.spec.collect.section import with_measured
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
@@ -39,7 +39,7 @@ TEXTS = (
     *("Makefile", "Dockerfile", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
     *("CITATION.cff", ".pre-commit-config.yaml", ".ci", ".github", "benchmarks", "docs", "examples", "tests"),
 )
-PACKAGES = ("geography", "pipeline", "postprocess", "flows", "spinewise")
+PACKAGES = ("geography", "pipeline", "postprocess", "features", "flows", "spinewise")
 
 
 def name_of(path: Path) -> str:

@@ -16,7 +16,19 @@ from project.documents import PROJECT, pages
 PYPROJECT: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
 PACKAGES = [pattern.rstrip("*") for pattern in PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]
 #: A path of the project within `backticks`: a file or folder below one of these, or one of the files beside them.
-_BELOW = ("geography", "pipeline", "postprocess", "flows", "spinewise", "tests", "docs", "benchmarks", ".ci", ".github")
+_BELOW = (
+    "geography",
+    "pipeline",
+    "postprocess",
+    "features",
+    "flows",
+    "spinewise",
+    "tests",
+    "docs",
+    "benchmarks",
+    ".ci",
+    ".github",
+)
 _PATH = re.compile(rf"`((?:{'|'.join(map(re.escape, _BELOW))})/[\w./-]+|[\w.-]+\.(?:toml|md|cff|yaml|yml))`")
 #: File names that stand for files of users.
 _OF_USERS = {"persons.parquet", "release.toml", "blocks.csv"}
@@ -133,7 +145,7 @@ def test_picture_shows_the_rooms() -> None:
     """The picture is the one that is drawn now, and it has every room of the four packages, and no other."""
     assert drawn.PICTURE.read_text("utf-8") == drawn.picture(), "run `make docs`"
     shown = {room.folder for room in drawn.ROOMS}
-    for package in ("flows", "pipeline", "postprocess"):
+    for package in ("features", "flows", "pipeline", "postprocess"):
         folders = {path.parent for path in (PROJECT / package).rglob("__init__.py")} - {PROJECT / package}
         rooms = {f"{package}/{folder.relative_to(PROJECT / package).parts[0]}" for folder in folders}
         assert rooms - shown == set()

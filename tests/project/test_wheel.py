@@ -36,7 +36,7 @@ def test_content(wheel: Path) -> None:
     for package in PACKAGES:
         assert f"{package}/py.typed" in names
     assert "pipeline/spec/presets/pl94-2020-us.toml" in names
-    assert "pipeline/example/spec/release.toml" in names
+    assert "features/example/spec/release.toml" in names
     assert "pipeline/model/texts/languages/es.po" in names
 
 

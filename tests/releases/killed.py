@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.execution.progress import Silent
-from flows.execution.steps import Step
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step
 from releases.command import environment
 from releases.small import run
 

@@ -19,9 +19,9 @@ import time
 from fractions import Fraction
 from pathlib import Path
 
-from flows.execution.progress import Silent
-from flows.execution.steps import Step
-from flows.settings import load_settings
+from pipeline.execution.progress import Silent
+from pipeline.execution.settings import load_settings
+from pipeline.execution.steps import Step
 from pipeline.privacy.accounting.statements import privacy_statements  # noqa: F401 - imported before the first fork
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory

@@ -12,11 +12,11 @@ from unittest.mock import patch
 
 from project.report_texts import wanted
 
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.publishing.ahead import Ahead
 from flows.publishing.report import report_sources
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.published import open_finished
 from pipeline.report.page import report_page

@@ -7,13 +7,13 @@ from pathlib import Path
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.repeat import RepeatedSteps
 from flows.confidential.steps import MeasuringSteps
-from flows.execution.job import Job
-from flows.execution.progress import Silent
 from flows.publishing.inputs import Facilities, Polygons
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.rerun import Rerun, repeated_apart, rerun_release
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Progress, Silent
-from flows.execution.steps import Perform, perform_here
 from flows.runs.request import CheckedRequest, Request, check_request
 from flows.runs.run import run_release
+from pipeline.execution.progress import Progress, Silent
+from pipeline.execution.steps import Perform, perform_here
 
 SPEC = """
 name = "town"

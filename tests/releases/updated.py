@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
 from flows.runs.updates.update import Updated, update_release
+from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import canonical_json, sha256_file

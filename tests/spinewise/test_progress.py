@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import spinewise as sw
-from flows.execution.progress import Silent
-from flows.execution.steps import Step
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step
 from spinewise.progress import NotebookBar, progress_for
 
 

@@ -61,7 +61,7 @@ def test_every_name_is_there_and_documented() -> None:
         sw.runn  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["pipeline", "flows", "postprocess", "geography"])
+@pytest.mark.parametrize("name", ["pipeline", "features", "flows", "postprocess", "geography"])
 @pytest.mark.parametrize("folder", [False, True])
 def test_a_file_that_hides_a_package_is_named(tmp_path: Path, name: str, folder: bool) -> None:
     other = tmp_path / name / "__init__.py" if folder else tmp_path / f"{name}.py"

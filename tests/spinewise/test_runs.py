@@ -18,10 +18,10 @@ from releases.frames import SECTIONS
 from releases.small import QUICK, public_bytes, run, write_town
 
 import spinewise as sw
+from features.exports.release import export_release
 from flows.confidential.steps import Measured
 from flows.runs.request import CheckedRequest
 from flows.runs.run import MeasuredHere
-from pipeline.export.release import export_release
 from pipeline.privacy.noise.sampler import Sampler
 from pipeline.published import open_finished
 

@@ -12,12 +12,12 @@ import pytest
 from releases.command import spinewise
 from releases.small import public_bytes, write_town
 
-from flows.execution.cluster import _read, _write
-from flows.execution.progress import Silent
-from flows.execution.steps import Step
 from flows.runs.request import Engine, Request, check_request
 from flows.runs.run import run_release
 from geography.errors import InputError
+from pipeline.execution.cluster import _read, _write
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step
 from postprocess.downward.samples import Rates
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ import pytest
 from releases.command import environment
 from releases.small import QUICK, public_bytes, run, write_town
 
-import flows.execution.run_log
+import pipeline.execution.run_log
 import pipeline.privacy.ledger.writes
-from flows.execution.batch_store import Batches
-from flows.execution.progress import Silent
-from flows.execution.steps import Step
 from pipeline.errors import InputError, RefusedError, ReleaseError, SpinewiseError
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 from postprocess.downward import tasks as level_task
 
@@ -206,7 +206,7 @@ def test_a_clock_set_back_changes_nothing(
     ahead = time.time() + 366 * 86_400
     for path in directory.root.rglob("*"):
         os.utime(path, (ahead, ahead))
-    for module in (flows.execution.run_log, pipeline.privacy.ledger.writes):
+    for module in (pipeline.execution.run_log, pipeline.privacy.ledger.writes):
         monkeypatch.setattr(module, "datetime", YearAgo)
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - 366 * 86_400)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from releases.small import run
 
-from pipeline.export.pl94171 import VALUES, column_names
-from pipeline.export.pl94171_files import GEO_FIELDS
-from pipeline.export.release import export_release
+from features.exports.pl94171 import VALUES, column_names
+from features.exports.pl94171_files import GEO_FIELDS
+from features.exports.release import export_release
 from pipeline.published import open_finished
 
 TRACT = "44007000101"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import Output, QuietOption, ReleaseArgument, WorkersOption
+from pipeline.execution.options import Output, QuietOption, ReleaseArgument, WorkersOption
 
 if TYPE_CHECKING:
     from pipeline.fitness.district_plan import DistrictPlan
@@ -102,8 +102,8 @@ def fitness(
     output = Output(quiet)
     others = None
     if compare:
-        from flows.execution.workers import default_workers
-        from flows.settings import load_settings
+        from pipeline.execution.settings import load_settings
+        from pipeline.execution.workers import default_workers
 
         processes = load_settings(workers=workers).workers or default_workers()
         others = estimated_otherwise(opened.run, processes, output.progress())

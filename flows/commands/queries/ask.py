@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import (
+from pipeline.execution.options import (
     DataOption,
     JsonOption,
     KeyCommandOption,
@@ -70,7 +70,7 @@ def ask(
 
         spinewise ask release.toml "count by county where age >= 65" --rho 1/200 --explain
     """
-    from flows.execution.light_arrow import spare_pandas
+    from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
     if ledger is not None:
@@ -79,7 +79,7 @@ def ask(
     from flows.runs.questions.answering import answer_question
     from flows.runs.questions.combining import combine_answer, why_not
     from flows.runs.questions.request import QuestionRequest, check_question
-    from flows.settings import load_settings
+    from pipeline.execution.settings import load_settings
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
     from pipeline.spec.release_spec import load_spec

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption, WorkersOption
+from pipeline.execution.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption, WorkersOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,12 +46,12 @@ def update(
 
         spinewise update releases/example --with answers/count-tract-sex-0a1b2c3d --out updated
     """
-    from flows.execution.light_arrow import spare_pandas
+    from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    from flows.execution.workers import default_workers
     from flows.runs.updates.update import update_release
-    from flows.settings import load_settings
+    from pipeline.execution.settings import load_settings
+    from pipeline.execution.workers import default_workers
 
     output = Output(quiet, verbose, json)
     progress = output.progress()

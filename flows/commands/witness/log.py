@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import (
+from pipeline.execution.options import (
     ReleaseArgument,
     SignKeyCommandOption,
     SignKeyDescriptorOption,
@@ -59,7 +59,7 @@ def new(
         spinewise log new published/log --origin statistics.example/log --sign-key-file /secure/agency.sign
     """
     from flows.confidential.signing import required_signing_key
-    from flows.settings import load_settings
+    from pipeline.execution.settings import load_settings
     from pipeline.witness.log import new_log
 
     new_log(folder, origin, required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command))
@@ -83,7 +83,7 @@ def add(
         spinewise log add published/log releases/little-state --sign-key-file /secure/agency.sign
     """
     from flows.confidential.signing import required_signing_key
-    from flows.settings import load_settings
+    from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.release.manifest import check_public_files
     from pipeline.witness.entry import entry_of
@@ -123,7 +123,7 @@ def verify(
         spinewise log verify published/log --signed-by agency.sign.pub --seen last.checkpoint
     """
     from flows.commands.witness.output import read_input, write_output
-    from flows.console import tell_problems
+    from pipeline.execution.console import tell_problems
     from pipeline.witness.checkpoint import read_checkpoint
     from pipeline.witness.log import contradiction, open_log, redrawings
     from pipeline.witness.signing_keys import PublicKey

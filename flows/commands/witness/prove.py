@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import JsonOption, SignedByOption
+from pipeline.execution.options import JsonOption, SignedByOption
 
 if TYPE_CHECKING:
     from pipeline.witness.proof import Wanted
@@ -60,8 +60,8 @@ def prove(
 
 
 def _make(release: Path, wanted: Wanted, out: Path | None, json: bool) -> None:
-    from flows.commands.options import Output
     from flows.commands.witness.output import write_output
+    from pipeline.execution.options import Output
     from pipeline.published import release_at
     from pipeline.witness.proof import make_proof
 
@@ -72,9 +72,9 @@ def _make(release: Path, wanted: Wanted, out: Path | None, json: bool) -> None:
 
 
 def _check(proof: Path, signed_by: Path, json: bool) -> None:
-    from flows.commands.options import Output
     from flows.commands.witness.output import read_input
     from pipeline.errors import ReleaseError
+    from pipeline.execution.options import Output
     from pipeline.witness.check_proof import BadProofError, check
     from pipeline.witness.signing_keys import PublicKey
 

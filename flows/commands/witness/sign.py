@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from flows.commands.options import (
+from pipeline.execution.options import (
     ReleaseArgument,
     SignKeyCommandOption,
     SignKeyDescriptorOption,
@@ -33,7 +33,7 @@ def sign(
         spinewise sign releases/little-state --sign-key-file /secure/agency.sign
     """
     from flows.confidential.signing import required_signing_key
-    from flows.settings import load_settings
+    from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.witness.statement import sign_release
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.computed import Computed
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from pipeline.errors import InputError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease
 from pipeline.questions.released.cells import SumsOfCells
 from postprocess.downward.subtrees import cut_of

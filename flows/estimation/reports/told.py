@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from flows.execution.job import Job
 from pipeline.collect.collected import Collected
 from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.unlisted import UNLISTED, Unlisted
 from pipeline.errors import ReleaseError
+from pipeline.execution.job import Job
 from pipeline.model.universe import Universe
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.part import PartTask
-from flows.execution.batch_store import Arrays
-from flows.execution.steps import Notes
-from flows.execution.workers import foreign_arrays
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.steps import Notes
+from pipeline.execution.workers import foreign_arrays
 from postprocess.linear.answers import answers_of_subtrees
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
@@ -23,7 +23,7 @@ from postprocess.shares.shared import Shared
 
 if TYPE_CHECKING:
     from flows.estimation.computed import Computed
-    from flows.execution.job import Job
+    from pipeline.execution.job import Job
 
 #: Estimates and variances of one query's answers at one level, `(n, size)` both.
 Answers = tuple[NDArray[np.float64], NDArray[np.float64]]

@@ -15,7 +15,7 @@ from pipeline.release.facilities import read_public_shares
 from postprocess.shares.shared import Shared
 
 if TYPE_CHECKING:
-    from flows.execution.job import Job
+    from pipeline.execution.job import Job
     from pipeline.model.universe import Universe
 
 

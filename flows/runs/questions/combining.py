@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from flows.estimation.answers.together import PartByPartError, check_size, estimated_together
 from flows.publishing.answers import used_answers
-from flows.settings import load_settings
 from pipeline.errors import InputError, ReleaseError
+from pipeline.execution.settings import load_settings
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
 from pipeline.questions.released.added import refuse_drawn_twice

@@ -10,8 +10,8 @@ import numpy as np
 
 from flows.runs.questions.combining import foretold
 from flows.runs.questions.request import CheckedQuestion
-from flows.settings import load_settings
 from pipeline.errors import InputError, SpinewiseError
+from pipeline.execution.settings import load_settings
 from pipeline.privacy.ledger.events import ANSWER
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.refusals import amount_text

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flows.execution.job import Job
 from flows.publishing.answers import used_answers
 from flows.publishing.files import input_files, replaced_files
 from flows.runs.questions.public_files import answer_problems
 from flows.runs.updates.stated import updated_spec
 from pipeline.errors import SpinewiseError
+from pipeline.execution.job import Job
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MANIFEST, AnswerManifest
 from pipeline.release.manifest import Manifest, read_manifest

@@ -9,9 +9,6 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.execution.job import Job
-from flows.execution.progress import Progress
-from flows.execution.workers import Workers
 from flows.publishing.files import input_files, replaced_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
@@ -19,6 +16,9 @@ from flows.runs.questions.public_files import answer_problems
 from flows.runs.updates.same_records import doubt_of_records
 from flows.runs.updates.stated import updated_spec
 from pipeline.errors import InputError, ReleaseError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Progress
+from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
 from pipeline.release.key_statement import KeyStatement

@@ -16,9 +16,9 @@ import flows.confidential.measure
 from flows.audits.installed import CASES, EPSILONS, case_findings, reuse_finding
 from flows.audits.trials import Trials, checked_spec, expected_of, outcomes_of, run_trials, write_pair
 from flows.cli import app
-from flows.execution.workers import Workers
 from pipeline.audit.divergence import claimed_delta
 from pipeline.audit.findings import ALPHA, Audit, Finding, certain
+from pipeline.execution.workers import Workers
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for

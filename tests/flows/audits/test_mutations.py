@@ -25,7 +25,6 @@ from flows.audits.second_opinion import second_findings
 from flows.audits.units import unit_findings
 from flows.audits.whole_trial import QUICK, whole_findings, written
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import open_audited
@@ -33,6 +32,7 @@ from pipeline.auditor.form import FormError
 from pipeline.auditor.program import audit
 from pipeline.checker.release import examine
 from pipeline.errors import SpinewiseError
+from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory

@@ -14,9 +14,9 @@ import pytest
 from releases.command import printed, spinewise
 from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
 
+from features.exports.pl94171_files import GEO_FIELDS, SummaryFiles
+from features.exports.release import export_release
 from pipeline.errors import InputError
-from pipeline.export.pl94171_files import GEO_FIELDS, SummaryFiles
-from pipeline.export.release import export_release
 from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release
 

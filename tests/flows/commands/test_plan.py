@@ -16,15 +16,15 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.estimation.problem import stated_problem, with_values
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.plan.cost.model import WORKER_START, cost_of
 from flows.plan.exact_shares import PARTS, in_parts, rounded_up
 from flows.plan.expectation import Expectation
 from flows.plan.release_plan import plan_release
 from flows.plan.write_spec import exact_text, write_divided
 from geography.errors import SpinewiseError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_listed_spine, read_spine
 from pipeline.release.layout import RunDirectory

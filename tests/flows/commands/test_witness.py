@@ -11,8 +11,8 @@ import pytest
 from releases.command import spinewise
 from releases.small import run as run_town
 
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
+from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
 from pipeline.witness.signing_keys import PublicKey

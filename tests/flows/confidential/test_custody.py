@@ -20,9 +20,9 @@ from releases.prefect_server import prefect_server
 from releases.small import public_bytes, run, write_town
 
 from flows.confidential.custody import KeySource, destroy_key, key_of_release
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError
+from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory

@@ -16,11 +16,11 @@ from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, write_town
 
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError
+from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.chain import LedgerError
 from pipeline.privacy.ledger.draws import DrawLedger, RedrawnError

@@ -20,13 +20,13 @@ from releases.small import QUICK, public_bytes, request_of, run, write_town
 from flows.confidential.custody import KeySource
 from flows.confidential.errors import described, restored
 from flows.confidential.process import MeasuringProcess
-from flows.execution.progress import Silent
-from flows.execution.steps import Step, perform_here
-from flows.execution.workers import WorkerError
 from flows.runs.measured import measured_apart
 from flows.runs.request import CheckedRequest
 from flows.runs.run import release_run, run_release
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step, perform_here
+from pipeline.execution.workers import WorkerError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError
@@ -44,7 +44,7 @@ import mmap
 import sys
 from pathlib import Path
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
+from pipeline.execution.progress import Silent
 from flows.runs.run import MeasuredHere
 from flows.runs.measured import measured_apart
 from flows.runs.record_sources import universes_to_rerun

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import flows.confidential.steps
 from flows.cli import app
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger

@@ -22,9 +22,6 @@ from flows.audits.finished import audit_release
 from flows.confidential.charge import charge_run, run_charges
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.select import select_versions
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.publishing.selected import selected_problems
 from flows.runs.from_measurements import estimate_release
 from pipeline.audit.findings import Finding
@@ -32,6 +29,9 @@ from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import open_audited, truth_of
 from pipeline.audit.release_selected import selected_findings
 from pipeline.errors import InputError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.accounting.uses import choices_of
 from pipeline.privacy.budget import NoiseSpec

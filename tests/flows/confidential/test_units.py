@@ -9,10 +9,10 @@ import pytest
 from releases.command import spinewise
 from releases.small import public_bytes
 
-from flows.execution.progress import Silent
 from flows.runs.kept_inputs import kept_inputs
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
+from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 

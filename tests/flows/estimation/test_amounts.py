@@ -17,12 +17,12 @@ from releases.wages import LABELS, detailed, true_units
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.runs.verify import verify_release
 from pipeline.auditor.program import audit
 from pipeline.checker.release import examine
 from pipeline.errors import InputError
+from pipeline.execution.progress import Silent
 from pipeline.reading.release import open_release
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory

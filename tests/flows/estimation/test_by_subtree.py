@@ -10,9 +10,9 @@ from releases.again import computed_again
 from releases.small import public_bytes
 
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.publishing.steps import perform_public_steps
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 

@@ -16,15 +16,15 @@ from releases.wages import OVER, write_wages
 
 import pipeline.records.columns as columns
 from flows.confidential.charge import _layout
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.plan.release_plan import plan_release
 from flows.runs.verify import verify_release
 from pipeline.auditor.form import read_form
 from pipeline.auditor.program import audit
 from pipeline.checker.release import examine
 from pipeline.errors import SpecError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.records.amounts import AmountNumbers
 from pipeline.records.tabulate import tabulate

@@ -21,14 +21,14 @@ from flows.estimation import draws as module
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
 from flows.estimation.drawn_parts import DrawBelowTask
 from flows.estimation.drawn_tables import PublicNormals
-from flows.execution.batch_store import Arrays
-from flows.execution.progress import Silent
-from flows.execution.steps import Notes, Step, perform_here
-from flows.execution.workers import WorkerError, Workers
 from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, ReleaseError
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Notes, Step, perform_here
+from pipeline.execution.workers import WorkerError, Workers
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import canonical_json, json_sha256

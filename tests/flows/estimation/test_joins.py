@@ -14,12 +14,12 @@ from releases.households import write_quarter
 from releases.mutant import resealed
 from releases.small import public_bytes
 
-from flows.execution.progress import Silent
 from flows.publishing.steps import perform_public_steps
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from flows.runs.verify import verify_release
 from pipeline.errors import RefusedError
+from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 

@@ -16,10 +16,10 @@ from releases.again import computed_again
 from releases.small import public_bytes
 
 from flows.estimation import margins
-from flows.execution.batch_store import Arrays
-from flows.execution.cluster import Portable, _arrays_in
-from flows.execution.workers import WorkerError, Workers
 from flows.publishing.steps import perform_public_steps
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.cluster import Portable, _arrays_in
+from pipeline.execution.workers import WorkerError, Workers
 
 #: What an attacker makes of an array, by its name's ending.
 SPOILT: dict[str, Callable[[Any], Any]] = {

@@ -11,10 +11,10 @@ import pytest
 
 from flows.estimation.measurement_files import read_compact
 from flows.estimation.problem import measurement_files, stated_problem, with_values
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from pipeline.errors import ReleaseError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
 from pipeline.release.spine import read_public_spine

@@ -13,10 +13,10 @@ from releases.small import public_bytes, run
 
 from flows.estimation import margins
 from flows.estimation.sampled_runs import SampledRuns
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from postprocess.downward.samples import Rates
 

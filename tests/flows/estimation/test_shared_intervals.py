@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from releases.small import request_of
 
 from flows.estimation.shares.intervals import SharedIntervals
-from flows.execution.progress import Silent
 from flows.runs.run import run_release
+from pipeline.execution.progress import Silent
 
 SPEC = """
 name = "far"

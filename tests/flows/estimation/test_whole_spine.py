@@ -11,9 +11,9 @@ import pytest
 
 import flows.estimation.whole_spine
 from flows.estimation.whole_spine import Estimation
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec

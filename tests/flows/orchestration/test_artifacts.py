@@ -13,10 +13,10 @@ import pytest
 from releases.small import QUICK, public_bytes, request_of, run, write_town
 
 import flows.orchestration.artifacts
-from flows.execution.progress import Together
-from flows.execution.steps import Step, perform_here
 from flows.orchestration.artifacts import ReleaseArtifacts, budget_rows, plan_rows
 from flows.runs.run import run_release
+from pipeline.execution.progress import Together
+from pipeline.execution.steps import Step, perform_here
 
 
 class Pages:

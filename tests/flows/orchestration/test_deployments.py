@@ -14,8 +14,8 @@ from releases.small import write_town
 
 from flows.orchestration.allowed import DEPLOYED, check_allowed, deployed_folders
 from flows.orchestration.deployments import Plan, _deployment, check_cron, job_template, queue_of
-from flows.settings import Settings, load_settings
 from pipeline.errors import InputError
+from pipeline.execution.settings import Settings, load_settings
 
 
 def test_specs_of_one_dataset_share_a_queue() -> None:

@@ -17,11 +17,11 @@ from releases.command import spinewise
 from releases.small import write_town
 
 import flows.orchestration.retries
-from flows.execution.retries import may_be_retried, retry_delays
-from flows.execution.workers import WorkerError
 from flows.orchestration.retries import on_crash, on_failure, tries_before
-from flows.settings import Settings, load_settings
 from pipeline.errors import BudgetRefusedError, InputError, RecordsError, RefusedError, ReleaseError
+from pipeline.execution.retries import may_be_retried, retry_delays
+from pipeline.execution.settings import Settings, load_settings
+from pipeline.execution.workers import WorkerError
 from pipeline.privacy.ledger.events import LedgerError
 from postprocess.errors import InfeasibleError, SolverError
 
@@ -178,7 +178,7 @@ def test_a_step_that_may_pass_is_performed_again_and_a_final_one_is_not(monkeypa
     from prefect.testing.utilities import prefect_test_harness
 
     import flows.orchestration.tasks
-    from flows.execution.steps import Step
+    from pipeline.execution.steps import Step
 
     monkeypatch.setattr(flows.orchestration.tasks, "SETTINGS", load_settings(retries=2, retry_delay=0.01))
     tried: list[str] = []

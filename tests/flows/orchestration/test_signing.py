@@ -9,7 +9,7 @@ import pytest
 
 from flows.confidential.steps import Measured
 from flows.orchestration.release_flow import measured_of_run, signer_of
-from flows.settings import load_settings
+from pipeline.execution.settings import load_settings
 from pipeline.witness.signing_keys import SigningKey
 
 

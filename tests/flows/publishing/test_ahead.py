@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from releases.small import QUICK, run, write_town
 
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.publishing import ahead
 from flows.publishing.ahead import Ahead, begin_alike, begin_tables
 from flows.publishing.manifest import begin_rows, row_roots
 from flows.publishing.report import report_sources
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.published import open_finished
 from pipeline.release.tables import read_table
 from pipeline.report.page import report_page

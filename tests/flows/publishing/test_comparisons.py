@@ -13,8 +13,8 @@ import pytest
 from releases.browser import chromium, opened
 from releases.small import QUICK, SPEC, run, write_town
 
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
+from pipeline.execution.progress import Silent
 from pipeline.reading.release import Release, open_release
 
 #: [table, [areas], number of the answer] -> what the page says of each; areas are [level, row].

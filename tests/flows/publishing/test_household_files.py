@@ -16,12 +16,12 @@ from releases.homes import write_homes
 from releases.small import request_of, run
 from typer.testing import CliRunner
 
+from features.exports.release import export_release
 from flows.cli import app
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpecError
-from pipeline.export.release import export_release
+from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory

@@ -13,14 +13,14 @@ from oracles.households import broken, drawn_town
 from releases.one_town import write_one_town
 
 from flows.estimation.join_queries import membership_of
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.steps import Step
-from flows.execution.workers import Workers
 from flows.publishing.steps import publications
 from flows.publishing.tables import publish_joined_microdata
 from geography.spine import Spine
 from pipeline.errors import SpecError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step
+from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Schema
 from pipeline.release.histograms import write_histogram

@@ -13,7 +13,7 @@ import pytest
 from releases.command import printed, spinewise
 from releases.small import run
 
-from pipeline.export.release import export_release
+from features.exports.release import export_release
 from pipeline.published import open_finished
 from pipeline.reading.release import open_release
 

@@ -14,16 +14,16 @@ from releases.named import write_named_town
 from releases.pages import OPEN, english_in, english_words, everything_marked, marked_texts, outside_of_signs, visible
 from releases.small import run
 
+from features.exports.release import export_release
 from flows.audits.finished import audit_release, with_attacks
 from flows.confidential.accuracy import errors_of
 from flows.confidential.custody import KeySource
 from flows.confidential.fitness import _judged
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.workers import Workers
 from flows.runs.other_estimator import estimated_otherwise
 from pipeline.audit.report import audit_html
-from pipeline.export.release import export_release
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import open_finished
 from pipeline.reading.compare import compare

@@ -19,9 +19,9 @@ from releases.small import QUICK, public_bytes, run, write_town
 
 import flows.publishing.ahead
 import pipeline.report.explorer
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError, SpecError
+from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory

@@ -18,11 +18,11 @@ from releases.small import QUICK, request_of, run, write_town
 import pipeline.report.chunks
 import pipeline.report.explorer
 import pipeline.report.moments
-from flows.execution.progress import Silent
-from flows.execution.steps import Notes, Step
 from flows.runs.run import run_release
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Notes, Step
 from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.report.page import SCRIPTS

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 from releases.small import public_bytes, run, write_town
 
-from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.execution.steps import Step
-from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.steps import output_files, perform_public_steps
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step
+from pipeline.execution.workers import Workers
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest

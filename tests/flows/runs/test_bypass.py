@@ -16,8 +16,8 @@ from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, run, write_town
 
 import pipeline.model.allocation
+from features.exports.release import export_release
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.progress import Silent
 from flows.runs.from_measurements import estimate_release
 from flows.runs.verify import verify_release
 from geography.build import spine_from_table
@@ -27,7 +27,7 @@ from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import budget_masks, open_audited
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError
-from pipeline.export.release import export_release
+from pipeline.execution.progress import Silent
 from pipeline.model.allocation import allocations
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statements import _most_on_queries, privacy_statements

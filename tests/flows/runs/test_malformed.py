@@ -25,12 +25,12 @@ from oracles.malformed import changed_bytes, changed_cells, spec_texts
 from oracles.summary_files import made_up_state, write_2010, write_2020
 from releases.small import request_of, write_town
 
-from flows.commands import imports
+from features.imports import command as imports
 from flows.commands.validate import validate
-from flows.execution.progress import Silent
 from flows.runs.run import run_release
 from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError
+from pipeline.execution.progress import Silent
 
 
 def for_each(strategy: st.SearchStrategy[object], n: int, check: Callable[[object], bool]) -> None:

@@ -18,14 +18,14 @@ from releases.mixed import MixedSurvey, write_mixed
 from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 
+from features.exports.registry import entry
 from flows.confidential.reports import allowed_difference
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
-from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError, RefusedError, SpecError
-from pipeline.export.registry import entry
+from pipeline.execution.progress import Silent
 from pipeline.model.strategy import Central
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import headline, odds

@@ -12,10 +12,10 @@ import pytest
 from releases.named import COUNTIES, TRACTS, write_named_town
 from releases.small import QUICK, run, write_town
 
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import examine
 from pipeline.errors import SpecError
+from pipeline.execution.progress import Silent
 from pipeline.published import open_finished, release_at
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from releases.small import QUICK, request_of, run, write_town
 
-from flows.execution.progress import Silent
+from features.imports.tables.importer import TableRequest, TableSource, import_table
 from flows.runs.verify import verify_release
 from pipeline.errors import BudgetRefusedError, InputError
-from pipeline.imports.tables.importer import TableRequest, TableSource, import_table
+from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import release_at

@@ -18,12 +18,12 @@ from releases.survey import Survey, write_survey
 from flows.audits.finished import audit_release
 from flows.confidential.custody import KeySource
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
-from flows.execution.progress import Silent
 from flows.plan.local import LocalRow
 from flows.plan.release_plan import plan_release
 from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError, RefusedError, SpecError
+from pipeline.execution.progress import Silent
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from releases.small import public_bytes, run, write_town
 
-from flows.execution.progress import Silent
-from flows.execution.steps import Step
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files, read_manifest

@@ -12,13 +12,13 @@ import pytest
 from releases.command import spinewise
 from releases.small import QUICK, public_bytes, request_of, run, write_town
 
-from flows.execution.progress import Silent
-from flows.execution.retries import TimedOutError
-from flows.execution.steps import Notes, Step
-from flows.execution.workers import WorkerError
 from flows.runs.run_here import retrying, run_here
-from flows.settings import load_settings
 from pipeline.errors import RecordsError
+from pipeline.execution.progress import Silent
+from pipeline.execution.retries import TimedOutError
+from pipeline.execution.settings import load_settings
+from pipeline.execution.steps import Notes, Step
+from pipeline.execution.workers import WorkerError
 from postprocess.errors import SolverError
 
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from flows.checks.spine_report import describe_spine
 from flows.cli import app
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpineError
+from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import flows.runs.versions
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from flows.runs.versions import version_differences
 from pipeline.errors import InputError
+from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.layout import RunDirectory

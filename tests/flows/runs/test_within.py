@@ -11,10 +11,10 @@ from releases.repeated import rerun
 from releases.small import request_of
 
 from flows.checks.validation import validate
-from flows.execution.progress import Silent
 from flows.runs.run import run_release
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError, RefusedError
+from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 

@@ -19,13 +19,13 @@ from releases.survey_of_words import write_words
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.console import remarks_of_end, remarks_of_reports
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
 from flows.estimation.margins import Margins
 from flows.plan.release_plan import plan_release
 from flows.publishing.steps import perform_public_steps
 from pipeline.collect.collected_words import UNIT, CollectedWords
 from pipeline.errors import RefusedError, SpecError
+from pipeline.execution.console import remarks_of_end, remarks_of_reports
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest

@@ -13,10 +13,10 @@ from releases.again import computed_again
 from releases.one_town import write_one_town
 from releases.small import run
 
-from flows.execution.progress import Silent
 from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release, examine
+from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from releases.small import QUICK, run, write_town
 
+from features.imports.tables.importer import TableRequest, TableSource, import_table
 from pipeline.errors import InputError
-from pipeline.imports.tables.importer import TableRequest, TableSource, import_table
 from pipeline.release.run_directory import open_run
 
 

@@ -9,12 +9,12 @@ import pytest
 from releases.small import QUICK, public_bytes, run, write_town
 
 import flows.plan.cost.model
-from flows.execution.memory import memory_for_a_run
 from flows.plan.cost.fitting import check_memory, fitting
 from flows.plan.cost.model import ENGINE_MB, MAIN_MB, WORKER_MB, cost_of
-from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.errors import InputError
+from pipeline.execution.memory import memory_for_a_run
+from pipeline.execution.settings import load_settings
 from pipeline.inputs.geography import read_spine
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 

@@ -22,7 +22,6 @@ import flows.confidential.charge as charge
 from flows.audits.finished import audit_release
 from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from flows.confidential.custody import KeySource
-from flows.execution.progress import Silent
 from flows.runs.request import Request, check_request
 from flows.runs.verify import verify_release
 from pipeline.auditor.findings import Found
@@ -31,6 +30,7 @@ from pipeline.auditor.release import Release as SecondRelease
 from pipeline.auditor.statements import noise_problems
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpecError
+from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory

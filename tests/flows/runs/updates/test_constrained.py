@@ -16,9 +16,9 @@ from releases.updated import answer_to, charged_release, key_of, update
 
 from flows.confidential.custody import KeySource
 from flows.estimation.marginals import marginal_of
-from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
+from pipeline.execution.progress import Silent
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.ledger.ledger import Ledger

@@ -17,11 +17,11 @@ from releases.command import spinewise
 from releases.small import public_bytes
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, update
 
+from features.exports.release import export_release
 from flows.audits.finished import audit_release
 from flows.audits.receipts import compare_receipts, find_manifests
 from flows.confidential.custody import KeySource
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
-from flows.execution.progress import Silent
 from flows.publishing.steps import perform_public_steps
 from flows.runs.questions.combining import combine_answer
 from flows.runs.record_sources import universes_to_rerun
@@ -31,7 +31,7 @@ from pipeline.auditor.form import FormError
 from pipeline.auditor.program import audit
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError
-from pipeline.export.release import export_release
+from pipeline.execution.progress import Silent
 from pipeline.published import open_finished, release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement

@@ -1,0 +1,145 @@
+"""A synthetic state with its spine and spec, ready to run: a stand-in for confidential records."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from features.example.households import AGES, CHILDREN, RESIDENCES, SEXES, SIZES, settle
+from features.example.names import names_csv
+from features.example.outlines import example_polygons
+from features.example.population import SCHEMA, populate
+from geography.build import spine_from_prefixes
+from geography.spine import Spine
+from pipeline.errors import InputError
+
+#: Characters of the codes, as in the real ones; 99 is the code of no state.
+LEVELS = {"state": 2, "county": 5, "tract": 11, "block_group": 12, "block": 15}
+STATE = "99"
+
+N_BLOCK_GROUPS, N_BLOCKS = 800, 25_000
+#: Counties of very different size; 250 tracts in all.
+_TRACTS_OF_COUNTY = (13, 45, 22, 140, 30)
+#: The last digit of a block group's code allows nine in a tract.
+_MOST_IN_TRACT = 9
+#: Standard deviation of the logarithm of a block group's number of blocks.
+_BLOCKS_SPREAD = 0.6
+
+_FILES = ("persons.parquet", "blocks.parquet", "counties.geojson", "tracts.geojson", "names.csv", "release.toml")
+
+
+def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020, households: bool = False) -> Path:
+    """Write persons.parquet, blocks.parquet, names.csv, two files of polygons and release.toml to `folder`.
+
+    The folder is made if it is missing.
+
+    Args:
+        folder: where to; must not hold one of the files yet.
+        people: number of persons, at least 1.
+        seed: not negative; equal seeds give equal bytes, with the same versions of numpy and pyarrow.
+        households: persons in households: also households.parquet, and a spec that joins the two.
+
+    Returns:
+        The path of the spec.
+
+    Raises:
+        InputError: `people` or `seed` is too small, or the folder cannot be written to or holds one of the files.
+    """
+    names = (*_FILES, "households.parquet") if households else _FILES
+    if there := [name for name in names if (folder / name).exists()]:
+        raise InputError(f"{folder}: the folder holds {', '.join(there)} already; give one that is new or empty")
+    codes_seed, people_seed, order_seed = (int(s) for s in np.random.SeedSequence(_checked(seed)).generate_state(3))
+    spine = spine_from_prefixes(block_codes(codes_seed), LEVELS)
+    if households:
+        records = _joined_records(spine, people, people_seed, order_seed)
+    else:
+        records = {"persons": _persons(spine, people, people_seed, order_seed)}
+    county, tract = spine.levels[1], spine.levels[2]
+    polygons = example_polygons(county.geocodes.tolist(), tract.geocodes.tolist(), tract.parents, codes_seed)
+    words = names_csv(*(level.geocodes.tolist() for level in spine.levels[:3]))
+    name = "households.toml" if households else "release.toml"
+    spec = resources.files("features.example.spec").joinpath(name).read_bytes()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(spine.to_table(), folder / "blocks.parquet", compression="zstd")
+        for name, table in records.items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        for name, text in zip(("counties", "tracts"), polygons, strict=True):
+            (folder / f"{name}.geojson").write_text(text, encoding="utf-8")
+        (folder / "names.csv").write_text(words, encoding="utf-8")
+        (folder / "release.toml").write_bytes(spec)
+    except OSError as error:
+        raise InputError(f"{folder}: the example cannot be written there: {error.strerror or error}") from error
+    return folder / "release.toml"
+
+
+def _checked(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"seed: found {seed}; 0 or more is allowed")
+    return seed
+
+
+def block_codes(seed: int) -> NDArray[np.str_]:
+    """`(25000,)` codes of 15 digits: 5 counties, 250 tracts, 800 block groups of uneven sizes."""
+    rng = np.random.default_rng(seed)
+    county = np.repeat(np.arange(len(_TRACTS_OF_COUNTY)), _TRACTS_OF_COUNTY)
+    n_tracts = county.size
+    tract_in_county = np.arange(n_tracts) - np.repeat(np.cumsum([0, *_TRACTS_OF_COUNTY[:-1]]), _TRACTS_OF_COUNTY)
+    # Every tract has one block group; the others are dealt to the free places of all tracts.
+    places = rng.choice(n_tracts * (_MOST_IN_TRACT - 1), N_BLOCK_GROUPS - n_tracts, replace=False)
+    groups_of_tract = 1 + np.bincount(places // (_MOST_IN_TRACT - 1), minlength=n_tracts)
+    tract = np.repeat(np.arange(n_tracts), groups_of_tract)
+    group_in_tract = _number_within(groups_of_tract)
+    weight = rng.lognormal(0.0, _BLOCKS_SPREAD, N_BLOCK_GROUPS)
+    blocks_of_group = 1 + rng.multinomial(N_BLOCKS - N_BLOCK_GROUPS, weight / weight.sum())
+    group_codes = [
+        f"{STATE}{2 * county[t] + 1:03d}{100 * (tract_in_county[t] + 1):06d}{g + 1}"
+        for t, g in zip(tract, group_in_tract, strict=True)
+    ]
+    numbers = [f"{number:03d}" for number in _number_within(blocks_of_group)]
+    return np.strings.add(np.repeat(np.array(group_codes), blocks_of_group), np.array(numbers))
+
+
+def _number_within(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, 1, 2 ... within each of successive groups of the given sizes."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def _persons(spine: Spine, people: int, seed: int, order_seed: int) -> pa.Table:
+    """One row a person in random order: block, votingage, race, all text."""
+    counts = populate(spine, people, seed)
+    leaves = np.repeat(np.arange(spine.n_leaves), np.diff(counts.indptr))
+    order = np.random.default_rng(order_seed).permutation(people)
+    leaf = np.repeat(leaves, counts.data)[order]
+    codes = SCHEMA.cell_codes()[np.repeat(counts.indices, counts.data)[order]]
+    columns = {"block": _labelled(leaf, spine.leaf_level.geocodes.tolist())}
+    for number, attribute in enumerate(SCHEMA.attributes):
+        columns[attribute.name] = _labelled(codes[:, number], attribute.values)
+    return pa.table(columns)
+
+
+def _joined_records(spine: Spine, people: int, seed: int, order_seed: int) -> dict[str, pa.Table]:
+    """Persons and households, one row each, in random order."""
+    leaf_people = np.asarray(populate(spine, people, seed).sum(axis=1), dtype=np.int64)
+    settled = settle(leaf_people, seed)
+    rng = np.random.default_rng(order_seed)
+    codes = spine.leaf_level.geocodes.tolist()
+    found = {}
+    for name, leaf, columns in (
+        ("persons", settled.leaf, {"residence": RESIDENCES, "age": AGES, "sex": SEXES}),
+        ("households", settled.household_leaf, {"size": SIZES, "head": AGES, "children": CHILDREN}),
+    ):
+        order = rng.permutation(len(leaf))
+        labelled = {column: _labelled(getattr(settled, column)[order], labels) for column, labels in columns.items()}
+        found[name] = pa.table({"block": _labelled(leaf[order], codes), **labelled})
+    return found
+
+
+def _labelled(codes: NDArray[np.int64], labels: list[str] | tuple[str, ...]) -> pa.Array:
+    dictionary = pa.array(labels, pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), dictionary).cast(pa.string())

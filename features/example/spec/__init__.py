@@ -1,0 +1,1 @@
+"""Files that `features.example.example` writes out as they stand."""

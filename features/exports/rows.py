@@ -1,0 +1,88 @@
+"""The rows of a published file as exports have them: with names of areas, and a column for each noisy answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from features.exports.words import area_names, name_column, with_names
+from pipeline.errors import InputError
+from pipeline.metadata.contents import DataFile
+from pipeline.model.texts.catalogue import texts_in
+from pipeline.published import PublishedRelease
+from pipeline.release.measurements import open_measurement
+from pipeline.storage.plain_tables import plain_parts
+
+#: Kinds of files with a row for each geounit of a level, in the spine's order.
+_BY_AREA = ("table", "household sizes", "household table", "amounts")
+#: Numbers of a measurement read at a time.
+_AT_ONCE = 1 << 22
+
+
+def check_columns(layout: str, file: DataFile, most: int | None = None) -> None:
+    """Refuse a file whose columns a database cannot have side by side: it does not tell capital letters apart.
+
+    Args:
+        layout: of the export, for the message.
+        file: of the release.
+        most: columns that it can have.
+
+    Raises:
+        InputError: columns differ in capital letters only, or are too many; the message names the table.
+    """
+    names = [column.name for column in file.columns]
+    alike = len({name.casefold() for name in names}) < len(names)
+    if alike or (most is not None and len(names) > most):
+        found = (
+            "answers that differ in capital letters only" if alike else f"{len(names):,} columns, of at most {most:,}"
+        )
+        raise InputError(
+            f"--format {layout}: table {file.table!r} at level {file.level!r} has {found}, which a database cannot "
+            "hold: use --format parquet, or leave it out with --table or --level"
+        )
+
+
+class Rows:
+    """The rows of a release's files."""
+
+    def __init__(self, release: PublishedRelease) -> None:
+        self._release = release
+        self._names: dict[str, Sequence[str] | None] = {}
+
+    def names(self, level: str) -> Sequence[str] | None:
+        """The names of a level's areas, None where it has none."""
+        if level not in self._names:
+            self._names[level] = area_names(self._release, level)
+        return self._names[level]
+
+    def described(self, file: DataFile) -> DataFile:
+        """The file as it is exported: with the column of names, where it has one."""
+        if file.kind not in _BY_AREA or self.names(file.level) is None:
+            return file
+        title = texts_in(self._release.spec.report.language)("Name of the area")
+        return file.with_names(name_column([column.name for column in file.columns]), title)
+
+    def parts(self, file: DataFile, *, cells: bool = False) -> Iterator[pa.Table]:
+        """Its rows, part by part, at least one part.
+
+        Args:
+            file: of the release.
+            cells: for files that spreadsheets open, see `with_names`.
+        """
+        if file.kind == "measurement":
+            return _labelled(file)
+        names = self.names(file.level) if file.kind in _BY_AREA else None
+        return with_names(plain_parts(file.source), names, cells=cells)
+
+
+def _labelled(file: DataFile) -> Iterator[pa.Table]:
+    """A measurement with a column for each answer, under its label."""
+    geocode, *answers, variance = (column.name for column in file.columns)
+    with open_measurement(file.source) as opened:
+        step = max(1, _AT_ONCE // len(answers))
+        for start in range(0, max(1, len(opened)), step):
+            part = opened.read(start, min(start + step, len(opened)))
+            numbers = {name: pa.array(column) for name, column in zip(answers, part.values.T, strict=True)}
+            codes = pa.array(part.geocodes.tolist(), pa.string())
+            yield pa.table({geocode: codes, **numbers, variance: pa.array(part.variances)})

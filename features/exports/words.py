@@ -1,0 +1,73 @@
+"""Names and labels in exported files: a column of names beside the geocodes, and lists of what columns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline.metadata.contents import Column, DataFile
+from pipeline.model.area_names import as_cell
+from pipeline.model.texts.catalogue import texts_in
+from pipeline.published import PublishedRelease
+from pipeline.storage.plain_tables import write_csv
+
+#: Columns of the two lists.
+LABEL_COLUMNS, ABOUT_COLUMNS = ("universe", "kind", "name", "label"), ("key", "text")
+
+
+def area_names(release: PublishedRelease, level: str) -> list[str] | None:
+    """The names of a level's areas in the report's language, in the spine's order; None where it has none."""
+    names = release.names.get(level)
+    return None if names is None else names.in_language(release.spec.report.language or "")
+
+
+def name_column(taken: Collection[str]) -> str:
+    """The column of names: "name", unless an answer is called so."""
+    return "name" if "name" not in taken else "area name"
+
+
+def with_names(parts: Iterator[pa.Table], names: Sequence[str] | None, *, cells: bool) -> Iterator[pa.Table]:
+    """Parts of one table with the names of its areas after their geocodes.
+
+    Args:
+        parts: of all geounits of a level, in the spine's order.
+        names: of each; None where the level has none.
+        cells: for files that spreadsheets open: what they would take for a formula begins with an apostrophe.
+    """
+    row = 0
+    for part in parts:
+        if names is None:
+            yield part
+            continue
+        texts = names[row : row + part.num_rows]
+        row += part.num_rows
+        column = pa.array([as_cell(text) for text in texts] if cells else texts, pa.string())
+        yield part.add_column(1, name_column(part.column_names), column)
+
+
+def label_rows(release: PublishedRelease) -> list[tuple[str, str, str, str]]:
+    """Every label that the spec states, of each universe; levels stand with the release's own."""
+    rows = []
+    for universe in release.universes:
+        labels = release.spec.labels(universe.name)
+        stated = labels.rows(universe.schema, [table.name for table in universe.tables])
+        rows += [(universe.name, *row) for row in stated if not universe.name or row[0] != "level"]
+    return rows
+
+
+def write_words(release: PublishedRelease, folder: Path) -> list[DataFile]:
+    """Write labels.csv and about.csv, where there is something to be written; returns what was."""
+    texts, written = texts_in(release.spec.report.language), []
+    for name, title, columns, rows in (
+        ("labels", texts("What columns, values and tables are called"), LABEL_COLUMNS, label_rows(release)),
+        ("about", texts("What the release says of itself"), ABOUT_COLUMNS, release.spec.about.rows()),
+    ):
+        if rows:
+            cells = [[as_cell(text) for text in column] for column in zip(*rows, strict=True)]
+            table = pa.table({key: pa.array(texts, pa.string()) for key, texts in zip(columns, cells, strict=True)})
+            write_csv(folder / f"{name}.csv", iter([table]))
+            fields = tuple(Column(key, "string", key, filled=key != "universe" and key != "name") for key in columns)
+            written.append(DataFile(name, "words", folder / f"{name}.csv", "", "", "", title, title, fields, keys=()))
+    return written

@@ -1,0 +1,295 @@
+"""A table of records, or of persons and households -> a folder with its areas and a spec that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from features.imports.folder import import_folder
+from features.imports.tables.given_schema import has_households, read_given_schema
+from features.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, guess_schema, value_labels
+from features.imports.tables.guess_spine import level_name
+from features.imports.tables.guess_wide import guess_wide
+from features.imports.tables.households import check_key, guess_key, households_of, place_persons, size_attribute
+from features.imports.tables.level_names import is_label
+from features.imports.tables.placing import Parts, Placed, place_records, usable
+from features.imports.tables.profile import Column, profile
+from features.imports.tables.readings import Reading, choose_reading, stand_once
+from features.imports.tables.request import TableRequest as TableRequest
+from features.imports.tables.request import TableSource as TableSource
+from features.imports.tables.sources import describe_source, is_database
+from features.imports.tables.spec_text import GuessedUniverse, table_spec
+from features.imports.tables.table_file import TableFile
+from features.imports.tables.total_values import check_total_values
+from geography.codes import counted
+from pipeline.errors import InputError
+from pipeline.records.person_numbers import PersonNumber, find_person_numbers
+from pipeline.spec.release_spec import parse_spec
+from pipeline.storage.files import check_new
+
+
+@dataclass(frozen=True)
+class ImportedTable:
+    """What was written, and what was guessed."""
+
+    spec: Path
+    messages: tuple[str, ...]
+
+
+def import_table(request: TableRequest, out: Path) -> ImportedTable:
+    """Look at the table, guess spine and schema, and write `out`: areas.parquet, release.toml, and what was fetched.
+
+    Raises:
+        InputError: a file cannot be read, nothing in it can be guessed, or it can be read in two ways that differ in
+            people; nothing is written then.
+    """
+    check_new(out)
+    with import_folder(out) as folder:
+        parts = Parts(request, folder)
+        key: str | None
+        households: GuessedUniverse | None
+        homes: TableFile | None
+        file = parts.table(request.persons, "persons.parquet")
+        if request.households is not None:
+            placed, key, households, homes = _with_households(parts, file)
+            reading = _records_reading(placed, request)
+        else:
+            columns = usable(file, profile(file), request.ignore)
+            placed = place_records(parts, file, columns, "persons.parquet")
+            key = _own_key(placed, request)
+            households, homes = (None, None) if key is None else _own_households(parts, placed, key)
+            if key is not None:
+                reading = _records_reading(placed, request)
+            else:
+                reading = choose_reading(placed.file, placed.columns, placed.where, placed.leaf, request.asked)
+        persons = _persons(parts, placed, reading, key, households)
+        if households is not None and homes is not None and key is not None:
+            households = replace(households, size=size_attribute(households.attributes, placed.file, homes, key))
+            if households.size is not None:
+                name = households.size.name
+                parts.messages.append(f"{name} is the number of persons of each household: they are joined by it")
+        text = table_spec(
+            name=request.name or _name_of(request.persons.source),
+            source=describe_source(request.persons.source),
+            query=request.persons.query,
+            spine=replace(placed.spine, named=parts.names),
+            origins=_origins(request, households is not None, named=bool(parts.names)),
+            persons=persons,
+            households=households,
+            messages=parts.messages,
+        )
+        parse_spec(text, f"{out / 'release.toml'} (not written)", out)
+        folder.text("release.toml", text)
+    return ImportedTable(out / "release.toml", tuple(parts.messages))
+
+
+def _origins(request: TableRequest, with_households: bool, *, named: bool) -> dict[str, tuple[str, str]]:
+    """Of each public input its source, and where it is from."""
+    records = ("records", f"{describe_source(request.persons.source)}, by spinewise import")
+    given = None if request.schema is None else ("public", request.schema.name)
+    origins = {"geography": records if request.areas is None else ("public", request.areas.name)}
+    if named:
+        origins["names"] = origins["geography"]
+    origins["schema"] = given or records
+    if with_households:
+        of_households = given if request.schema is not None and has_households(request.schema) else None
+        origins["companions.households.schema"] = of_households or records
+    return origins
+
+
+def _own_key(placed: Placed, request: TableRequest) -> str | None:
+    """The column that leads to households in a table of persons; None where a row is not a person."""
+    asked = request.asked
+    if asked.form in ("long", "wide") or asked.count is not None or asked.counts:
+        return None
+    return request.key or guess_key(placed.file, placed.columns, placed.leaf)
+
+
+def _records_reading(placed: Placed, request: TableRequest) -> Reading:
+    """A row is a person of a household."""
+    n_rows = placed.columns[placed.leaf].n_rows
+    if request.asked.people not in (None, n_rows):
+        raise InputError(
+            f"{placed.file}: --people states {request.asked.people:,}; the table has {n_rows:,}, one a row: households "
+            "were found"
+        )
+    return Reading("microdata", (), n_rows, "a row is a person of a household")
+
+
+def _name_of(source: str) -> str:
+    name = "release" if is_database(source) else Path(source).name.split(".")[0]
+    return level_name(name).replace("_", "-")
+
+
+def _persons(
+    parts: Parts, placed: Placed, reading: Reading, key: str | None, households: GuessedUniverse | None
+) -> GuessedUniverse:
+    """The release's own histogram, and the sentence that states how many people it counts."""
+    request = parts.request
+    if reading.form == "wide":
+        universe = _wide(parts, placed, reading)
+    else:
+        own = households.attributes if households is not None and request.households is None else ()
+        universe = _rows(parts, placed, reading, key, [attribute.column for attribute in own])
+    parts.messages.append(f"{counted(reading.people, 'person', 'people')} are counted: {reading.reason}")
+    return universe
+
+
+def _with_households(parts: Parts, file: TableFile) -> tuple[Placed, str, GuessedUniverse, TableFile]:
+    """The persons with their leaf, their key, the households and their file, of two tables."""
+    request = parts.request
+    assert request.households is not None
+    columns = profile(file)
+    household_file = parts.table(request.households, "households.parquet")
+    household_columns = profile(household_file)
+    key = request.key or next(
+        (name for name in household_columns if name in columns and _is_key(household_columns[name])), None
+    )
+    if key is None:
+        raise InputError(
+            f"{household_file}: no column is the key of its rows and stands in {file} too; name it with --key"
+        )
+    for table, of_table in ((file, columns), (household_file, household_columns)):
+        check_key(table, of_table, key)
+    homes = place_records(parts, household_file, household_columns, "households.parquet")
+    with parts.folder.file("located.parquet", private=True) as target:
+        n_empty = place_persons(file, homes.file, key, homes.leaf, target)
+    parts.messages.append(f"column {key!r} leads from persons to households; persons have the {homes.leaf!r} of theirs")
+    if n_empty:
+        parts.messages.append(f"{counted(n_empty, 'household')} without persons")
+    if file.path.parent == parts.folder.path:
+        file.path.unlink()
+    located = TableFile(target.rename(target.with_name("persons.parquet")))
+    schema = _schema(request, "households", homes.file, homes.columns, [*homes.where, key])
+    if not schema.attributes:
+        raise InputError(f"{household_file}: no column can be an attribute of households: {'; '.join(schema.left_out)}")
+    households = GuessedUniverse(
+        schema.attributes, parts.name_in_spec(homes.file), homes.leaf, "microdata", left_out=schema.left_out,
+        text=homes.file.text,
+    )  # fmt: skip
+    persons = usable(located, profile(located), request.ignore)
+    where = tuple(name for name in homes.where if name in persons)
+    return Placed(located, persons, homes.spine, homes.leaf, where), key, households, homes.file
+
+
+def _is_key(column: Column) -> bool:
+    return not column.n_missing and (column.too_many or column.n_distinct == column.n_rows)
+
+
+def _own_households(parts: Parts, placed: Placed, key: str) -> tuple[GuessedUniverse, TableFile]:
+    """The households of a table of persons, and their file, households.parquet."""
+    households = households_of(placed.file, placed.columns, key, placed.leaf, placed.where)
+    parts.messages += [f"column {key!r} is the key of households", *households.messages]
+    table = pa.table(
+        {name: pa.array(households.table[name].tolist(), pa.string()) for name in households.table.columns}
+    )
+    parts.folder.parquet("households.parquet", table, private=True)
+    target = TableFile(parts.folder.path / "households.parquet")
+    schema = _schema(parts.request, "households", target, profile(target), [placed.leaf, key])
+    if not schema.attributes:
+        raise InputError(f"{placed.file}: no column can be an attribute of households: {'; '.join(schema.left_out)}")
+    name, left_out = target.path.name, schema.left_out
+    return GuessedUniverse(schema.attributes, name, placed.leaf, "microdata", left_out=left_out), target
+
+
+def _rows(
+    parts: Parts, placed: Placed, reading: Reading, key: str | None, of_households: Sequence[str]
+) -> GuessedUniverse:
+    """Microdata or the long form."""
+    file, columns = placed.file, placed.columns
+    used = [*placed.where, *reading.counts, *([key] if key is not None else []), *of_households]
+    used += [name for name in columns if is_label(name) and name not in parts.request.attributes]
+    used = [name for name in used if name not in parts.request.attributes]
+    schema = _schema(parts.request, "attributes", file, columns, used)
+    if not schema.attributes:
+        raise InputError(
+            f"{file}: no column can be an attribute: {'; '.join(schema.left_out) or 'all of them are the geography'}"
+        )
+    parts.messages.append("attributes: " + ", ".join(f"{a.name} ({len(a.values)} values)" for a in schema.attributes))
+    parts.messages += [f"left out: {text}" for text in schema.left_out]
+    count = reading.counts[0] if reading.form == "long" else None
+    repeated = False
+    if count is not None:
+        cells = [placed.leaf, *(attribute.column for attribute in schema.attributes)]
+        if parts.request.asked.people is None:
+            check_total_values(file, placed.leaf, count, [attribute.column for attribute in schema.attributes])
+        repeated = _repeated(parts, file, cells, [name for name in columns if name != count])
+    else:
+        numbers = find_person_numbers(file.path, _possible_numbers(columns, used), text=file.text)
+        parts.messages += [_person_number(number) for number in numbers]
+    return GuessedUniverse(
+        schema.attributes,
+        parts.name_in_spec(file),
+        placed.leaf,
+        "microdata" if count is None else "long",
+        count,
+        left_out=schema.left_out,
+        text=file.text,
+        repeated=repeated,
+    )
+
+
+def _schema(
+    request: TableRequest, of: str, file: TableFile, columns: Mapping[str, Column], used: Sequence[str]
+) -> GuessedSchema:
+    """The attributes of the public list, if there is one; otherwise what is guessed from the records."""
+    free = {name: column for name, column in columns.items() if name not in used}
+    given = None if request.schema is None else read_given_schema(request.schema, of, file, free)
+    return guess_schema(columns, used) if given is None else given
+
+
+def _possible_numbers(columns: Mapping[str, Column], used: Sequence[str]) -> list[str]:
+    return [name for name in columns if name not in used]
+
+
+def _person_number(number: PersonNumber) -> str:
+    return f"Warning: {number.warning}"
+
+
+def _repeated(parts: Parts, file: TableFile, cells: Sequence[str], everything: Sequence[str]) -> bool:
+    """Whether rows are to be added up, because the columns that distinguish them are left out."""
+    if stand_once(file, cells):
+        return False
+    if parts.request.repeated:
+        parts.messages.append("rows of the same cell are added up, as you asked")
+        return True
+    if stand_once(file, everything):
+        parts.messages.append("rows that differ only in columns that are left out are added up")
+        return True
+    raise InputError(
+        f"{file}: the same cell occurs in several rows, which differ only in their counts; give --repeated add "
+        "where they are to be added up, or correct the table"
+    )
+
+
+def _wide(parts: Parts, placed: Placed, reading: Reading) -> GuessedUniverse:
+    if parts.request.schema is not None:
+        raise InputError(
+            f"{placed.file}: --schema: the table has its cells side by side, and their names are the values; make them "
+            "public in the spec: [provenance.inputs]"
+        )
+    cells = guess_wide(placed.file, reading.counts)
+    reasons = dict(reading.left)
+    others = [name for name in placed.columns if name not in placed.where and name not in reading.counts]
+    left_out = tuple(f"column {name!r}: {reasons.get(name, 'not one of the counts')}" for name in others)
+    parts.messages += cells.messages
+    parts.messages += [f"left out: {text}" for text in left_out]
+    attributes = tuple(_named(name, values) for name, values in cells.attributes.items())
+    return GuessedUniverse(
+        attributes,
+        parts.name_in_spec(placed.file),
+        placed.leaf,
+        "wide",
+        cells=cells.cells,
+        left_out=left_out,
+        text=placed.file.text,
+    )
+
+
+def _named(name: str, texts: Sequence[str]) -> GuessedAttribute:
+    labels = value_labels(texts)
+    mapped = {text: label for text, label in labels.items() if text != label}
+    return GuessedAttribute(name, name, tuple(labels.values()), mapped)

@@ -1,0 +1,232 @@
+"""The spec of a release of a table, with comments for the person who edits it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from features.imports.tables.guess_schema import GuessedAttribute
+from features.imports.tables.guess_spine import GuessedSpine
+from features.imports.toml_text import assigned, commented, key, listed, quoted, shares, table_inline
+from pipeline.model.text_format import PLAIN, TextFormat
+from pipeline.spec.value_ranges import collapse_numbers
+
+#: Cells up to which a table of all attributes is published by default.
+_MOST_PUBLISHED = 300
+
+
+@dataclass(frozen=True)
+class GuessedUniverse:
+    """Persons, or households.
+
+    Attributes:
+        attributes: in order.
+        file: the records, as the spec names them.
+        geocode: the column of leaf codes.
+        form: "microdata", "long" or "wide".
+        count: the column of counts of the long form.
+        cells: of the wide form.
+        left_out: columns that are not attributes, and why.
+        text: how the file is written.
+        repeated: whether rows of the same cell are added up.
+        size: of households, the attribute that is the number of their persons.
+    """
+
+    attributes: tuple[GuessedAttribute, ...]
+    file: str
+    geocode: str
+    form: str
+    count: str | None = None
+    cells: tuple[Mapping[str, str], ...] = ()
+    left_out: tuple[str, ...] = ()
+    text: TextFormat = PLAIN
+    repeated: bool = False
+    size: GuessedAttribute | None = None
+
+
+_HEAD = """
+A release spec for {source},
+written by `spinewise import table`. It runs as it is; read it before it does. What was guessed:
+"""
+_AREAS_OF_RECORDS = """
+The list of areas was made from the records, and it is published with the release: an area in it reveals that
+someone lives there, and areas without records are missing. Put a public list of all areas in its place.
+"""
+_AREAS_GIVEN = "The public list of all areas, also the empty ones."
+_MADE = """
+What was made from the records shows who is in them, whatever the noise. A run refuses it until there is a public list
+in its place (source = "public"), or until you accept it here:
+"""
+_VALUES_GIVEN = "The values of the public list; their order is that of the histogram."
+_VALUES = """
+The values were found in the records, and they are published. Make them those of a public code list: add values that
+no record has, and remove values that identify someone. Their order is that of the histogram.
+"""
+_BUDGET = """
+What a release costs, in privacy loss: decide it before you look at any result. 1 is a start; more is more accurate.
+"""
+_HOUSEHOLDS = """
+Households are a histogram of their own, measured in the same run with a budget of its own. A person who leaves one
+household for another changes two of them; the noise is made for that, so a person's change costs both budgets together.
+"""
+_JOINED = """
+Persons and households agree in every area: each household has as many members as its size says, and everybody lives in
+one.
+"""
+#: Members of the largest households, if nothing is known of them.
+_MOST_MEMBERS = 20
+
+
+def table_spec(
+    *,
+    name: str,
+    source: str,
+    query: str | None,
+    spine: GuessedSpine,
+    origins: Mapping[str, tuple[str, str]],
+    persons: GuessedUniverse,
+    households: GuessedUniverse | None,
+    messages: Sequence[str],
+) -> str:
+    """The text of release.toml, which is written beside areas.parquet."""
+    lines = [commented(_HEAD.format(source=source)), *(commented(f"- {line}") for line in messages)]
+    if query is not None:
+        lines += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
+    lines += ["", assigned("name", quoted(name), "names the release's folder"), ""]
+    lines += [commented(_BUDGET), "[privacy]", assigned("rho", quoted("1"), "exact numbers are written in quotes")]
+    lines += [
+        assigned("neighbours", quoted("change-one"), "protected: the content of one record"),
+        commented('dataset = "..."   the ledger\'s name for these records; then the run is charged to it'),
+        "",
+        commented(_AREAS_GIVEN if origins["geography"][0] == "public" else _AREAS_OF_RECORDS),
+        "[geography]",
+        assigned("file", quoted("areas.parquet")),
+    ]
+    if spine.prefixes:
+        lines.append(assigned("column", quoted("geocode")))
+        levels = ", ".join(f"{key(level)} = {length}" for level, length in spine.prefixes.items())
+        lines.append(f"levels = {{ {levels} }}")
+    else:
+        lines.append(listed("levels", spine.names))
+    if spine.named:
+        lines += ["", "[geography.names]                           # columns of areas.parquet with the areas' names"]
+        lines += [assigned(level, quoted(column)) for level, column in spine.named.items()]
+    public = origins["schema"][0] == "public"
+    lines += ["", *_provenance(origins), "", *_universe("", persons, spine.names, public=public)]
+    if households is not None:
+        of_households = origins["companions.households.schema"][0]
+        lines += [
+            commented(_HOUSEHOLDS),
+            "[companions.households]",
+            assigned("records_per_person", "2", "a person who moves changes the household left and the one joined"),
+            "",
+            "[companions.households.privacy]",
+            assigned("rho", quoted("1")),
+            "",
+            *_universe("companions.households.", households, spine.names, public=of_households == "public"),
+        ]
+        lines += _join(households.size) if households.size is not None else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _join(size: GuessedAttribute) -> list[str]:
+    """Persons joined with households by their size."""
+    lines = [
+        commented(_JOINED),
+        "[[join]]",
+        assigned("companion", quoted("households")),
+        assigned("size", quoted(size.name)),
+    ]
+    for label in size.values:
+        if label.endswith("+"):
+            most = max(_MOST_MEMBERS, 2 * int(label[:-1]))
+            lines.append(
+                assigned("most", str(most), f"the most persons that {label} stands for; change it if it can be more")
+            )
+    return lines
+
+
+def _provenance(origins: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Where the public inputs are from; what was made from the records is not accepted yet."""
+    lines = ["[provenance]                               # where what is published without noise comes from"]
+    if made := [name for name, (source, _) in origins.items() if source == "records"]:
+        lines += [commented(_MADE), f"# accept = [{', '.join(map(quoted, made))}]"]
+    lines += ["", "[provenance.inputs]"]
+    return lines + [
+        f"{key(name)} = {{ source = {quoted(source)}, from = {quoted(origin)} }}"
+        for name, (source, origin) in origins.items()
+    ]
+
+
+def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str], *, public: bool) -> list[str]:
+    lines = [commented(_VALUES_GIVEN if public else _VALUES), f"[{prefix}schema.attributes]"]
+    for attribute in universe.attributes:
+        if attribute.about:
+            lines.append(f"# {attribute.about}")
+        lines.append(listed(attribute.name, attribute.values))
+    lines += [commented(f"left out: {text}") for text in universe.left_out]
+    names = [attribute.name for attribute in universe.attributes]
+    lines += [
+        "",
+        f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
+        *shares(_query_shares(names, _n_cells(universe))),
+        "",
+        f"[{prefix}strategy.levels]{'':<9} # each level's share of the budget, top first; adds up to 1",
+        *shares(dict.fromkeys(levels, Fraction(1, len(levels)))),
+        "",
+        f"[{prefix}tables]{'':<18} # what is published, besides the histograms; a query each",
+        assigned("total", quoted("total")),
+        *(assigned(name, quoted(name)) for name in names if _n_cells(universe) > 1),
+    ]
+    n_cells = _n_cells(universe)
+    if len(names) > 1:
+        detail = next(name for name in ("all", "every", "everything") if name not in map(str.casefold, names))
+        line = assigned(detail, quoted("detailed"))
+        lines.append(line if n_cells <= _MOST_PUBLISHED else f"# {line}   a table with {n_cells:,} columns")
+    return [*lines, "", *_input(prefix, universe), ""]
+
+
+def _n_cells(universe: GuessedUniverse) -> int:
+    return math.prod(len(attribute.values) for attribute in universe.attributes)
+
+
+def _query_shares(names: Sequence[str], n_cells: int) -> dict[str, Fraction]:
+    """A quarter for the total, a quarter for the attributes one by one, half for the detail."""
+    if n_cells == 1:
+        return {"total": Fraction(1)}
+    if len(names) == 1:
+        return {"total": Fraction(1, 2), "detailed": Fraction(1, 2)}
+    each = Fraction(1, 4 * len(names))
+    return {"total": Fraction(1, 4), **dict.fromkeys(names, each), "detailed": Fraction(1, 2)}
+
+
+def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
+    about = {"microdata": "a row a record", "long": "a row a cell, with its count", "wide": "a row an area"}
+    lines = [
+        f"[{prefix}input]",
+        assigned("file", quoted(universe.file)),
+        assigned("form", quoted(universe.form), about[universe.form]),
+        assigned("geocode", quoted(universe.geocode), "the column of leaf codes"),
+    ]
+    if universe.count is not None:
+        lines.append(assigned("count", quoted(universe.count)))
+    for name in ("separator", "encoding", "decimal"):
+        if (value := getattr(universe.text, name)) != getattr(PLAIN, name):
+            lines.append(assigned(name, quoted(value), "how the file is written"))
+    if universe.repeated:
+        lines.append(assigned("repeated", quoted("add"), "a cell may occur in several rows"))
+    if universe.cells:
+        lines.append("cells = [")
+        for cell in universe.cells:
+            lines.append(f"    {table_inline('x', cell).removeprefix('x = ')},")
+        lines.append("]")
+    elif columns := {a.name: a.column for a in universe.attributes if a.name != a.column}:
+        lines.append(table_inline("columns", columns))
+    for attribute in universe.attributes:
+        if attribute.mapped:
+            mapped = attribute.mapped if universe.form == "wide" else collapse_numbers(attribute.mapped)
+            lines += ["", f"[{prefix}input.values.{key(attribute.name)}]{'':<6} # in the file = in the schema"]
+            lines += [assigned(text, quoted(value)) for text, value in mapped.items()]
+    return lines

@@ -1,1 +1,0 @@
-"""Files that `pipeline.example.example` writes out as they stand."""

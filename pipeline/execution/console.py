@@ -1,0 +1,186 @@
+"""What a person sees on the screen: a progress bar, or plain lines where there is no terminal. Everything on stderr."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from geography.errors import SpinewiseError
+from pipeline.collect.unlisted import signs_of
+from pipeline.errors import RefusedError
+from pipeline.execution.memory import shown_memory
+from pipeline.execution.progress import Counted, shown_time
+from pipeline.execution.steps import Step
+from pipeline.privacy.accounting.statement_models import promise
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.status import status
+
+#: Seconds between two plain lines of one step.
+_QUIET = 10.0
+
+
+def error_console() -> Console:
+    """The console on stderr; text is shown as it is, without markup."""
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def make_progress() -> Bar | Lines:
+    """A bar on a terminal, lines elsewhere."""
+    console = error_console()
+    return Bar(console) if console.is_terminal else Lines(console)
+
+
+class Bar:
+    """One bar for the whole run, with the step, the geounits done, and the time that is left."""
+
+    def __init__(self, console: Console) -> None:
+        self._count = Counted()
+        self._progress = Progress(
+            TextColumn("{task.description:<24}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[geounits]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[memory]}"),
+            console=console,
+            transient=True,
+        )
+        self._task: TaskID | None = None
+        self._memory, self._measured = "", 0.0
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
+        self._count.begin(steps)
+        self._task = self._progress.add_task("", total=self._count.total, geounits="", memory="")
+        self._progress.start()
+
+    def start(self, step: Step) -> None:
+        """A step begins."""
+        self._count.start(step)
+        self._show(step.name)
+
+    def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
+        self._count.advance(geounits)
+        self._show(None)
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
+        self._count.finish(skipped=skipped)
+        self._show(f"{step.name} (done before)" if skipped else None)
+
+    def close(self) -> None:
+        """Nothing more is reported."""
+        self._progress.stop()
+
+    def _show(self, description: str | None) -> None:
+        if time.monotonic() - self._measured > 1.0:
+            self._memory, self._measured = shown_memory(), time.monotonic()
+        if self._task is not None:
+            self._progress.update(
+                self._task,
+                total=self._count.total,
+                completed=self._count.done,
+                geounits=self._count.geounits_done,
+                memory=self._memory,
+                description=description,
+            )
+
+
+class Lines:
+    """A line for each step that has ended, and now and then for one that takes long."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._count = Counted()
+        self._step_began = self._printed_at = time.monotonic()
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
+        self._count.begin(steps)
+
+    def start(self, step: Step) -> None:
+        """A step begins."""
+        self._count.start(step)
+        self._step_began = self._printed_at = time.monotonic()
+
+    def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
+        self._count.advance(geounits)
+        now = time.monotonic()
+        if self._count.step is not None and now - self._printed_at >= _QUIET:
+            self._printed_at = now
+            self._print(f"{self._count.step.name}: {self._count.geounits_done}, {self._left()}, {shown_memory()}")
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
+        self._count.finish(skipped=skipped)
+        geounits = f"{step.geounits:,} geounits, " if step.geounits > 1 else ""
+        took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s, {shown_memory()}"
+        self._print(f"{step.name}: {geounits}{took}")
+
+    def close(self) -> None:
+        """Nothing more is reported."""
+        with suppress(OSError):
+            self._console.file.flush()
+
+    def _left(self) -> str:
+        left = self._count.seconds_left
+        return "time left not known yet" if left is None else f"about {shown_time(left)} left"
+
+    def _print(self, text: str) -> None:
+        self._console.print(text)
+
+
+def tell_error(error: SpinewiseError) -> None:
+    """Show an error that a person caused or can act on; where its reason is confidential, show that too."""
+    console = error_console()
+    console.print(f"Error: {error}")
+    if isinstance(error, RefusedError):
+        with suppress(OSError):
+            console.print(error.reason())
+
+
+def tell_problems(what: str, problems: Iterable[str]) -> None:
+    """Show what is wrong with something, a line each."""
+    console = error_console()
+    console.print(what)
+    for problem in problems:
+        console.print(f"  {problem}")
+
+
+def promise_of(run: RunDirectory) -> str:
+    """The release's one epsilon, and what it is about."""
+    manifest = read_manifest(run.manifest)
+    return promise(manifest.joint, manifest.privacy[0].delta)
+
+
+def remarks_of_reports(run: RunDirectory) -> list[str]:
+    """What a release says of its randomised reports that its users have to know; nothing of other releases."""
+    if not run.reports.exists():
+        return []
+    try:
+        return signs_of(json.loads(run.reports.read_bytes()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []  # which `verify` tells
+
+
+def remarks_of_end(run: RunDirectory) -> list[str]:
+    """What a person has to know of a run that has ended well."""
+    remarks = []
+    if run.remarks.exists():
+        remarks += [f"Warning: {line}" for line in run.remarks.read_text(encoding="utf-8").splitlines()]
+    remarks += [f"Warning: {one}" for one in remarks_of_reports(run)]
+    if run.warnings.exists():
+        remarks.append(f"Warning: there are remarks on the records and the spec's constraints, see {run.warnings}")
+    if read_manifest(run.manifest).status == status(insecure_key=True, charged=False):
+        remarks.append("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")
+    return remarks

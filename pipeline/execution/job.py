@@ -1,0 +1,79 @@
+"""What the stages of one run have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geography.spine import Spine
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.progress import Progress
+from pipeline.execution.steps import Notes
+from pipeline.execution.workers import Workers
+from pipeline.model.area_names import AreaNames
+from pipeline.model.universe import Universe
+from pipeline.release.layout import RunDirectory, UniverseDirectory
+from pipeline.release.provenance import CentralRelease
+from pipeline.release.receipts import Receipt
+from pipeline.release.status import Status
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.witness.beacon import Beacon
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A run's directory, its public inputs, and who works on it; nothing confidential.
+
+    Attributes:
+        run: where everything is read and written.
+        spec: the release spec.
+        universes: what it resolves to, the release's own first.
+        spine: the geography.
+        workers: for batches of geounits.
+        progress: takes note of how far the run is.
+        batches: where results of batches are kept: for a run that is resumed, or in memory where none is.
+        most_cells: leaf cells from which a spine is cut, and that a subtree may have; None for what post-processing
+            takes by default. No published number depends on it, nor on the next.
+        part_cells: leaf cells of the small subtrees that are worked on together; None as above.
+        status: whether it may be published; by default not.
+        notes: step -> what its solvers reported; public.
+        begun: tasks that other processes work on already, before the step that needs them.
+        receipts: of the run's charges, once it is charged; public.
+        beacon: the round of public randomness that the spec names, once it is known.
+        names: of areas, for people, from the files that the spec names; empty once they are published.
+        shares: of each universe, of each of its public shares the numbers `(n_geounits, n_columns)`; for writing them.
+        central: level -> noisy counts `(n_geounits, n_cells)` of a central release; for writing and checking them.
+        central_release: which one that is; for writing it.
+    """
+
+    run: RunDirectory
+    spec: ReleaseSpec
+    universes: tuple[Universe, ...]
+    spine: Spine
+    workers: Workers
+    progress: Progress
+    batches: Batches = field(default_factory=Batches)
+    most_cells: int | None = None
+    part_cells: int | None = None
+    status: Status = "NOT FOR RELEASE: insecure test key"
+    notes: dict[str, Notes] = field(default_factory=dict)
+    begun: dict[str, Sequence[Callable[[], Any]]] = field(default_factory=dict)
+    receipts: list[Receipt] = field(default_factory=list)
+    beacon: Beacon | None = None
+    names: AreaNames = field(default_factory=dict)
+    shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
+    central: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    central_release: CentralRelease | None = None
+
+    @property
+    def n_geounits(self) -> int:
+        """Geounits of all levels."""
+        return sum(len(level) for level in self.spine.levels)
+
+    def folder(self, universe: Universe) -> UniverseDirectory:
+        """The files of a universe."""
+        return self.run.universe(universe.name)

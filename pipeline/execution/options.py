@@ -1,0 +1,134 @@
+"""Options that several commands share; the effect of `--quiet`, `--verbose` and `--json`."""
+
+from __future__ import annotations
+
+import json as library
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.execution.progress import Progress
+
+SpecArgument = Annotated[
+    Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)
+]
+ReleaseArgument = Annotated[
+    Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
+]
+WorkersOption = Annotated[int | None, typer.Option(min=1, help="Number of processes. [default: all cores]")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
+]
+OutOption = Annotated[
+    Path | None, typer.Option(help="Folder in which to create the release's directory. [default: releases]")
+]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="URL",
+        envvar="SPINEWISE_LEDGER",
+        help="The ledger: a file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: one of the user's own.",
+    ),
+]
+KeyFileOption = Annotated[
+    Path | None, typer.Option(help="File with the master key. [default: the run's own, restricted/key]")
+]
+KeyDescriptorOption = Annotated[
+    int | None, typer.Option(min=0, max=2**31 - 1, help="Open file descriptor from which to read the master key.")
+]
+KeyCommandOption = Annotated[
+    str | None,
+    typer.Option(help="Command that prints the master key, such as a query to a vault; run without a shell."),
+]
+BeaconFileOption = Annotated[
+    Path | None, typer.Option(help="File with the beacon's round that the spec names, once it is published.")
+]
+BeaconCommandOption = Annotated[
+    str | None, typer.Option(help="Command that prints the beacon's round; run without a shell.")
+]
+SignKeyFileOption = Annotated[
+    Path | None, typer.Option(help="File with the key to sign with, made by spinewise key sign-new.")
+]
+SignKeyDescriptorOption = Annotated[
+    int | None, typer.Option(min=0, help="Open file descriptor that the signing key can be read from.")
+]
+SignKeyCommandOption = Annotated[
+    str | None, typer.Option(help="Command that prints the signing key; run without a shell.")
+]
+SignedByOption = Annotated[
+    Path | None, typer.Option(metavar="PUBLIC_KEY_FILE", help="Public key whose signature is required.")
+]
+CombinedWithOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--release",
+        metavar="RELEASE_DIR",
+        help="Of a combined answer: the release. [default: where run has put it]",
+        show_default=False,
+    ),
+]
+CentralOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RELEASE_DIR",
+        help="Of a release from reports that uses counts of a central release: that release, to compare them with it.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only the result and errors: no progress, no remarks.")
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print a line for each step, with its time and memory, and the log.")
+]
+
+
+@dataclass(frozen=True)
+class Output:
+    """How much a command prints, and in which form. Results go to stdout, everything else to stderr.
+
+    Raises:
+        InputError: both quiet and verbose output are requested.
+    """
+
+    quiet: bool = False
+    verbose: bool = False
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        from pipeline.errors import InputError
+
+        if self.quiet and self.verbose:
+            raise InputError("found --quiet and --verbose; one of the two is allowed")
+        if self.verbose:
+            logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+
+    def progress(self) -> Progress:
+        """Shows the progress of the command, as the options request."""
+        from pipeline.execution.console import Lines, error_console, make_progress
+        from pipeline.execution.progress import Silent
+
+        if self.quiet:
+            return Silent()
+        return Lines(error_console()) if self.verbose else make_progress()
+
+    def remark(self, text: str) -> None:
+        """Print something worth knowing that is not an error."""
+        from pipeline.execution.console import error_console
+
+        if not self.quiet:
+            error_console().print(text)
+
+    def result(self, text: str, content: object) -> None:
+        """Print the result, as text or as JSON.
+
+        Args:
+            content: JSON.
+        """
+        typer.echo(library.dumps(content, indent=1, ensure_ascii=False) if self.json else text)

@@ -1,0 +1,143 @@
+"""How far a run is, and how much of its work is done."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from pipeline.execution.steps import Step
+
+
+class Progress(Protocol):
+    """Takes note of how far a run is. It is given public numbers only: steps and numbers of geounits."""
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """All steps of the run, before the first."""
+
+    def start(self, step: Step) -> None:
+        """A step begins."""
+
+    def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
+
+    def close(self) -> None:
+        """Nothing more is reported, because of an error or at the end."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
+
+    def start(self, step: Step) -> None:
+        """A step begins."""
+
+    def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
+
+    def close(self) -> None:
+        """Nothing more is reported."""
+
+
+class Together:
+    """Passes the progress on to several listeners."""
+
+    def __init__(self, *listeners: Progress) -> None:
+        self._listeners = listeners
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
+        for listener in self._listeners:
+            listener.begin(steps)
+
+    def start(self, step: Step) -> None:
+        """A step begins."""
+        for listener in self._listeners:
+            listener.start(step)
+
+    def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
+        for listener in self._listeners:
+            listener.advance(geounits)
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
+        for listener in self._listeners:
+            listener.finish(step, skipped=skipped)
+
+    def close(self) -> None:
+        """Nothing more is reported."""
+        for listener in self._listeners:
+            listener.close()
+
+
+class Counted:
+    """Adds up the work that is done; work that a step does not report counts when it ends."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.before = 0.0
+        self.step: Step | None = None
+        self.geounits = 0
+        self._began = time.monotonic()
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
+        self.total = sum(step.work for step in steps) or 1.0
+        self.before = 0.0
+        self._began = time.monotonic()
+
+    def start(self, step: Step) -> None:
+        """A step begins."""
+        self.step, self.geounits = step, 0
+
+    def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
+        if self.step is not None:
+            self.geounits = min(self.geounits + geounits, self.step.geounits)
+
+    def finish(self, *, skipped: bool = False) -> None:
+        """The step has ended; what an earlier run had done counts for nothing in the time that is left."""
+        if self.step is not None and skipped:
+            self.total -= self.step.work
+        elif self.step is not None:
+            self.before += self.step.work
+        self.step, self.geounits = None, 0
+
+    @property
+    def done(self) -> float:
+        """Work that is done, in units of effort."""
+        return self.before + (self.geounits * self.step.effort if self.step is not None else 0.0)
+
+    @property
+    def share(self) -> float:
+        """Of the whole work, from 0 to 1."""
+        return min(1.0, self.done / self.total) if self.total > 0 else 1.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the pace so far; None before anything is done."""
+        if not self.done:
+            return None
+        return (time.monotonic() - self._began) * max(0.0, self.total - self.done) / self.done
+
+    @property
+    def geounits_done(self) -> str:
+        """ "12,000 of 25,181 geounits"; "" for a step that has none."""
+        if self.step is None or self.step.geounits < 2:
+            return ""
+        return f"{self.geounits:,} of {self.step.geounits:,} geounits"
+
+
+def shown_time(seconds: float) -> str:
+    """ "42 s", "12 min", "3.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,252 @@
+"""A pool of worker processes for batches of geounits.
+
+Results come back in the order of the tasks and do not depend on the number of workers: batches are cut before they are
+handed out, and every worker computes with one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache, partial
+from importlib import import_module
+from multiprocessing import connection, parent_process, resource_tracker
+from typing import ParamSpec, Protocol, TypeVar
+
+from geography.errors import InputError, SpinewiseError
+from pipeline.execution.interrupts import without_interrupts
+from pipeline.execution.light_arrow import spare_pandas
+from pipeline.execution.spawn import WorkerContext
+from pipeline.execution.threads import limit_threads
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Given = ParamSpec("Given")
+
+#: Tasks handed out for each worker: one that it works on, one that waits.
+AHEAD = 2
+#: Seconds of work, all steps together, that this process does itself before it starts others: what they take to start.
+START_AFTER = 2.0
+
+
+class WorkerError(SpinewiseError):
+    """A worker process ended without a result."""
+
+
+def foreign_arrays(name: str) -> WorkerError:
+    """The error where arrays that came back from a cluster, or that of the name, are not those of their part."""
+    return WorkerError(
+        f"a worker of the cluster sent arrays that are not those of its part ({name}); nothing of them was used: "
+        "see who can reach the cluster, and run the same again"
+    )
+
+
+def default_workers() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers:
+    """Runs tasks in `count` processes, or in this one where `count` is 1 or there is little to do.
+
+    Use it as a context manager: the processes end with the block.
+
+    Args:
+        count: number of processes.
+        start_after: seconds of work that are done in this process before the others are started.
+
+    Raises:
+        InputError: `count` is below 1.
+    """
+
+    #: Whether the parts of a spine are handed to other machines.
+    shares_parts = False
+
+    def __init__(self, count: int, start_after: float = START_AFTER) -> None:
+        if count < 1:
+            raise InputError(f"workers: found {count}; at least 1 is needed")
+        self.count = count
+        self._pool: ProcessPoolExecutor | None = None
+        self._left = start_after
+
+    def run(
+        self,
+        function: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        done: Callable[[Task], None] | None = None,
+    ) -> Iterator[Result]:
+        """Yield `function(task)` for each task, in order.
+
+        Args:
+            function: of a module, so that it can be named to another process.
+            tasks: picklable.
+            done: called with each task, in order, when its result is there.
+
+        Raises:
+            WorkerError: a worker was killed or could not start.
+            Exception: what `function` raises.
+        """
+        rest = deque(tasks)
+        while rest and (self.count == 1 or len(rest) < 2 or (self._pool is None and self._left > 0)):
+            task, began = rest.popleft(), time.monotonic()
+            result = function(task)
+            self._left -= time.monotonic() - began
+            if done is not None:
+                done(task)
+            yield result
+        if not rest:
+            return
+        yield from in_order(rest, lambda task: self._hand_out(function, task), self._awaited, AHEAD * self.count, done)
+
+    @property
+    def started(self) -> bool:
+        """Whether other processes run already."""
+        return self._pool is not None
+
+    def begin(
+        self, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+    ) -> Callable[[], Result]:
+        """Begin a task in another process that runs already, while this one goes on.
+
+        Args:
+            function: as of `run`.
+            given, named: for it; picklable.
+
+        Returns:
+            What waits for the result, and raises as `run` does. Where no other process runs, or those that did have
+            been lost before, it does the task.
+        """
+        here = cache(partial(function, *given, **named))
+        if not self.started:
+            return here
+        future, pool = self._hand_out(function, *given, **named), self._pool
+
+        def wait() -> Result:
+            lost = self._pool is not pool and (not future.done() or future.cancelled() or _was_lost(future))
+            return here() if lost else self._awaited(future)
+
+        return wait
+
+    def _awaited(self, future: Future[Result]) -> Result:
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            self.close()
+            raise WorkerError(
+                "a worker process ended without a result: it was killed, or there is not enough memory; "
+                "run the same again, with fewer --workers if memory is short"
+            ) from None
+
+    def prepare(self, *modules: str) -> None:
+        """Start the processes now, without waiting for them: they import `modules` while this one continues."""
+        if self.count > 1:
+            for _ in range(self.count):
+                self._hand_out(_import, modules)
+
+    def _hand_out(self, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Future[Result]:
+        """Hand a task to the pool, which starts a process for it if it needs one."""
+        if self._pool is None:
+            resource_tracker.ensure_running()  # it lets interrupts through when it starts, so not in the block below
+            self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=begin_worker)
+        with without_interrupts():
+            return self._pool.submit(function, *given, **named)
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the processes, after the tasks that they work on or `at_once`; tasks that have not begun are dropped."""
+        if self._pool is None:
+            return
+        if at_once:
+            # The pool offers no way to stop a task from Python 3.11 to 3.13.
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+            # A result that was half sent is waited for until nobody can send the rest, and this process could.
+            if self._pool._result_queue is not None:
+                self._pool._result_queue._writer.close()  # type: ignore[attr-defined]
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self.close(at_once=error is not None)
+
+
+def _was_lost(future: Future[Result]) -> bool:
+    return isinstance(future.exception(), BrokenProcessPool)
+
+
+class Handed(Protocol):
+    """A task that was handed out."""
+
+    def cancel(self) -> object:
+        """Drop the task if it has not begun."""
+
+
+HandedOut = TypeVar("HandedOut", bound=Handed)
+
+
+def in_order(
+    tasks: Iterable[Task],
+    submit: Callable[[Task], HandedOut],
+    result_of: Callable[[HandedOut], Result],
+    ahead: int,
+    done: Callable[[Task], None] | None = None,
+) -> Iterator[Result]:
+    """Hand tasks out, at most `ahead` of them at a time, and yield their results in order.
+
+    Args:
+        submit: hands a task out.
+        result_of: waits for the result of one that was.
+        ahead: at least 1.
+        done: called with each task, in order, when its result is there.
+    """
+    waiting: deque[tuple[Task, HandedOut]] = deque()
+
+    def finish() -> Result:
+        task, handed = waiting.popleft()
+        result = result_of(handed)
+        if done is not None:
+            done(task)
+        return result
+
+    try:
+        for task in tasks:
+            waiting.append((task, submit(task)))
+            if len(waiting) >= ahead:
+                yield finish()
+        while waiting:
+            yield finish()
+    finally:
+        for _, handed in waiting:
+            handed.cancel()
+
+
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(module)
+
+
+def begin_worker() -> None:
+    """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limit_threads()
+    starter = parent_process()
+    if starter is not None:
+        threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+    spare_pandas()
+
+
+def _end_with(sentinel: int) -> None:
+    # A pool whose owner was killed would wait for tasks for ever.
+    connection.wait([sentinel])
+    os._exit(1)

@@ -1,0 +1,244 @@
+"""Exported files say what the release says; measurements made elsewhere give the same release again."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from releases.small import public_bytes
+from typer.testing import CliRunner
+
+from features.exports.release import LAYOUTS, export_release
+from flows.cli import app
+from flows.confidential.custody import check_made_here
+from flows.runs.from_measurements import estimate_release
+from flows.runs.verify import verify_release
+from pipeline.audit.release_reading import open_audited
+from pipeline.checker.release import check_release
+from pipeline.errors import InputError, ReleaseError
+from pipeline.execution.progress import Silent
+from pipeline.published import open_finished
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.storage.files import new_folder
+
+
+@pytest.fixture(scope="module")
+def nmf(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The town's measurements in the layout of 2020."""
+    return export(town, "nmf", tmp_path_factory.mktemp("nmf") / "out")
+
+
+def export(town: Path, layout: str, out: Path, *, tables: Sequence[str] = (), levels: Sequence[str] = ()) -> Path:
+    return export_release(open_finished(town, check_hashes=True), layout, out, tables=tables, levels=levels)
+
+
+def test_tables_are_the_releases_in_every_plain_layout(town: Path, tmp_path: Path) -> None:
+    directory = RunDirectory(town)
+    stored = pd.read_parquet(directory.main.table("sex", "tract"))
+    csv = pd.read_csv(export(town, "csv", tmp_path / "csv") / "sex" / "tract.csv", dtype={"geocode": str})
+    pd.testing.assert_frame_equal(csv, stored, check_dtype=False)
+    plain = pd.read_parquet(export(town, "parquet", tmp_path / "parquet") / "sex" / "tract.parquet")
+    pd.testing.assert_frame_equal(plain, stored)
+    book = export(town, "xlsx", tmp_path / "xlsx") / "sex.xlsx"
+    sheets = pd.read_excel(book, sheet_name=None, dtype={"geocode": str})
+    assert list(sheets) == ["county", "tract", "about"]
+    pd.testing.assert_frame_equal(sheets["tract"][list(stored)], stored, check_dtype=False)
+    assert not list((tmp_path / "csv").rglob("microdata.csv"))
+    asked = export_release(open_finished(town, check_hashes=True), "csv", tmp_path / "all", microdata=True)
+    microdata = pd.read_csv(asked / "microdata.csv", dtype=str)
+    assert microdata.equals(pd.read_parquet(directory.main.microdata).astype(str))
+    units = pd.read_csv(tmp_path / "csv" / "companions" / "units" / "status" / "block.csv", dtype={"geocode": str})
+    assert (
+        units["occupied"].sum()
+        == pd.read_parquet(directory.universe("units").table("status", "block"))["occupied"].sum()
+    )
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_workbooks_are_the_same_bytes_and_hold_no_time(town: Path, tmp_path: Path) -> None:
+    one, two = (export(town, "xlsx", tmp_path / n, tables=["total"], levels=["county"]) for n in ("one", "two"))
+    assert [path.name for path in sorted(one.rglob("*.xlsx"))] == ["total.xlsx", "total.xlsx"]
+    assert (one / "total.xlsx").read_bytes() == (two / "total.xlsx").read_bytes()
+    with zipfile.ZipFile(one / "total.xlsx") as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_measurements_in_the_layout_of_2020_say_what_is_published(town: Path, nmf: Path) -> None:
+    rows = pd.read_parquet(nmf / "tract.parquet")
+    assert list(rows) == ["geocode", "query_name", "query_shape", "value", "variance"]
+    assert set(rows["query_name"]) == {"total", "grown * sex", "detailed"}
+    stored = pd.read_parquet(RunDirectory(town).main.measurement("tract", "grown * sex"))
+    found = rows[rows["query_name"] == "grown * sex"]
+    assert found["geocode"].tolist() == stored["geocode"].tolist()
+    assert np.array_equal(np.stack(found["value"].tolist()), np.stack(stored["value"].tolist()))
+    assert found["variance"].tolist() == stored["variance"].tolist()
+    assert {tuple(shape) for shape in found["query_shape"]} == {(2, 2, 1)}
+    exact = pd.read_parquet(nmf / "county.parquet").query("variance == 0")
+    assert exact["query_name"].unique().tolist() == ["total"]
+
+
+@pytest.mark.slow
+def test_measurements_made_elsewhere_give_the_same_release(
+    town: Path, town_spec: Path, nmf: Path, tmp_path: Path
+) -> None:
+    """Rows in any order, the Bureau's names, files in a folder of parts: all but the manifest is the same."""
+    folder = tmp_path / "nmf"
+    shutil.copytree(nmf, folder)
+    rows = pq.read_table(folder / "block.parquet")
+    rows = rows.take(pa.array(np.random.default_rng(0).permutation(rows.num_rows)))
+    names = [
+        f"{name} _dpq" if name == "total" else name.replace("grown * sex", "sex*grown_dpq")
+        for name in rows.column("query_name").to_pylist()
+    ]
+    rows = rows.set_column(1, "query_name", pa.array(names))
+    (folder / "block.parquet").unlink()
+    (folder / "Block").mkdir()
+    half = rows.num_rows // 2
+    for number, part in enumerate((rows.slice(0, half), rows.slice(half))):
+        pq.write_table(part, folder / "Block" / f"part-{number}.parquet")
+    root = estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
+    found, wanted = public_bytes(root), public_bytes(town)
+    assert found.keys() == wanted.keys()
+    # These two tell who drew the noise.
+    assert {name for name in found if found[name] != wanted[name]} == {"public/manifest.json", "public/report.html"}
+    directory = RunDirectory(root)
+    manifest = read_manifest(directory.manifest)
+    assert manifest.status == MADE_ELSEWHERE
+    assert manifest.input_fingerprints == {}
+    assert all("was not drawn by this program" in statement.words for statement in manifest.privacy)
+    assert not directory.key.exists()
+    assert verify_release(directory, 1, Silent()) == []
+    assert check_release(root) == []
+    with pytest.raises(InputError, match="no key and no record to repeat it from"):
+        check_made_here(directory)
+    with pytest.raises(InputError, match="how they were drawn cannot be audited"):
+        open_audited(directory.root)
+    with pytest.raises(InputError, match="is not empty; name another folder"):
+        estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
+
+
+def changed(change: Callable[[pd.DataFrame], pd.DataFrame | None], nmf: Path, folder: Path) -> Path:
+    shutil.copytree(nmf, folder)
+    rows = pd.read_parquet(folder / "tract.parquet")
+    pd.DataFrame(rows if (new := change(rows)) is None else new).to_parquet(folder / "tract.parquet")
+    return folder
+
+
+def _doubled(rows: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([rows, rows.iloc[[3]]])
+
+
+FAULTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame | None], str]] = {
+    "variance": (
+        lambda rows: rows.assign(variance=rows["variance"] * 1.01),
+        r"variance of 'total' at level 'tract' in A01",
+    ),
+    "missing": (lambda rows: rows.iloc[1:], r"noisy answers of 'total' are missing for 1 of 6 geounits: 'A01'"),
+    "twice": (_doubled, r"are present several times for 1 of 6"),
+    "query": (lambda rows: rows.assign(query_name="sex"), r"row 1: a noisy answer of 'sex' at level 'tract'"),
+    "name": (lambda rows: rows.assign(query_name="income"), r"query_name 'income': .*is not an attribute or recode"),
+    "geocode": (lambda rows: rows.assign(geocode="X99"), r"geocodes that are not measured there by the spec: 'X99'"),
+    "negative": (lambda rows: rows.assign(variance=-1.0), r"row 1: variance: found -1.0; a number from 0 is needed"),
+    "column": (lambda rows: rows.drop(columns="value"), r"no column value; noisy measurement files have"),
+    "shape": (
+        lambda rows: rows.assign(query_shape=[shape[::-1] for shape in rows["query_shape"]]),
+        r"query_shape of 'grown \* sex' at level 'tract': found \[1, 2, 2\]",
+    ),
+    "empty": (
+        lambda rows: rows.assign(value=rows["value"].map(lambda value: [None] * len(value))),
+        r"value of 'total' at level 'tract': a number is missing or beyond",
+    ),
+    "huge": (
+        lambda rows: rows.assign(value=rows["value"].map(lambda value: [2**60] * len(value))),
+        r"a number is missing or beyond 1,125,899,906,842,624",
+    ),
+    "text": (lambda rows: rows.assign(variance="x"), r"cannot be read as noisy measurements"),
+    "length": (
+        lambda rows: rows.assign(value=[value[:-1] for value in rows["value"]]),
+        r"row 1: value of 'total' at level 'tract': found 0 numbers; 1 are needed",
+    ),
+}
+
+
+def test_a_column_that_is_there_twice_is_named(town_spec: Path, nmf: Path, tmp_path: Path) -> None:
+    """Not guessed which of the two is meant. The same rows with each column once are read."""
+    folder = tmp_path / "nmf"
+    shutil.copytree(nmf, folder)
+    rows = pq.read_table(folder / "tract.parquet")
+    pq.write_table(rows.append_column("variance", rows["variance"]), folder / "tract.parquet")
+    with pytest.raises(InputError) as caught:
+        estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
+    assert f"{folder / 'tract.parquet'}: several columns are named variance" in str(caught.value)
+    assert caught.value.exit_status == 2
+    assert not (tmp_path / "out" / "town").exists()
+    pq.write_table(rows, folder / "tract.parquet")
+    assert estimate_release(folder, town_spec, tmp_path / "out", 1, Silent()) == tmp_path / "out" / "town"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_measurements_that_are_not_the_specs_are_told_with_their_place(
+    fault: str, town_spec: Path, nmf: Path, tmp_path: Path
+) -> None:
+    change, message = FAULTS[fault]
+    folder = changed(change, nmf, tmp_path / "nmf")
+    with pytest.raises(InputError, match=message):
+        estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
+    assert not (tmp_path / "out" / "town").exists()
+
+
+def test_missing_files_and_levels_are_told_at_once(town: Path, town_spec: Path, nmf: Path, tmp_path: Path) -> None:
+    shutil.copytree(nmf, tmp_path / "nmf")
+    (tmp_path / "nmf" / "tract.parquet").unlink()
+    with pytest.raises(InputError, match=r"no file tract\.parquet, nor a folder tract"):
+        estimate_release(tmp_path / "nmf", town_spec, tmp_path / "out", 1, Silent())
+    with pytest.raises(InputError, match="no such folder; a folder of noisy measurement files"):
+        estimate_release(tmp_path / "none", town_spec, tmp_path / "out", 1, Silent())
+    with pytest.raises(InputError, match="--level village: no such level; the levels are county, tract, block"):
+        export(town, "csv", tmp_path / "x", levels=["village"])
+    with pytest.raises(InputError, match="--table x: no such table; the tables are total, sex, detail"):
+        export(town, "csv", tmp_path / "x", tables=["x"])
+    with pytest.raises(InputError, match="--format nmf: --table and --level choose among tables of csv"):
+        export(town, "nmf", tmp_path / "x", tables=["total"])
+    with pytest.raises(InputError, match="are not the 15 characters of a census block"):
+        export(town, "mdf", tmp_path / "x")
+    with pytest.raises(InputError, match="has no attribute votingage"):
+        export(town, "pl94171", tmp_path / "x")
+    assert list(tmp_path.iterdir()) == [tmp_path / "nmf"]
+
+
+def test_nothing_is_replaced_and_damage_is_refused(town: Path, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("x")
+    with pytest.raises(InputError, match=r"the folder holds .* already; give one that is new or empty"):
+        export(town, "csv", tmp_path / "full")
+    with pytest.raises(InputError, match="not a folder"):
+        export(town, "csv", tmp_path / "full" / "mine.txt")
+    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "new") as folder:
+        (folder / "a").write_text(str(1 // 0))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
+    shutil.copytree(town / "public", tmp_path / "damaged" / "public")
+    RunDirectory(tmp_path / "damaged").main.table("total", "tract").write_bytes(b"x")
+    with pytest.raises(ReleaseError, match=r"total/tract\.parquet' was changed"):
+        open_finished(tmp_path / "damaged", check_hashes=True)
+
+
+def test_the_commands_say_what_they_did(town: Path, tmp_path: Path) -> None:
+    runner = CliRunner()
+    done = runner.invoke(
+        app, ["export", str(town), "--format", "csv", "--out", str(tmp_path / "x"), "--table", "total"]
+    )
+    assert (done.exit_code, done.output) == (0, f"{tmp_path / 'x'}\n")
+    assert (tmp_path / "x" / "total" / "county.csv").exists()
+    assert runner.invoke(app, ["export", str(town), "--format", "sas", "--out", str(tmp_path / "y")]).exit_code == 2
+    from features.exports.command import Layout
+
+    assert set(Layout) == set(LAYOUTS)

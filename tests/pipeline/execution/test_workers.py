@@ -1,0 +1,153 @@
+"""Results come in order from any number of processes; a process that is killed is an error and never a hang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from geography.errors import InputError
+from pipeline.execution.workers import WorkerError, Workers, default_workers
+
+
+def slow_square(number: int) -> int:
+    time.sleep(0.05 if number % 3 == 0 else 0.0)
+    return number * number
+
+
+def die(number: int) -> int:
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def complain(number: int) -> int:
+    raise InputError(f"number {number}")
+
+
+def sleep_after_the_first(number: int) -> None:
+    time.sleep(0 if number == 0 else 60)
+
+
+def interrupt(_: int) -> None:
+    raise KeyboardInterrupt
+
+
+def threads(_: int) -> list[int]:
+    from threadpoolctl import threadpool_info
+
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+def long_result(megabytes: int) -> bytes:
+    return bytes(megabytes << 20)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Workers]:
+    with Workers(2, start_after=0) as workers:
+        yield workers
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_results_and_progress_come_in_the_order_of_the_tasks(count: int, pool: Workers) -> None:
+    workers = pool if count == 2 else Workers(1)
+    done: list[int] = []
+    results = list(workers.run(slow_square, range(20), done.append))
+    assert results == [number * number for number in range(20)]
+    assert done == list(range(20))
+
+
+def test_an_error_of_a_task_is_the_error_of_the_run(pool: Workers) -> None:
+    with pytest.raises(InputError, match="number 0"):
+        list(pool.run(complain, range(5)))
+    assert list(pool.run(slow_square, range(3))) == [0, 1, 4]
+
+
+def test_workers_compute_with_one_thread(pool: Workers) -> None:
+    assert all(count == 1 for found in pool.run(threads, range(2)) for count in found)
+
+
+def test_one_task_needs_no_process() -> None:
+    with Workers(2, start_after=0) as workers:
+        assert list(workers.run(os.getpgid, [0])) == [os.getpgid(0)]
+        assert workers._pool is None
+
+
+def test_a_killed_worker_is_a_clear_error() -> None:
+    began = time.monotonic()
+    with (
+        Workers(2, start_after=0) as workers,
+        pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"),
+    ):
+        list(workers.run(die, range(8)))
+    assert time.monotonic() - began < 30
+
+
+def test_an_interrupted_run_does_not_wait_for_its_workers() -> None:
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
+        list(workers.run(sleep_after_the_first, range(4), interrupt))
+    assert time.monotonic() - began < 30
+
+
+def test_a_begun_task_is_worked_on_elsewhere_or_when_it_is_asked_for(pool: Workers) -> None:
+    """With other processes at once, without them in this one, and once."""
+    list(pool.run(slow_square, range(4)))
+    assert pool.started
+    begun = pool.begin(os.getpgid, 0)
+    assert begun() == begun()
+    assert pool.begin(os.getpid)() != os.getpid()
+    alone = Workers(2)
+    assert not alone.started
+    assert alone.begin(os.getpid)() == os.getpid()
+    asked: list[int] = []
+    later = alone.begin(asked.append, 3)
+    assert asked == []
+    later()
+    later()
+    assert asked == [3]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_error_of_a_begun_task_comes_where_it_is_asked_for(count: int, pool: Workers) -> None:
+    workers = pool if count == 2 else Workers(1)
+    begun = workers.begin(complain, 7)
+    with pytest.raises(InputError, match="number 7"):
+        begun()
+
+
+def test_a_killed_process_is_the_error_of_a_begun_task() -> None:
+    with Workers(2, start_after=0) as workers:
+        list(workers.run(slow_square, range(4)))
+        before, begun = workers.begin(slow_square, 4), workers.begin(die, 2)
+        assert before() == 16
+        after = [workers.begin(slow_square, number) for number in range(9)]
+        with pytest.raises(WorkerError, match="it was killed"):
+            begun()
+        # A step that is tried again is not stopped by each of the others, too.
+        assert [one() for one in after] == [number * number for number in range(9)]
+        assert before() == 16
+        assert workers.begin(slow_square, 5)() == 25
+
+
+def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
+    """Of long results one is on its way when the processes are ended."""
+    began = time.monotonic()
+    for pause in (0.0, 0.02, 0.05):
+        with Workers(2, start_after=0) as workers:
+            list(workers.run(slow_square, range(4)))
+            first, *_ = [workers.begin(long_result, 300) for _ in range(4)]
+            first()
+            time.sleep(pause)
+            workers.close(at_once=True)
+    assert time.monotonic() - began < 60
+
+
+def test_at_least_one_worker_is_needed() -> None:
+    with pytest.raises(InputError, match="workers: found 0; at least 1"):
+        Workers(0)
+    assert default_workers() >= 1
