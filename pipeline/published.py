@@ -64,6 +64,17 @@ def release_at(folder: Path) -> RunDirectory:
     return run
 
 
+def publication_at(folder: Path) -> RunDirectory:
+    """The answer in `folder`, or else the release: the directory of one, or the public/ folder of one.
+
+    Raises:
+        InputError: there is neither.
+    """
+    root = folder.parent if folder.name == "public" and not (folder / "public").exists() else folder
+    run = RunDirectory(root.resolve())
+    return run if run.is_answer else release_at(folder)
+
+
 def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
     """The finished release in `folder`, see `release_at`; its spec and spine are read, the rest on demand.
 

@@ -99,24 +99,33 @@ def verify(
 def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:
     from flows.runs.questions.checking import verify_answer
     from flows.runs.questions.combining import is_combined, release_of
+    from flows.runs.signers import require_signer
     from pipeline.errors import InputError
     from pipeline.execution.console import tell_problems
+    from pipeline.published import release_at
     from pipeline.release.layout import RunDirectory
+    from pipeline.witness.signing_keys import PublicKey
+    from pipeline.witness.statement import is_signed, signature_problems
 
-    if signed_by is not None:
-        raise InputError(f"--signed-by: {answer} is an answer; answers are not signed")
+    key = None if signed_by is None else PublicKey.read(signed_by)
     run, combined = RunDirectory(answer), is_combined(RunDirectory(answer))
     if combined_with is not None and not combined:
         raise InputError(f"--release: {answer} is not combined with a release")
     release = release_of(run, combined_with) if combined else None
-    problems = verify_answer(run, release)
+    if combined_with is not None:
+        require_signer(release_at(combined_with), (), key)
+    problems = [] if key is None else signature_problems(run, key)
+    problems = problems or verify_answer(run, release)
     if problems and not output.json:
         tell_problems(f"{answer}: this answer does not verify", problems)
     else:
         text = f"{answer}: verified; its numbers follow from its measurements, and its cost from its noise"
         if release is not None:
             text += f"; combined with {release}"
-        elif combined:
+        text += "" if key is None else f"; it is signed by {key.name}"
+        if key is None and is_signed(run):
+            output.remark(f"{answer}: its signature was not checked: name the key with --signed-by")
+        if combined and release is None:
             output.remark(f"{answer}: its combined numbers were not computed again: name the release with --release")
         output.result(text, {"answer": str(answer), "verified": not problems, "problems": problems})
     if problems:

@@ -32,12 +32,14 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
+from pipeline.questions.derived import Terms
+from pipeline.questions.kept import NOT_COUNTED, keep_areas, keep_counts, keep_question, keep_units
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
 from pipeline.questions.quantiles import Ranked, losses
 from pipeline.questions.resolved import Resolved
-from pipeline.questions.sensitivity import Measured, measured
+from pipeline.questions.sensitivity import Measured
 from pipeline.questions.tables import Measurements, measurements_bytes
-from pipeline.questions.windows import MADE_WITH, bought, columns_of, counts_in_windows, filtered, n_numbers
+from pipeline.questions.windows import bought, columns_of, counts_in_windows, filtered, n_numbers
 from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.units import UnitRecords, read_units, taken_to_ends
@@ -82,10 +84,12 @@ class QuestionWork:
 
     def parts(self) -> tuple[Measured | Ranked, ...]:
         """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
-        if (rank := self.question.rank) is not None:
-            return bought(rank, self.framework, self.neighbours, self.budget, self.at_once)
-        numbers = self.question.numbers_of_unit(self.n_places)
-        return measured(self.question.parts, self.framework, self.neighbours, self.budget, self.at_once, numbers)
+        return self.terms.parts(self.question, self.n_places)
+
+    @property
+    def terms(self) -> Terms:
+        """On which terms it is asked."""
+        return Terms(self.dataset, self.framework, self.neighbours, self.at_once, self.budget)
 
     @property
     def n_places(self) -> int:
@@ -94,16 +98,16 @@ class QuestionWork:
 
     def fingerprint(self) -> str:
         """SHA-256 over the question, what it is asked of, and its budget: what an answer publishes of them."""
-        return self.question.fingerprint(*self._context)
+        return self.question.fingerprint(*self.context)
 
     def privacy_fingerprint(self) -> str:
         """SHA-256 over all that the noise depends on, but for records, areas and key: how the records are read too."""
-        return self.question.fingerprint(json.dumps(self.reading), *self._context)
+        return self.question.fingerprint(json.dumps(self.reading), *self.context)
 
     @property
-    def _context(self) -> tuple[str, ...]:
-        made_with = () if self.question.rank is None else MADE_WITH[self.framework]
-        return (self.dataset, self.framework, str(self.budget), self.neighbours, str(self.at_once), *made_with)
+    def context(self) -> tuple[str, ...]:
+        """What both fingerprints have beside the question."""
+        return self.terms.context(self.question)
 
     @property
     def reading(self) -> list[object]:
@@ -127,13 +131,14 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
                 f"{work.again.root}: the spec reads the records otherwise than when it was asked, or the answer is "
                 "another question's; nothing was read or drawn"
             )
-    counts, fingerprint = counted(work, key)
+    counts, fingerprint, units = counted(work, key)
     charge = charge_of(work, key, fingerprint)
     if before is not None:
-        refuse_other(work, before, key, fingerprint, charge)
+        receipts = refuse_other(work, before, key, fingerprint, charge)
         draw(work, key, fingerprint, counts)
-        return _said(key, fingerprint, before.receipts, before.key_salt)
+        return _said(key, fingerprint, receipts, before.key_salt)
     record_input(work.run, {"question": fingerprint})
+    _keep(work, counts, units)
     settings, restricted = load_settings(), work.run.restricted
     with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
         own = read_note(restricted)
@@ -148,26 +153,58 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
     return _said(key, fingerprint, receipts, _salt(work, key))
 
 
-def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64], str]:
-    """The records by leaf and cell, and their keyed fingerprint. Confidential."""
+def _keep(work: QuestionWork, counts: sp.csr_array[np.int64], units: UnitsCounted | None) -> None:
+    """Keep in restricted/ what an independent redraw needs."""
+    folders = work.run.restricted, work.run.staging
+    keep_question(*folders, work.question, work.reading, work.context)
+    keep_areas(*folders, work.spine)
+    keep_counts(*folders, counts)
+    if units is not None:
+        keep_units(*folders, units.units, units.records, units.counted)
 
-    def count() -> sp.csr_array[np.int64]:
+
+@dataclass(frozen=True, eq=False)
+class UnitsCounted:
+    """Which records of units with several are counted, and as what. Confidential.
+
+    Attributes:
+        units: `(n,)` number of each record's unit.
+        records: `(n,)` leaf * n_cells + cell of `question.read`.
+        counted: `(n,)` leaf * n_cells + cell of `question.schema` as which it is counted; -1 where it is not.
+    """
+
+    units: NDArray[np.int64]
+    records: NDArray[np.int64]
+    counted: NDArray[np.int64]
+
+    def counts(self, n_leaves: int, n_cells: int) -> sp.csr_array[np.int64]:
+        """Records that are counted by leaf and cell, `(n_leaves, n_cells)`."""
+        counts = CountAccumulator(n_leaves, n_cells)
+        counts.add(self.counted[self.counted != NOT_COUNTED])
+        return counts.finish()
+
+
+def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64], str, UnitsCounted | None]:
+    """The records by leaf and cell, their keyed fingerprint, and of units what is counted. Confidential."""
+
+    def count() -> tuple[sp.csr_array[np.int64], UnitsCounted | None]:
         if work.records.unit is None:
-            return tabulate(work.records, work.question.schema, work.spine)
+            return tabulate(work.records, work.question.schema, work.spine), None
         found, at_most = read_units(work.records, work.question.read, work.spine), work.records.at_most or 1
         keyed = lambda data: key.keyed_hash("unit/", data).encode()  # noqa: E731
-        return counted_in(work.question, found, places_of(work)[1], at_most, keyed)
+        units = units_counted(work.question, found, places_of(work)[1], at_most, keyed)
+        return units.counts(work.spine.n_leaves, work.question.schema.n_cells), units
 
-    counts = shielded(work.run, "tabulate", count)
+    counts, units = shielded(work.run, "tabulate", count)
     digest = hashlib.sha256()
     update_with_counts(digest, counts)
-    return counts, key.keyed_hash(_LABEL, digest.digest())
+    return counts, key.keyed_hash(_LABEL, digest.digest()), units
 
 
-def counted_in(
+def units_counted(
     question: Resolved, found: UnitRecords, leaves: NDArray[np.int64], at_most: int, keyed: KeyedHash
-) -> sp.csr_array[np.int64]:
-    """What is counted of units with several records, by leaf and cell, one for each record. Confidential.
+) -> UnitsCounted:
+    """What is counted of units with several records, one for each record. Confidential.
 
     - of records: at most so many of each unit, whichever of them the conditions leave;
     - of amounts whose ends are those of a total: the records that the conditions leave, of a mean at most so many of
@@ -182,26 +219,28 @@ def counted_in(
         keyed: decides which.
     """
     units, keys, n_cells = found.units, found.cells, question.schema.n_cells
+    rows = np.arange(len(units))
     if question.of == "record" or question.statistic == "mean":
         kept = kept_records(units, keys, found.names, at_most, keyed)
-        units, keys = units[kept], keys[kept]
+        rows, units, keys = rows[kept], units[kept], keys[kept]
     if (by := question.by_records) is not None:
         # All else is looked at first: a unit has as many records as the other conditions leave.
         counted, _, _ = question.placed(*np.divmod(keys * len(by.values), n_cells), leaves, records=False)
-        units, keys = units[counted], keys[counted]
+        rows, units, keys = rows[counted], units[counted], keys[counted]
         of_unit = np.minimum(np.bincount(units, minlength=len(found.names)), len(by.values))
         keys = keys * len(by.values) + of_unit[units] - 1
     if question.of != "record":
         counted, at, value = question.placed(*np.divmod(keys, n_cells), leaves)
-        units, keys, at, value = units[counted], keys[counted], at[counted], value[counted]
+        rows, units, keys, at, value = rows[counted], units[counted], keys[counted], at[counted], value[counted]
         if question.of == "unit":
-            keys = keys[kept_numbers(units, at, found.names, at_most, keyed)]
+            first = kept_numbers(units, at, found.names, at_most, keyed)
+            rows, keys = rows[first], keys[first]
         elif (amount := question.amount) is not None:
             within, _ = taken_to_ends(units, value + amount.first, amount)
             keys = keys + (within - amount.first - value) * question.step_of(amount)
-    counts = CountAccumulator(len(leaves), n_cells)
-    counts.add(keys)
-    return counts.finish()
+    as_counted = np.full(len(found.units), NOT_COUNTED, dtype=np.int64)
+    as_counted[rows] = keys
+    return UnitsCounted(found.units, found.cells, as_counted)
 
 
 def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
@@ -312,10 +351,13 @@ def key_of_answer(run: RunDirectory, given: MasterKey | None) -> MasterKey:
 
 def refuse_other(
     work: QuestionWork, manifest: AnswerManifest, key: MasterKey, fingerprint: str, charge: Charge
-) -> None:
-    """InputError before anything is drawn again, unless just this was drawn before, by record and by ledger.
+) -> tuple[Receipt, ...]:
+    """The receipts of an answer by the ledger, if just this was drawn before, by record and by ledger.
 
     The public files can be made by anybody: a manifest that states rho = 1e9 must not be a way to read the records.
+
+    Raises:
+        InputError: it was not; nothing may be drawn again.
     """
     again = work.again or work.run
     stated = key.published_fingerprint(manifest.key_salt, "question", fingerprint)
@@ -331,6 +373,7 @@ def refuse_other(
                 f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.dataset!r}; nothing "
                 "was drawn, since its noise was never charged"
             )
+        return tuple(receipt_of(charged) for charged in ledger.charged(charge))
 
 
 def _salt(work: QuestionWork, key: MasterKey) -> str:

@@ -19,6 +19,7 @@ from flows.publishing.means import means_files, publish_means
 from flows.publishing.package import write_package
 from flows.publishing.report import write_report
 from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
+from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
@@ -182,18 +183,21 @@ def public_steps(job: Job) -> list[Step]:
     return [*(step for publication in publications(job) for step in publication.steps()), *report_steps(job)]
 
 
-def perform_public_steps(job: Job, perform: Perform = perform_here, *, report: bool = True) -> dict[str, Notes]:
+def perform_public_steps(
+    job: Job, perform: Perform = perform_here, *, report: bool = True, checkpoints: Checkpoints | None = None
+) -> dict[str, Notes]:
     """Perform the public steps, one universe after the other; returns the steps' notes by name.
 
     Args:
         job: the run.
         perform: performs one step.
         report: write the report, too.
+        checkpoints: of a run that is resumed after the steps that it has done.
     """
     notes: dict[str, Notes] = {}
     if report:
         begin_alike(job)
     for publication in publications(job):
         with publication:
-            notes |= perform_steps(job, publication.steps(), perform)
-    return notes | (perform_steps(job, report_steps(job), perform) if report else {})
+            notes |= perform_steps(job, publication.steps(), perform, checkpoints)
+    return notes | (perform_steps(job, report_steps(job), perform, checkpoints) if report else {})

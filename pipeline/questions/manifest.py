@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec
+from pipeline.questions.exact_text import Exact, Positive
 from pipeline.questions.quantiles import CALLED, CLIP, EXTREMES, RANKS, Mechanism, Ranked, rank_of
 from pipeline.questions.resolved import OfUnit, Part, parts_of
 from pipeline.questions.sensitivity import Measured, scale_for
+from pipeline.questions.stated_domain import DomainStated
 from pipeline.questions.windows import bought, columns_of
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.release.receipts import Receipt
@@ -109,24 +110,6 @@ def _wrongly_listed(most: int) -> str:
     if most < 0:
         return "an empty group is listed with a probability above 5 %: take a higher threshold, or a larger budget"
     return f"one of {most:,} or fewer is listed with a probability of at most 5 %"
-
-
-def _exact(text: str) -> str:
-    if not _EXACT.fullmatch(text):
-        raise ValueError(f"found {text[:40]!r}; a whole number or a fraction of two is needed")
-    return text
-
-
-def _positive(text: str) -> str:
-    if Fraction(_exact(text)) <= 0:
-        raise ValueError(f"found {text[:40]!r}; it must be above 0")
-    return text
-
-
-#: An exact number as text, as this program writes them: no exponent, which could stand for a number of any length.
-_EXACT: Final = re.compile(r"-?[0-9]{1,400}(/0*[1-9][0-9]{0,399})?", re.ASCII)
-Exact = Annotated[str, AfterValidator(_exact)]
-Positive = Annotated[str, AfterValidator(_positive)]
 
 
 class AmountStated(Stated):
@@ -262,6 +245,7 @@ class AnswerManifest(Stated):
         answer: its name; `release`: of the spec that it was asked with.
         dataset: that it was charged to.
         question: canonical text; `fingerprint`: of it, what it is asked of, and its budget.
+        domain: what its words stand for; None in answers of earlier versions.
         place: the level, or "everywhere"; `terms`: what is told apart in each.
         number: of the most common values how many, a quantile's fraction, or the share or number of the records that at
             most are to be above a clip; `least`: count of a group that is listed.
@@ -282,11 +266,12 @@ class AnswerManifest(Stated):
     terms: tuple[str, ...]
     amount: AmountStated | None
     ends: EndsStated | None = None
+    domain: DomainStated | None = None
     number: Positive | None = None
     least: int | None = None
     framework: Framework
     neighbours: Neighbours
-    records_per_person: int
+    records_per_person: int = Field(ge=1)
     budget: Positive
     parts: tuple[Annotated[PartStated | RankStated, Field(discriminator="mechanism")], ...]
     fingerprint: str
@@ -389,8 +374,9 @@ def read_answer_file(path: Path) -> AnswerManifest:
 def manifest_bytes(manifest: AnswerManifest) -> bytes:
     """The manifest as it is written."""
     content = manifest.model_dump(mode="json")
-    if manifest.ends is None:
-        del content["ends"]
+    for name in ("ends", "domain"):
+        if content[name] is None:
+            del content[name]
     # Without units, or an extreme, these say nothing, and answers of earlier versions do not have them.
     usual = {"ends": "record", "about": "record", "numbers": 1, "beyond": 0}
     for stated in (content["amount"] or {}, *content["parts"]):

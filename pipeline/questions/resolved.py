@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
 from pipeline.questions.quantiles import CLIP, RANKS, Rank, rank_of
 
-__all__ = ["EVERYWHERE", "RECORDS", "Axis", "OfUnit", "Part", "Resolved", "records_of_unit"]
+__all__ = ["EVERYWHERE", "RECORDS", "Axis", "OfUnit", "Part", "Resolved", "further_of", "records_of_unit"]
 
 #: What units are counted by, in place of an attribute: how many records each has that the conditions leave.
 RECORDS: Final = "records_per_unit"
@@ -275,14 +275,10 @@ class Resolved:
 
     def layout(self) -> list[object]:
         """By which attributes the records are counted, as JSON; how these are read, `RecordSource.reading` says."""
-        return [[axis.attribute.name, *axis.attribute.values, *_ends(axis.attribute)] for axis in self.axes]
+        return [[axis.attribute.name, *axis.attribute.values, *further_of(axis.attribute)] for axis in self.axes]
 
-    def fingerprint(self, *context: str) -> str:
-        """SHA-256 over all that the numbers, and so what is to be protected, depend on, and the context.
-
-        Args:
-            context: how the records are read, budget, framework, neighbours and whatever else the noise depends on.
-        """
+    def content(self) -> list[object]:
+        """All that the numbers, and so what is to be protected, depend on, as JSON."""
         axes = [
             [*self.layout()[number], axis.keep.tolist(), axis.group.tolist(), axis.term, *axis.labels]  # type: ignore[misc]
             for number, axis in enumerate(self.axes)
@@ -293,11 +289,18 @@ class Resolved:
         ]
         if self.rank is not None:
             parts.append([self.rank.name, str(self.rank.quantile), self.rank.candidates, self.rank.first, AROUND])
-        content = ["question", 2, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return ["question", 2, self.text, self.statistic, self.place, axes, list(self.order), parts]
+
+    def fingerprint(self, *context: str) -> str:
+        """SHA-256 over `content` and the context.
+
+        Args:
+            context: how the records are read, budget, framework, neighbours and whatever else the noise depends on.
+        """
+        return hashlib.sha256(json.dumps([*self.content(), *context]).encode()).hexdigest()
 
 
-def _ends(attribute: Attribute) -> list[object]:
+def further_of(attribute: Attribute) -> list[object]:
     """What the values of an attribute do not say themselves, and what records without an amount count as."""
     if isinstance(attribute, ListedAttribute):
         return [str(attribute.missing)]

@@ -181,6 +181,21 @@ class RunDirectory:
         return self.public / "manifest.sig"
 
     @property
+    def answer_manifest(self) -> Path:
+        """The manifest of an answer to a question, which has no other."""
+        return self.public / ANSWER_FILES[0]
+
+    @property
+    def answer_signature(self) -> Path:
+        """The agency's signature of an answer."""
+        return self.public / "answer.sig"
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether an answer is here, and no release."""
+        return self.answer_manifest.is_file()
+
+    @property
     def unlisted(self) -> tuple[Path, Path]:
         """Public files that the manifest does not list."""
         return self.manifest, self.signature

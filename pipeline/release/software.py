@@ -25,6 +25,10 @@ PACKAGES = (
     "scs",
 )
 
+#: Of this program, and its version where it is not installed as a package.
+NAME = "spinewise"
+NOT_INSTALLED = "unknown (not installed)"
+
 
 class Software(Stated):
     """The versions that a release was made with: of this program, of Python and of the packages it uses."""
@@ -44,7 +48,7 @@ def software() -> Software:
         except metadata.PackageNotFoundError:
             continue
     try:
-        version = metadata.version("spinewise")
+        version = metadata.version(NAME)
     except metadata.PackageNotFoundError:
-        version = "unknown (not installed)"
-    return Software(name="spinewise", version=version, python=platform.python_version(), packages=versions)
+        version = NOT_INSTALLED
+    return Software(name=NAME, version=version, python=platform.python_version(), packages=versions)

@@ -38,7 +38,8 @@ def check(proof: bytes, public_key: str) -> dict[str, Any]:
 
     Returns:
         signer, release, status, table, level, companion, geocode, counts (label -> number) and, where margins are
-        published, intervals (label -> low and high end at 90 %, None where they are unknown).
+        published, intervals (label -> low and high end at 90 %, None where they are unknown). Of an answer to a
+        question: signer, answer, status, question, table, cells (column -> text).
 
     Raises:
         BadProofError: it proves nothing.
@@ -54,17 +55,28 @@ def check(proof: bytes, public_key: str) -> dict[str, Any]:
 
 def _checked(content: dict[str, Any], public_key: str) -> dict[str, Any]:
     text, signer = _signed_text(content["note"], public_key)
-    first, release, status, _, rows = text.removesuffix("\n").split("\n")
+    first, release, status, _, rows, *further = text.removesuffix("\n").split("\n")
     word, tables, root = rows.split(" ")
-    if first != "spinewise.release/1" or word != "rows" or not status.startswith("status "):
-        raise BadProofError("what is signed is not the statement of a release")
+    is_answer = first == "spinewise.answer/1" and all(line.startswith("combined ") for line in further)
+    is_release = first == "spinewise.release/1" and not further
+    if not (is_answer or is_release) or word != "rows" or not status.startswith("status "):
+        raise BadProofError("what is signed is not the statement of a release or an answer")
     table, row = content["table"], content["row"]
-    leaf = _leaf(_row_bytes(row, table))
+    leaf = _leaf(_cells_bytes(row, table) if is_answer else _row_bytes(row, table))
     found = _climb(leaf, content["row_index"], content["rows"], content["row_path"])
     stated = {**table, "rows": content["rows"], "root": found.hex()}
     data = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     if _climb(_leaf(data), content["table_index"], int(tables), content["table_path"]).hex() != root:
         raise BadProofError("the row is not in the signed release: it does not lead to the root that was signed")
+    if is_answer:
+        return {
+            "signer": signer,
+            "answer": release,
+            "status": status.removeprefix("status "),
+            "question": table["query"],
+            "table": table["table"],
+            "cells": dict(zip(table["labels"], row["cells"], strict=True)),
+        }
     proved = {
         "signer": signer,
         "release": release,
@@ -100,6 +112,17 @@ def _row_bytes(row: dict[str, Any], table: dict[str, Any]) -> bytes:
     code = row["geocode"].encode()
     encoded = [_NAN if end is None else struct.pack(">d", end) for each in ends for end in each]
     return struct.pack(">I", len(code)) + code + struct.pack(f">{len(counts)}q", *counts) + b"".join(encoded)
+
+
+def _cells_bytes(row: dict[str, Any], table: dict[str, Any]) -> bytes:
+    """The row of an answer's table in the one form in which it is hashed."""
+    names = {"file", "labels", "level", "margins", "query", "table", "universe"}
+    cells = row["cells"]
+    if set(table) != names or set(row) != {"cells"} or len(cells) != len(table["labels"]):
+        raise BadProofError("the row does not have the columns of its table")
+    if any(type(cell) is not str for cell in cells):
+        raise BadProofError("a cell is not text")
+    return json.dumps(cells, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _climb(leaf: bytes, index: int, size: int, path: Sequence[str]) -> bytes:

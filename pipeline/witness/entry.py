@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest
+from pipeline.release.receipts import Receipt
 
 FORMAT: Final = "spinewise log entry 1"
 #: Folders of public/ with what was drawn, or taken from the records as it is.
@@ -23,7 +25,7 @@ class Entry:
     """One release, as a log keeps it.
 
     Attributes:
-        release: its name.
+        release: its name; of an answer "answer NAME", as its charge is called in the ledger.
         status: as the manifest states it.
         manifest: SHA-256 of the manifest's bytes, hexadecimal.
         draws: SHA-256 over the hashes of all files that were drawn, hexadecimal: two releases of one name with
@@ -89,8 +91,13 @@ def entry_of(run: RunDirectory) -> Entry:
         draws=draws_of(manifest),
         rows="" if manifest.rows is None else manifest.rows.root,
         key_commitment=manifest.key_commitment,
-        receipts=tuple(sorted(f"{one.ledger} {one.number} {one.hash} {one.dataset}" for one in manifest.receipts)),
+        receipts=receipt_lines(manifest.receipts),
     )
+
+
+def receipt_lines(receipts: Iterable[Receipt]) -> tuple[str, ...]:
+    """Receipts as an entry has them."""
+    return tuple(sorted(f"{one.ledger} {one.number} {one.hash} {one.dataset}" for one in receipts))
 
 
 def draws_of(manifest: Manifest) -> str:

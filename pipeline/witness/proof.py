@@ -9,22 +9,22 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from pipeline.errors import InputError, ReleaseError
+from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.tables import ReleasedTable, read_table_facts, read_table_parts
 from pipeline.storage.files import open_parquet, reading
+from pipeline.witness.answers import answer_leaves, changed_files, read_rows, row_data
 from pipeline.witness.check_proof import FORMAT
 from pipeline.witness.merkle import LongTree, inclusion_path, leaf_hash, root_of
 from pipeline.witness.notes import read_note, split_note
 from pipeline.witness.rows import TableLeaf, leaf_of, row_hashes
-from pipeline.witness.statement import statement_of
-
-_SIGNATURE: Final = "public/manifest.sig"
+from pipeline.witness.statement import named, signature_of, statement_of
 
 
 @dataclass(frozen=True)
@@ -36,26 +36,33 @@ class Wanted:
         area: geocode of the row.
         level: of the area; None where only one level has it.
         companion: universe of the table; "" for the release's own.
+        group: of an answer the values of its terms, (term, value) each.
     """
 
     table: str
-    area: str
+    area: str | None
     level: str | None = None
     companion: str = ""
+    group: tuple[tuple[str, str], ...] = ()
 
 
 def make_proof(run: RunDirectory, wanted: Wanted) -> bytes:
-    """The proof of a row.
+    """The proof of a row of a release or an answer.
 
     Raises:
-        InputError: the release has no such table or area, or several.
-        ReleaseError: the release is not signed, or is damaged.
+        InputError: it has no such table or row, or several.
+        ReleaseError: it is not signed, or is damaged.
     """
-    if not run.signature.exists():
+    target, where = signature_of(run), named(run)
+    if not target.exists():
         raise ReleaseError(f"{run.root} is not signed, so that nothing can be proved of it; see spinewise sign")
-    note = read_note(run.signature, _SIGNATURE)
-    if split_note(note, _SIGNATURE)[0] != statement_of(run):
-        raise ReleaseError(f"{_SIGNATURE} is the signature of another manifest; sign the release again")
+    note = read_note(target, where)
+    if split_note(note, where)[0] != statement_of(run):
+        raise ReleaseError(f"{where} is the signature of another manifest; sign it again")
+    if run.is_answer:
+        return _written(_answer_proof(run, wanted, note))
+    if wanted.group:
+        raise InputError("--group: rows of a release are named by their area; groups are those of an answer")
     file, index = _find(run, wanted)
     leaves = _leaves(run)
     place = next(number for number, leaf in enumerate(leaves) if leaf.file == file)
@@ -80,12 +87,51 @@ def make_proof(run: RunDirectory, wanted: Wanted) -> bytes:
     for name, ends in (("lows", row.lows), ("highs", row.highs)):
         if ends is not None:
             content["row"][name] = [None if np.isnan(end) else end for end in ends[0].tolist()]
+    return _written(content)
+
+
+def _written(content: dict[str, Any]) -> bytes:
     return json.dumps(content, ensure_ascii=False, sort_keys=True, allow_nan=False).encode() + b"\n"
+
+
+def _answer_proof(run: RunDirectory, wanted: Wanted, note: bytes) -> dict[str, Any]:
+    """The proof of a row of answer.csv or measurements.csv."""
+    manifest = read_answer(run)
+    if problems := changed_files(run):
+        raise ReleaseError(problems[0])
+    leaves = answer_leaves(run, manifest)
+    place = next((number for number, leaf in enumerate(leaves) if leaf.table == wanted.table), None)
+    if place is None:
+        raise InputError(f"--table: found {wanted.table!r}; the answer has {_list(leaf.table for leaf in leaves)}")
+    leaf = leaves[place]
+    header, *rows = read_rows(run.public / leaf.file)
+    asked = dict(wanted.group) | ({} if wanted.area is None else {manifest.place: wanted.area})
+    if unknown := [name for name in asked if name not in header]:
+        raise InputError(f"--area, --group: the answer is not by {unknown[0]!r}; it has {', '.join(header)}")
+    found = [n for n, row in enumerate(rows) if all(row[header.index(name)] == text for name, text in asked.items())]
+    if len(found) != 1:
+        raise InputError(
+            f"--area, --group: {len(found) or 'no'} rows of {leaf.file} are so; one is needed: name an area and a "
+            f"value of each of {', '.join(manifest.terms) or 'no groups'}"
+        )
+    hashes, row_hashes_ = [leaf_hash(one.data()) for one in leaves], [leaf_hash(row_data(row)) for row in rows]
+    return {
+        "format": FORMAT,
+        "note": note.decode(),
+        "row": {"cells": rows[found[0]]},
+        "row_index": found[0],
+        "rows": leaf.rows,
+        "row_path": [each.hex() for each in inclusion_path(row_hashes_, found[0])],
+        "table": {name: value for name, value in leaf.__dict__.items() if name not in ("rows", "root")},
+        "table_index": place,
+        "table_path": [each.hex() for each in inclusion_path(hashes, place)],
+    }
 
 
 def _find(run: RunDirectory, wanted: Wanted) -> tuple[str, int]:
     """The file in which the area has a row, and the row's place."""
     folder = run.universe(wanted.companion).public / "tables" / wanted.table
+    assert wanted.area is not None, "only an answer's rows are named without an area"
     files = {path.stem: path for path in sorted(folder.glob("*.parquet"))} if "/" not in wanted.table else {}
     if not files:
         raise InputError(f"--table: found {wanted.table!r}; the release has {_tables(run, wanted.companion)}")

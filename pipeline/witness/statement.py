@@ -6,6 +6,8 @@
     manifest <SHA-256 of public/manifest.json, hexadecimal>
     rows <number of tables> <root of the tree over all tables, hexadecimal>
 
+What is signed of an answer to a question is stated in `answers.py`; everything here takes both.
+
 The signed note is `public/manifest.sig`. It is a file of its own, so that no signature changes the manifest's bytes,
 and the one public file that the manifest does not list.
 """
@@ -13,26 +15,45 @@ and the one public file that the manifest does not list.
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 from typing import Final
 
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files, read_manifest
 from pipeline.storage.files import write_bytes
+from pipeline.witness.answers import answer_statement, changed_files
 from pipeline.witness.notes import SignatureError, opened, read_note, signed, split_note
 from pipeline.witness.signing_keys import PublicKey, SigningKey
 
 #: First line of every statement. A log's checkpoint begins with its origin, which may not be this.
 STATEMENT: Final = "spinewise.release/1"
-_WHERE: Final = "public/manifest.sig"
+
+
+def signature_of(run: RunDirectory) -> Path:
+    """Where the signature of a release or an answer is."""
+    return run.answer_signature if run.is_answer else run.signature
+
+
+def named(run: RunDirectory) -> str:
+    """What messages call it."""
+    return f"public/{signature_of(run).name}"
+
+
+def is_signed(run: RunDirectory) -> bool:
+    """Whether there is a signature, of whatever and by whomever."""
+    return os.path.lexists(signature_of(run))
 
 
 def statement_of(run: RunDirectory) -> str:
-    """The text that is signed for a finished release.
+    """The text that is signed for a finished release, or an answer.
 
     Raises:
         ReleaseError: the manifest is damaged, or is of a release from before there were trees of rows.
     """
+    if run.is_answer:
+        return answer_statement(run)
     manifest = read_manifest(run.manifest)
     if manifest.rows is None:
         raise ReleaseError(f"{run.manifest} states no roots of rows: it is from before releases could be signed")
@@ -48,27 +69,29 @@ def statement_of(run: RunDirectory) -> str:
 
 
 def sign_release(run: RunDirectory, key: SigningKey) -> None:
-    """Write the signature beside the manifest; one of this key that holds is left as it is.
+    """Write the signature of a release or an answer beside its manifest; one of this key that holds is left as it is.
 
     Raises:
         ReleaseError: a public file is not as the manifest says, or the signature cannot be written.
     """
-    if problems := check_public_files(run):
+    if problems := changed_files(run) if run.is_answer else check_public_files(run):
         raise ReleaseError(f"{run.root} is not signed: {problems[0]}")
-    if run.signature.exists() and not signature_problems(run, key.public()):
+    target = signature_of(run)
+    if target.exists() and not signature_problems(run, key.public()):
         return
     staging = run.staging if run.staging.is_dir() else run.public
-    write_bytes(run.signature, signed(statement_of(run), key), staging)
+    write_bytes(target, signed(statement_of(run), key), staging)
 
 
 def signature_problems(run: RunDirectory, key: PublicKey) -> list[str]:
-    """Why a release is not signed by a key, in one sentence; empty where it is."""
+    """Why a release or an answer is not signed by a key, in one sentence; empty where it is."""
+    what, where = "answer" if run.is_answer else "release", named(run)
     try:
-        if not run.signature.exists():
-            raise SignatureError(f"{_WHERE} is missing: the release is not signed")
-        text = opened(read_note(run.signature, _WHERE), key, _WHERE)
+        if not signature_of(run).exists():
+            raise SignatureError(f"{where} is missing: the {what} is not signed")
+        text = opened(read_note(signature_of(run), where), key, where)
         if text != statement_of(run):
-            raise SignatureError(f"{_WHERE} is the signature of another manifest")
+            raise SignatureError(f"{where} is the signature of another manifest")
     except ReleaseError as error:
         return [str(error)]
     return []
@@ -76,11 +99,12 @@ def signature_problems(run: RunDirectory, key: PublicKey) -> list[str]:
 
 def drop_stale_signature(run: RunDirectory) -> None:
     """Remove a signature that is not of the manifest that is there now."""
-    if not run.signature.exists():
+    target, where = signature_of(run), named(run)
+    if not target.exists():
         return
     try:
-        if split_note(read_note(run.signature, _WHERE), _WHERE)[0] == statement_of(run):
+        if split_note(read_note(target, where), where)[0] == statement_of(run):
             return
     except ReleaseError:
         pass
-    run.signature.unlink()
+    target.unlink()

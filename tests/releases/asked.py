@@ -20,7 +20,7 @@ from flows.runs.questions.checking import verify_answer
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, read_answer
+from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, manifest_bytes, read_answer
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -145,8 +145,8 @@ def forge(root: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
     path.write_text(json.dumps(stated), "utf-8")
     forged = read_answer(run)
     (run.public / ANSWER).write_bytes(answer_bytes(forged, read_measurements(run.public / MEASUREMENTS, forged)))
-    stated["files"] = {name: sha256_file(run.public / name) for name in (ANSWER, MEASUREMENTS)}
-    path.write_text(json.dumps(stated), "utf-8")
+    files = {name: sha256_file(run.public / name) for name in (ANSWER, MEASUREMENTS)}
+    path.write_bytes(manifest_bytes(forged.model_copy(update={"files": files})))
     return verify_answer(run)
 
 

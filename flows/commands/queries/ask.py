@@ -18,6 +18,10 @@ from pipeline.execution.options import (
     LedgerOption,
     Output,
     QuietOption,
+    SignedByOption,
+    SignKeyCommandOption,
+    SignKeyDescriptorOption,
+    SignKeyFileOption,
     SpecArgument,
 )
 
@@ -55,6 +59,10 @@ def ask(
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
+    sign_key_file: SignKeyFileOption = None,
+    sign_key_fd: SignKeyDescriptorOption = None,
+    sign_key_command: SignKeyCommandOption = None,
+    signed_by: SignedByOption = None,
     ledger: LedgerOption = None,
     quiet: QuietOption = False,
     json: JsonOption = False,
@@ -64,7 +72,8 @@ def ask(
     The spec names the dataset; without a ledger there is no answer. The charge is made before anything is drawn. The
     same question with the same budget, key and records gives the same numbers again and is not charged again.
 
-    With --release, counts that are sums of the release's cells are combined with it by least squares, for nothing.
+    With --release, counts that are sums of the release's cells are combined with it by least squares, for nothing. A
+    signed release needs its signer's key: --signed-by, or the one that the answer is signed with.
 
     Example:
 
@@ -76,13 +85,18 @@ def ask(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_source
+    from flows.confidential.signing import signing_key
     from flows.runs.questions.answering import answer_question
     from flows.runs.questions.combining import combine_answer, why_not
     from flows.runs.questions.request import QuestionRequest, check_question
+    from flows.runs.signers import require_signer
     from pipeline.execution.settings import load_settings
+    from pipeline.published import release_at
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
     from pipeline.spec.release_spec import load_spec
+    from pipeline.witness.signing_keys import PublicKey
+    from pipeline.witness.statement import drop_stale_signature, is_signed, sign_release
 
     output = Output(quiet, verbose=False, json=json)
     parsed = load_spec(spec)
@@ -96,6 +110,13 @@ def ask(
         explained = explain_question(checked, release)
         output.result(str(explained), asdict(explained))
         return
+    settings = load_settings()
+    signer = signing_key(settings, sign_key_file, sign_key_fd, sign_key_command)
+    if release is not None:
+        trusted = None if signed_by is None else PublicKey.read(signed_by)
+        if trusted is None and signer is not None and is_signed(release_at(release)):
+            trusted = signer.public()
+        require_signer(release_at(release), (), trusted)
     alone = None if release is None else why_not(checked, release)  # before anything is spent
     root = answer_question(checked)
     manifest = read_answer(RunDirectory(root))
@@ -104,4 +125,7 @@ def ask(
         output.remark(f"not combined with {release}: {alone}")
     elif release is not None:
         output.remark(f"combined with {release}: {combine_answer(RunDirectory(root), release).note}")
+    drop_stale_signature(RunDirectory(root))
+    if signer is not None:
+        sign_release(RunDirectory(root), signer)
     output.result(str(root), {"answer": manifest.answer, "directory": str(root), "cost": str(manifest.cost)})

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from pipeline.execution.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption, WorkersOption
+from pipeline.execution.options import (
+    JsonOption,
+    Output,
+    QuietOption,
+    ReleaseArgument,
+    SignedByOption,
+    VerboseOption,
+    WorkersOption,
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,6 +35,7 @@ def update(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder in which to create the new version's directory.")] = Path("updated"),
+    signed_by: SignedByOption = None,
     workers: WorkersOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -40,7 +49,8 @@ def update(
 
     Answers must be counts of a level's areas by attributes of the release's schema, with or without a condition, asked
     under the same ledger. An answer whose counts are further from the release's than their noise can be is of other
-    records, and refused. spinewise verify and check work on the new version as on every release.
+    records, and refused. Where the release is signed, it and every answer must be signed by the key of --signed-by, or
+    else by the one of the settings. spinewise verify and check work on the new version as on every release.
 
     Example:
 
@@ -49,15 +59,23 @@ def update(
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
+    from flows.confidential.signing import signing_key
     from flows.runs.updates.update import update_release
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
+    from pipeline.published import release_at
+    from pipeline.witness.signing_keys import PublicKey
+    from pipeline.witness.statement import is_signed
 
     output = Output(quiet, verbose, json)
     progress = output.progress()
     try:
-        count = load_settings(workers=workers).workers or default_workers()
-        made = update_release(release, answers, out, count, progress)
+        settings = load_settings(workers=workers)
+        signer = None if signed_by is not None else signing_key(settings, None, None, None)
+        key = PublicKey.read(signed_by) if signed_by is not None else None
+        if key is None and signer is not None and is_signed(release_at(release)):
+            key = signer.public()
+        made = update_release(release, answers, out, settings.workers or default_workers(), progress, key)
     finally:
         progress.close()
     changes = made.changes

@@ -74,7 +74,7 @@ def add(
     sign_key_fd: SignKeyDescriptorOption = None,
     sign_key_command: SignKeyCommandOption = None,
 ) -> None:
-    """Add a finished release, and sign the log's new checkpoint.
+    """Add a finished release or an answer, and sign the log's new checkpoint.
 
     The same release drawn again is refused. Only public files of the release are read.
 
@@ -84,14 +84,15 @@ def add(
     """
     from flows.confidential.signing import required_signing_key
     from pipeline.execution.settings import load_settings
-    from pipeline.published import release_at
+    from pipeline.published import publication_at
     from pipeline.release.manifest import check_public_files
-    from pipeline.witness.entry import entry_of
+    from pipeline.witness.answers import changed_files
     from pipeline.witness.log import LogError, add_entry
+    from pipeline.witness.publications import entry_of
 
-    run = release_at(release)
+    run = publication_at(release)
     key = required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command)
-    if problems := check_public_files(run):
+    if problems := changed_files(run) if run.is_answer else check_public_files(run):
         raise LogError(f"{release} is not added: {problems[0]}")
     place = add_entry(folder, entry_of(run), key)
     typer.echo(f"{folder}: {release} is entry {place}")
@@ -164,11 +165,11 @@ def prove(
     """
     from flows.commands.witness.output import write_output
     from pipeline.errors import InputError
-    from pipeline.published import release_at
+    from pipeline.published import publication_at
     from pipeline.witness.checkpoint import read_checkpoint
-    from pipeline.witness.entry import entry_of
     from pipeline.witness.log import LogError, contradiction, open_log
     from pipeline.witness.log_proofs import consistency_proof, inclusion_proof
+    from pipeline.witness.publications import entry_of
     from pipeline.witness.signing_keys import PublicKey
 
     if (release is None) == (since is None):
@@ -176,7 +177,7 @@ def prove(
     key = PublicKey.read(signed_by)
     opened = open_log(folder, key)
     if release is not None:
-        proof = inclusion_proof(opened, entry_of(release_at(release)))
+        proof = inclusion_proof(opened, entry_of(publication_at(release)))
     elif since is not None:
         earlier = read_checkpoint(since, key)
         if found := contradiction(opened, earlier):
@@ -203,10 +204,10 @@ def check(
     """
     from flows.commands.witness.output import read_input
     from pipeline.errors import InputError
-    from pipeline.published import release_at
+    from pipeline.published import publication_at
     from pipeline.witness.checkpoint import read_checkpoint
-    from pipeline.witness.entry import entry_of
     from pipeline.witness.log_proofs import check_growth, check_inclusion
+    from pipeline.witness.publications import entry_of
     from pipeline.witness.signing_keys import PublicKey
 
     if (release is None) == (since is None):
@@ -214,7 +215,7 @@ def check(
     key = PublicKey.read(signed_by)
     content = read_input(proof)
     if release is not None:
-        found = check_inclusion(content, entry_of(release_at(release)), key)
+        found = check_inclusion(content, entry_of(publication_at(release)), key)
         typer.echo(f"{release} is in the log {found.origin} of {found.size} entries")
     elif since is not None:
         earlier = read_checkpoint(since, key)

@@ -26,6 +26,10 @@ def prove(
     area: Annotated[str | None, typer.Option(help="Geocode of the area.")] = None,
     level: Annotated[str | None, typer.Option(help="Its level, where several have that geocode.")] = None,
     companion: Annotated[str, typer.Option(help="Name of the companion whose table it is.")] = "",
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TERM=VALUE", help="Of an answer: a value of what it is by; may be given several times."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write it. [default: TABLE-AREA.proof.json]", metavar="FILE")
     ] = None,
@@ -33,10 +37,11 @@ def prove(
     signed_by: SignedByOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write a proof that a row stands in a table of a signed release, or check one.
+    """Write a proof that a row stands in a table of a signed release or answer, or check one.
 
     Whoever has the proof and the agency's public key can check the numbers without the release: with --check, or with
-    the one file pipeline/witness/check_proof.py, which needs nothing else of this software.
+    the one file pipeline/witness/check_proof.py, which needs nothing else of this software. Of an answer, --table is
+    answer or measurements, and --area and --group name the row.
 
     Example:
 
@@ -45,6 +50,7 @@ def prove(
         spinewise prove --check race-44007.proof.json --signed-by agency.sign.pub
     """
     from pipeline.errors import InputError
+    from pipeline.published import publication_at
     from pipeline.witness.proof import Wanted
 
     if check is not None:
@@ -54,19 +60,28 @@ def prove(
             raise InputError("--check takes a proof alone: no release, --table or --area")
         _check(check, signed_by, json)
         return
+    if release is not None and publication_at(release).is_answer:
+        pairs = [text.partition("=") for text in group or []]
+        if bad := [text for text, pair in zip(group or [], pairs, strict=True) if not pair[1]]:
+            raise InputError(f"--group: found {bad[0]!r}; TERM=VALUE is needed, such as sex=f")
+        groups = tuple((name, value) for name, _, value in pairs)
+        _make(release, Wanted(table or "answer", area, group=groups), out, json)
+        return
     if release is None or table is None or area is None:
         raise InputError("a release, --table and --area are needed; or --check and --signed-by")
-    _make(release, Wanted(table, area, level, companion), out, json)
+    groups = tuple((text, "") for text in group or [])
+    _make(release, Wanted(table, area, level, companion, groups), out, json)
 
 
 def _make(release: Path, wanted: Wanted, out: Path | None, json: bool) -> None:
     from flows.commands.witness.output import write_output
     from pipeline.execution.options import Output
-    from pipeline.published import release_at
+    from pipeline.published import publication_at
     from pipeline.witness.proof import make_proof
 
-    proof = make_proof(release_at(release), wanted)
-    target = out or Path(f"{wanted.table}-{wanted.area}.proof.json")
+    proof = make_proof(publication_at(release), wanted)
+    named = [part for part in (wanted.table, wanted.area, *(value for _, value in wanted.group)) if part]
+    target = out or Path(f"{'-'.join(named)}.proof.json".replace("/", "_"))
     write_output(target, proof)
     Output(json=json).result(f"{target}: {len(proof)} bytes", {"proof": str(target), "bytes": len(proof)})
 
@@ -87,6 +102,11 @@ def _check(proof: Path, signed_by: Path, json: bool) -> None:
 
 
 def _told(proved: dict[str, Any]) -> str:
+    if "answer" in proved:
+        cells = [f"  {name}: {text}" for name, text in proved["cells"].items()]
+        return "\n".join(
+            [f"proved: {proved['question']}, as {proved['signer']} has signed it in {proved['answer']}", *cells]
+        )
     margins = proved.get("margins", {})
     lines = [
         f"  {label}: {count:,}" + (f" ± {margins[label]:g}" if margins.get(label) is not None else "")

@@ -23,7 +23,7 @@ def sign(
     sign_key_fd: SignKeyDescriptorOption = None,
     sign_key_command: SignKeyCommandOption = None,
 ) -> None:
-    """Sign a finished release: writes public/manifest.sig, and changes no other file.
+    """Sign a finished release or an answer: writes public/manifest.sig or answer.sig, and changes no other file.
 
     The signature is of the manifest's hash, and so of every public file, and of the root of the tables' rows, which
     spinewise prove leads to. Of the release only public/ is read.
@@ -34,10 +34,10 @@ def sign(
     """
     from flows.confidential.signing import required_signing_key
     from pipeline.execution.settings import load_settings
-    from pipeline.published import release_at
-    from pipeline.witness.statement import sign_release
+    from pipeline.published import publication_at
+    from pipeline.witness.statement import sign_release, signature_of
 
-    run = release_at(release)
+    run = publication_at(release)
     key = required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command)
     sign_release(run, key)
-    typer.echo(f"{run.signature}: signed by {key.name}")
+    typer.echo(f"{signature_of(run)}: signed by {key.name}")

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from flows.confidential.custody import Keyholder
 from flows.confidential.process import MeasuringProcess
 from flows.confidential.questions import QuestionWork, answer, key_of_answer
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest
-from pipeline.model.schema import AmountAttribute, ListedAttribute
-from pipeline.questions.manifest import (
-    ANSWER,
-    MANIFEST,
-    MEASUREMENTS,
-    AmountStated,
-    AnswerManifest,
-    EndsStated,
-    PartStated,
-    RankStated,
-    manifest_bytes,
-)
-from pipeline.questions.quantiles import Ranked
-from pipeline.questions.sensitivity import Measured
+from pipeline.questions.derived import derived
+from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, manifest_bytes
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
@@ -107,49 +95,19 @@ def write_answer(run: RunDirectory, checked: CheckedQuestion, said: Mapping[str,
 
 
 def _manifest(checked: CheckedQuestion, said: Mapping[str, Any], files: dict[str, str]) -> AnswerManifest:
-    work, question = checked.work, checked.question
+    work = checked.work
     return AnswerManifest.model_validate(
         {
+            **derived(checked.question, checked.domain, work.terms, work.n_places),
             "answer": work.name,
             "release": checked.spec.name,
             "dataset": work.dataset,
-            "question": question.text,
-            "statistic": question.statistic,
-            "place": question.place,
-            "terms": question.terms,
-            "amount": None if question.amount is None else _amount(question.amount),
-            "ends": None if question.ends is None else _ends(checked, question.ends),
-            "number": None if question.number is None else str(question.number),
-            "least": question.least,
-            "framework": work.framework,
-            "neighbours": work.neighbours,
-            "records_per_person": work.at_once,
-            "budget": str(work.budget),
-            "parts": tuple(_stated(part) for part in checked.parts),
-            "fingerprint": work.fingerprint(),
             "geography": work.spine.fingerprint(),
             "key_commitment": said["commitment"],
             "key_salt": said["salt"],
             "input_fingerprint": said["fingerprint"],
             "receipts": tuple(Receipt.model_validate_json(receipt) for receipt in said["receipts"]),
-            "note": checked.note,
             "files": files,
             "software": software(),
         }
     )
-
-
-def _amount(amount: AmountAttribute) -> AmountStated:
-    missing = None if amount.missing is None else str(amount.missing)
-    low, high, unit = str(amount.low), str(amount.high), str(amount.unit)
-    ends: Literal["record", "total"] = "total" if amount.total else "record"
-    return AmountStated(name=amount.name, low=low, high=high, unit=unit, missing=missing, ends=ends)
-
-
-def _ends(checked: CheckedQuestion, ends: ListedAttribute) -> EndsStated:
-    missing = None if ends.missing is None else str(ends.missing)
-    return EndsStated(name=checked.question.clipped, listed=ends.values, missing=missing)
-
-
-def _stated(one: Measured | Ranked) -> PartStated | RankStated:
-    return RankStated.of(one) if isinstance(one, Ranked) else PartStated.of(one)

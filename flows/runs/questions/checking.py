@@ -36,7 +36,7 @@ def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
 
 
 def _unlisted(run: RunDirectory, manifest: AnswerManifest) -> list[str]:
-    listed = {*manifest.files, MANIFEST, *((COMBINED, SUMMARY) if is_combined(run) else ())}
+    listed = {*manifest.files, MANIFEST, run.answer_signature.name, *((COMBINED, SUMMARY) if is_combined(run) else ())}
     found = sorted(run.public.iterdir())
     links = [f"{path.name}: is a link" for path in found if path.name in listed and path.is_symlink()]
     return [*links, *(f"{path.name}: is not listed" for path in found if path.name not in listed)]

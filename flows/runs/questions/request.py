@@ -19,14 +19,14 @@ from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, ClippedAttribute, ListedAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
+from pipeline.questions.derived import note
 from pipeline.questions.domain import Domain
-from pipeline.questions.intervals import half_width
-from pipeline.questions.manifest import note_of
 from pipeline.questions.quantiles import CLIP, Ranked
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import EVERYWHERE, Resolved
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.stated import domain_of, source_for
+from pipeline.questions.stated_domain import DomainStated, stated_domain
 from pipeline.questions.text import Asked, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.fields import check_name
@@ -72,6 +72,7 @@ class CheckedQuestion:
 
     Attributes:
         universe: the release's own, with the records that the request names.
+        domain: what the words of the question stand for, as its answer states it.
         work: what the measuring process is asked for.
         parts: what is measured, with its noise.
     """
@@ -79,6 +80,7 @@ class CheckedQuestion:
     request: QuestionRequest
     spec: ReleaseSpec
     universe: Universe
+    domain: DomainStated
     work: QuestionWork
     parts: tuple[Measured | Ranked, ...]
 
@@ -101,22 +103,7 @@ class CheckedQuestion:
     @property
     def note(self) -> str:
         """What its answer says of its numbers."""
-        half = next((half_width(one.noise) for one in self.parts if isinstance(one, Measured)), 0)
-        chosen = next((one for one in self.parts if isinstance(one, Ranked)), None)
-        number = self.question.number
-        share = number if number is not None and number < 1 else None
-        return note_of(self.question.statistic, self.question.least, half, chosen, share) + self._of_units
-
-    @property
-    def _of_units(self) -> str:
-        """What it adds where units are counted, or their totals summed."""
-        if self.question.of == "unit":
-            most = next(one.numbers for one in self.parts if isinstance(one, Measured))
-            where = "each once" if most == 1 else f"each once in every number that it has a record in, up to {most}"
-            return f" Units are counted, {where}."
-        if self.question.of == "total":
-            return " Amounts of a unit are taken down until they are within the ends together."
-        return ""
+        return note(self.question, self.parts)
 
 
 def check_question(request: QuestionRequest) -> CheckedQuestion:
@@ -166,7 +153,7 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     parts = work.parts()
     name = _default_name(asked, work) if request.name is None else _name(request.name)
     work = replace(work, run=RunDirectory(request.out / name), name=name)
-    return CheckedQuestion(request, spec, universe, work, parts)
+    return CheckedQuestion(request, spec, universe, stated_domain(asked, question, domain), work, parts)
 
 
 def _refuse_of_records(spec: ReleaseSpec) -> None:

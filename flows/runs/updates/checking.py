@@ -63,7 +63,7 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
 
 
 def _answer_problems(job: Job, name: str, manifest: AnswerManifest) -> Iterator[str]:
-    for problem in answer_problems(job.run.answer(name), manifest):
+    for problem in answer_problems(job.run.answer(name), manifest, of_release=True):
         yield f"public/answers/{name}: {problem}"
 
 

@@ -275,6 +275,10 @@ class Ledger:
     def _charge(self, writing: Writing, state: DatasetState, charge: Charge) -> None:
         charge_run(writing, state, charge, self.place)
 
+    def charged(self, *charges: Charge) -> tuple[Charged, ...]:
+        """Where the charges of a run stand that were made before, by dataset; KeyError where one was not."""
+        return self._charged(self.datasets(), charges)
+
     def _charged(self, datasets: dict[str, DatasetState], charges: Sequence[Charge]) -> tuple[Charged, ...]:
         """Where the charges of a run stand, by dataset."""
         found = []

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import flows.confidential.questions
-from flows.confidential.questions import counted_in
+from flows.confidential.questions import units_counted
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.questions.domain import Domain
@@ -64,7 +64,8 @@ def numbers(question: Resolved, own: tuple[int, ...], at_most: int = AT_MOST) ->
     rows = [*((0, key) for key in own), *((unit, key % (2 * question.read.n_cells)) for unit, key in OTHERS)]
     units, keys = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
     places = LEAVES if question.level else np.zeros(2, dtype=np.int64)
-    counts = counted_in(question, UnitRecords(units, ["p", "q"], keys), places, at_most, keyed)
+    kept = units_counted(question, UnitRecords(units, ["p", "q"], keys), places, at_most, keyed)
+    counts = kept.counts(len(places), question.schema.n_cells)
     return question.answers(counts, places, 2 if question.level else 1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import flows.estimation.whole_spine
+import flows.estimation.computed
 from flows.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
@@ -36,7 +36,7 @@ def test_what_was_computed_is_freed_with_the_block(
         passes.append(1)
         return upward_pass(problem, basis)
 
-    monkeypatch.setattr(flows.estimation.whole_spine, "upward_pass", counted)
+    monkeypatch.setattr(flows.estimation.computed, "upward_pass", counted)
     estimation = Estimation(job, job.universes[0])
     with suppress(KeyboardInterrupt), estimation:
         estimation.combine()

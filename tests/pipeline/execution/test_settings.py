@@ -99,7 +99,7 @@ def test_a_key_of_the_settings_is_for_specs_without_a_test_key(tmp_path: Path) -
 
 
 def test_the_page_lists_every_setting_with_its_text_and_default() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text("utf-8")
     for name, field in Settings.model_fields.items():
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `SPINEWISE_{name.upper()}`"))
         told = row.split("|")[4].split(" ([")[0].strip().replace("`", "")

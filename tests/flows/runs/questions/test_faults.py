@@ -17,12 +17,17 @@ import flows.confidential.questions as confidential
 import pipeline.privacy.accounting.select as select
 import pipeline.questions.quantiles as quantiles
 import pipeline.questions.sensitivity as sensitivity
+from flows.audits.receipts import KnownLedger, compare_receipts
+from flows.confidential.custody import KeySource
 from flows.confidential.questions import noise_of
-from flows.runs.questions.checking import verify_answer
+from flows.runs.questions.answering import AnsweringHere
+from flows.runs.questions.checking import again_of, compared, verify_answer
 from pipeline.errors import SpinewiseError
 from pipeline.model.schema import AmountAttribute
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.sampler import Sampler
 from pipeline.questions.manifest import RankStated, read_answer
 from pipeline.release.layout import RunDirectory
 
@@ -277,3 +282,28 @@ def test_a_question_that_is_charged_after_it_is_drawn_is_seen(spec: Path, monkey
     ask(spec, "count by county", "1/4")
     assert seen == [Fraction(1, 4)]
     assert checked(spec, "count by county", "1/4").work.budget == Fraction(1, 4)
+
+
+@pytest.mark.parametrize("text", ["count by tract, sex", "mean wages by county", "median wages by county"])
+def test_noise_that_was_left_out_is_seen_by_a_sound_installation_alone(
+    spec: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Neither verify nor the ledger can see it, and the installation that has the fault draws the same again.
+
+    What restricted/ keeps is enough for another program: see tests/pipeline/questions/test_redrawn.py.
+    """
+    with monkeypatch.context() as patch:
+        patch.setattr(Sampler, "draw", lambda *args: np.zeros(args[3], dtype=np.int64))
+        run = RunDirectory(ask(spec, text, "1/10"))
+        assert verify_answer(run) == []
+        manifest = {run.answer_manifest: read_answer(run)}
+        with Ledger.open(str(spec.parent / "ledger.sqlite"), state=spec.parent / "state") as ledger:
+            known = KnownLedger(ledger.id, tuple(ledger.events()))
+        assert compare_receipts(manifest, known).problems == ()
+        assert rerun_here(run) == []
+    assert rerun_here(run) == ["measurements.csv", "answer.csv", "answer.json"]
+
+
+def rerun_here(run: RunDirectory) -> list[str]:
+    one = again_of(run, None, None, KeySource())
+    return compared(run, one, AnsweringHere(one))

@@ -271,12 +271,12 @@ def cheaper(answer: Path, release: Path) -> None:
     opened = open_finished(release, check_hashes=True)
     asked = resolve(parse(stated["question"]), domain_of(opened.spec, opened.universes[0].schema))
     stated["fingerprint"] = asked.fingerprint("workers", "zcdp", "1/20", "change-one", "1")
-    path.write_text(json.dumps(stated), "utf-8")
+    path.write_text(json.dumps(stated, indent=1, ensure_ascii=False) + "\n", "utf-8")
     manifest = read_answer_file(path)
     numbers = answer_bytes(manifest, read_measurements(path.with_name("measurements.csv"), manifest))
     path.with_name("answer.csv").write_bytes(numbers)
     stated["files"]["answer.csv"] = sha256_file(path.with_name("answer.csv"))
-    path.write_text(json.dumps(stated), "utf-8")
+    path.write_text(json.dumps(stated, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def test_an_answer_that_states_less_than_it_cost(version: tuple[Path, str], tmp_path: Path) -> None:

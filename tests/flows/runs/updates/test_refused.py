@@ -316,7 +316,7 @@ def test_a_directory_of_another_process_is_left_alone(
 def test_what_a_failed_update_made_is_removed_and_no_more(
     given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(_: object) -> None:
+    def failing(_: object, **_rest: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("flows.runs.updates.update.perform_public_steps", failing)

@@ -1,0 +1,221 @@
+"""Answers are publications: signed, logged, proved as releases are; with a signed release only signed ones are used."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from releases.asked import ask, ledger_of, write_workers
+from releases.updated import answer_to, charged_release
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.confidential.custody import KeySource
+from flows.runs.questions.answering import AnsweringHere
+from flows.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.errors import InputError, SpinewiseError
+from pipeline.release.layout import RunDirectory
+from pipeline.witness.check_proof import BadProofError, check
+from pipeline.witness.signing_keys import SigningKey
+from pipeline.witness.statement import drop_stale_signature, sign_release, signature_problems
+
+QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
+OTHER = "9" * 64
+
+
+def keys_in(folder: Path) -> tuple[SigningKey, Path, Path]:
+    """A signing key, and the files of it and of its public key."""
+    folder.mkdir(parents=True, exist_ok=True)
+    key = SigningKey.generate("statistics.example/answers")
+    key.write(folder / "agency.sign")
+    public = folder / "agency.sign.pub"
+    public.write_text(key.public().text(), "ascii")
+    return key, folder / "agency.sign", public
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    exit_code: int
+    output: str
+
+
+def cli(*words: object) -> Done:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if isinstance(done.exception, SpinewiseError):
+        return Done(done.exception.exit_status, str(done.exception))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return Done(done.exit_code, done.output)
+
+
+@pytest.fixture
+def answer(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    spec = write_workers(tmp_path, n=120)
+    with ledger_of(tmp_path):
+        yield spec, ask(spec, "count by county, sex where age >= 18")
+
+
+#: Of each field that no public file says another value of the same form.
+STATED: list[tuple[tuple[str | int, ...], object]] = [
+    (("answer",), "another"),
+    (("release",), "another"),
+    (("geography",), OTHER),
+    (("key_commitment",), OTHER),
+    (("key_salt",), OTHER),
+    (("input_fingerprint",), OTHER),
+    (("receipts", 0, "ledger"), OTHER),
+    (("receipts", 0, "number"), 77),
+    (("receipts", 0, "hash"), OTHER),
+    (("software", "version"), "0.0.1"),
+    (("software", "python"), "3.99.0"),
+    (("software", "packages", "numpy"), "1.0"),
+]
+
+
+def rerun(run: RunDirectory) -> list[str]:
+    one = again_of(run, None, None, KeySource())
+    return compared(run, one, AnsweringHere(one))
+
+
+@pytest.mark.parametrize(("place", "other"), STATED, ids=[".".join(map(str, place)) for place, _ in STATED])
+def test_what_verify_cannot_compute_a_signature_and_a_rerun_bind(
+    answer: tuple[Path, Path], tmp_path: Path, place: tuple[str | int, ...], other: object
+) -> None:
+    _, root = answer
+    key, _, _ = keys_in(tmp_path / "keys")
+    run = RunDirectory(root)
+    sign_release(run, key)
+    assert (signature_problems(run, key.public()), verify_answer(run)) == ([], [])
+    stated = json.loads(run.answer_manifest.read_bytes())
+    at = stated
+    for step in place[:-1]:
+        at = at[step]
+    assert at[place[-1]] != other
+    at[place[-1]] = other
+    run.answer_manifest.write_text(json.dumps(stated, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    assert verify_answer(run) == []
+    assert signature_problems(run, key.public()) == ["public/answer.sig is the signature of another manifest"]
+    if place[0] in ("answer", "geography", "key_commitment", "key_salt", "input_fingerprint"):
+        with pytest.raises(InputError, match=r"nothing was (read or )?drawn|the key is not"):
+            rerun(run)
+    else:
+        assert rerun(run) == ["answer.json"]
+
+
+def test_an_answer_is_signed_logged_and_proved(answer: tuple[Path, Path], tmp_path: Path) -> None:
+    _, root = answer
+    _, private, public = keys_in(tmp_path / "keys")
+    assert cli("verify", root, "--signed-by", public).exit_code == 1
+    assert cli("sign", root, "--sign-key-file", private).exit_code == 0
+    done = cli("verify", root, "--signed-by", public)
+    assert (done.exit_code, "it is signed by statistics.example/answers" in done.output) == (0, True)
+    assert "its signature was not checked" in cli("verify", root).output
+    log, proof = tmp_path / "log", tmp_path / "a.tlog-proof"
+    assert cli("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", private).exit_code == 0
+    assert cli("log", "add", log, root, "--sign-key-file", private).exit_code == 0
+    assert cli("log", "verify", log, "--signed-by", public).exit_code == 0
+    assert cli("log", "prove", log, "--signed-by", public, "--release", root, "--out", proof).exit_code == 0
+    assert cli("log", "check", proof, "--signed-by", public, "--release", root).exit_code == 0
+    row = tmp_path / "row.json"
+    made = cli("prove", root, "--area", "A", "--group", "sex=f", "--out", row)
+    assert made.exit_code == 0, made.output
+    proved = check(row.read_bytes(), public.read_text("ascii"))
+    lines = (root / "public" / "answer.csv").read_text("utf-8").splitlines()
+    assert ",".join(proved["cells"].values()) in lines
+    assert (proved["cells"]["county"], proved["cells"]["sex"]) == ("A", "f")
+    assert proved["question"] == "count by county, sex where age >= 18"
+    assert cli("prove", "--check", row, "--signed-by", public).exit_code == 0
+    forged = json.loads(row.read_bytes())
+    forged["row"]["cells"][2] = "80"
+    with pytest.raises(BadProofError, match="does not lead to the root"):
+        check(json.dumps(forged).encode(), public.read_text("ascii"))
+    for words in (("--area", "A"), ("--area", "Z", "--group", "sex=f"), ("--group", "age=65+"), ("--group", "sex")):
+        refused = cli("prove", root, *words)
+        assert (refused.exit_code, refused.output.count("\n") < 8) == (2, True)
+    assert cli("prove", root, "--table", "race", "--area", "A").exit_code == 2
+
+
+def test_an_answer_of_the_same_name_drawn_again_is_refused_by_the_log(
+    answer: tuple[Path, Path], tmp_path: Path
+) -> None:
+    spec, root = answer
+    _, private, _ = keys_in(tmp_path / "keys")
+    log = tmp_path / "log"
+    assert cli("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", private).exit_code == 0
+    assert cli("log", "add", log, root, "--sign-key-file", private).exit_code == 0
+    name = root.name
+    shutil.move(root, tmp_path / "first")
+    again = ask(spec, "count by county, sex where age >= 18", name=name)  # under a key of its own
+    done = cli("log", "add", log, again, "--sign-key-file", private)
+    assert (done.exit_code, "was drawn again, with other noise" in done.output) == (1, True)
+
+
+def test_a_changed_answer_loses_its_signature_and_is_not_signed(answer: tuple[Path, Path], tmp_path: Path) -> None:
+    _, root = answer
+    key, private, _ = keys_in(tmp_path / "keys")
+    run = RunDirectory(root)
+    sign_release(run, key)
+    before = run.answer_signature.read_bytes()
+    sign_release(run, key)
+    assert run.answer_signature.read_bytes() == before
+    (run.public / "answer.csv").write_text("county\n", "utf-8")
+    refused = cli("sign", root, "--sign-key-file", private)
+    assert (refused.exit_code, "answer.csv is missing or was changed" in refused.output) == (1, True)
+    drop_stale_signature(run)
+    assert not run.answer_signature.exists()
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, Path]]:
+    folder = tmp_path_factory.mktemp("signed")
+    with charged_release(folder, QUICK) as (spec, root):
+        yield spec, root, answer_to(spec, "count by tract, sex", "1/10")
+
+
+def test_a_signed_release_is_used_with_answers_of_its_signer_only(
+    release: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    spec, unsigned, plain = release
+    key, _, public = keys_in(tmp_path / "keys")
+    other, _, other_public = keys_in(tmp_path / "others")
+    signed_release, answer_ = tmp_path / "release", tmp_path / "answer"
+    shutil.copytree(unsigned, signed_release)
+    shutil.copytree(plain, answer_)
+    sign_release(RunDirectory(signed_release), key)
+
+    def made(given: Path, *words: object, of: Path = signed_release) -> Done:
+        return cli("update", of, "--with", given, "--out", tmp_path / "out", "--workers", 1, *words)
+
+    refused = made(plain)
+    assert (refused.exit_code, "--signed-by" in refused.output) == (2, True)
+    refused = made(plain, "--signed-by", public)
+    assert (refused.exit_code, "the answer is not signed" in refused.output.replace("\n", " ")) == (2, True)
+    sign_release(RunDirectory(answer_), other)
+    assert made(answer_, "--signed-by", public).exit_code == 2
+    assert made(answer_, "--signed-by", other_public).exit_code == 2
+    (answer_ / "public" / "answer.sig").unlink()
+    sign_release(RunDirectory(answer_), key)
+    assert made(answer_, "--signed-by", public, of=unsigned).exit_code == 2
+    assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
+    done = made(answer_, "--signed-by", public)
+    assert done.exit_code == 0, done.output
+    asked = ("ask", spec, "count by county", "--rho", "1/100", "--out", tmp_path / "asked")
+    refused = cli(*asked, "--release", signed_release)
+    assert (refused.exit_code, "--signed-by" in refused.output) == (2, True)
+    assert not (tmp_path / "asked").exists()  # before anything is charged
+    done = cli(*asked, "--release", signed_release, "--sign-key-file", tmp_path / "keys" / "agency.sign")
+    assert done.exit_code == 0, done.output
+    (root,) = (tmp_path / "asked").iterdir()
+    assert signature_problems(RunDirectory(root), key.public()) == []
+    assert b"\ncombined " in RunDirectory(root).answer_signature.read_bytes()
+    verified = cli("verify", root, "--release", signed_release, "--signed-by", public)
+    assert verified.exit_code == 0, verified.output
+    assert cli("verify", root, "--release", signed_release).exit_code == 2
+    summary = root / "public" / "combined.json"
+    summary.write_text(summary.read_text("utf-8").replace('"answer": "', '"answer": "x'), "utf-8")
+    assert signature_problems(RunDirectory(root), key.public()) != []
