@@ -177,8 +177,7 @@ class _Errors:
                     seen = count_errors(table, basis, variances, released, simulated)
                 else:
                     seen = count_reported(table, basis, variances, released, simulated, own)
-                seen.add(self.counts[i])
-                self.counts[i] = seen
+                self.counts[i] += seen
 
 
 def _solved_down(

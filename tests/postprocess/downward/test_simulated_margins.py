@@ -88,8 +88,8 @@ def coverage(misstated: float) -> dict[tuple[str, int], float]:
 
         errors = [ErrorCounts.empty(t, basis, variances[t.level]) for t in tables]
         for replicate in range(8):
-            for sum_, one in zip(errors, simulate(problem, released, tables, variances, draw, replicate), strict=True):
-                sum_.add(one)
+            again = simulate(problem, released, tables, variances, draw, replicate)
+            errors = [sum_ + one for sum_, one in zip(errors, again, strict=True)]
         for table, one in zip(tables, errors, strict=True):
             counts = table.marginal.answer(released[table.level].toarray())
             low, high = Intervals(table, one).ends(basis, variances[table.level], counts, slice(None))
