@@ -103,7 +103,8 @@ def test_trials_of_the_installed_audit(tmp_path: Path) -> None:
     pair = write_pair(tmp_path, CASES[0], Fraction(1))
     found = []
     for placement in (Placement.HERE, Placement.ALTERNATING):
-        with PlacedWorkers(placement) as workers:
+        workers = PlacedWorkers(placement)
+        with workers:
             (outcomes,) = outcomes_of(pair, pair, 2, 1, workers, whole=False)
         found.append((outcomes.one.tobytes(), outcomes.other.tobytes()))
         SEEN.update(workers.kinds)
