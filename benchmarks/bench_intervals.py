@@ -2,8 +2,8 @@
 
     python benchmarks/bench_intervals.py [--json PATH] [--data ri_2010] [--keys 5]
 
-Whole releases of six populations, each under several keys. The example's is synthetic, and `sampled` is made up, so large
-that its intervals come from a sample; the others are census counts in ../shared/data beside the project, and are left
+Whole releases of six populations, each under several keys. The example's is synthetic, and `sampled` is made up, large
+enough for a sample of simulated areas; the others are census counts in ../shared/data beside the project, and are left
 out, with a word, where that is not there. Each published number that is not exact is compared with the truth in
 restricted/. Classes with fewer than 300 numbers are not shown. A class misses its target if less than 88 % are covered
 or, from 10 on, more than 93 %.
