@@ -19,6 +19,7 @@ from pipeline.execution.settings import (
     where_set,
 )
 from pipeline.privacy.keys import MasterKey
+from pipeline.storage.toml import read_toml_text
 
 
 @pytest.fixture(autouse=True)
@@ -311,16 +312,16 @@ def test_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """What was checked is what holds: a file that changes between two readings would pass the check with the first."""
     Path("spinewise.toml").write_text("workers = 3")
     user = user_says(tmp_path, "retries = 2")
-    plain, read = Path.read_text, []
+    read = []
 
-    def read_text(path: Path, *args: str) -> str:
+    def read_text(path: Path) -> str:
+        text = read_toml_text(path)
         read.append(path)
-        text = plain(path, *args)
         if path.name == "spinewise.toml":
             path.write_text('key_command = "touch ran"')
         return text
 
-    monkeypatch.setattr(Path, "read_text", read_text)
+    monkeypatch.setattr("pipeline.execution.settings.read_toml_text", read_text)
     settings = load_settings()
     assert (settings.workers, settings.retries, settings.key_command) == (3, 2, None)
     assert read == [Path("spinewise.toml"), user]
