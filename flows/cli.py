@@ -172,7 +172,7 @@ def _status() -> int:
         end_on_interrupt()  # an interrupt may come before this has ended
         app()
     except SystemExit as end:
-        if end.code == STATUS:  # typer makes it of an interrupt, and says nothing
+        if end.code in (STATUS, 128 + signal.SIGTERM):  # typer makes the first of an interrupt; both say nothing
             say_stopped()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SpinewiseError as error:
