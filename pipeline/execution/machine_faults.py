@@ -74,7 +74,7 @@ def limit_of(error: BaseException) -> str | None:
         if number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in text:
             return f"too many open files{_most_files()}; run the same again where more are allowed (ulimit -n)"
         if "Resource temporarily unavailable" in text or "can't start new thread" in text:
-            return "no further process or thread can be started; run the same again where more are allowed (ulimit -u)"
+            return "no further process or thread can be started: memory is short, or more are not allowed (ulimit -u)"
         seen = seen.__cause__ or seen.__context__
     return None
 
