@@ -6,9 +6,11 @@ import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, NoReturn
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from features.registry import installed_features
 from flows.commands import (
@@ -102,7 +104,33 @@ def _add_commands() -> None:
         modules[name].add_to(app)
 
 
+class _Command(TyperCommand):
+    """A command whose files are looked at before anything is done: no pipe is waited for, and no device read."""
+
+    def invoke(self, context: Any) -> Any:
+        """Refuse paths that are neither regular files nor folders; then run the command."""
+        from pipeline.storage.small_files import check_not_special
+
+        for parameter in self.params:
+            given = context.params.get(parameter.name or "")
+            for path in given if isinstance(given, list | tuple) else [given]:
+                if isinstance(path, Path):
+                    option = parameter.opts[-1]
+                    check_not_special(path, f"{option} " if option.startswith("-") else "")
+        return super().invoke(context)
+
+
+def _check_files_of(group: typer.Typer) -> None:
+    """Have every command of a group, and of the groups in it, look at the files that it is given."""
+    for command in group.registered_commands:
+        command.cls = _Command
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _check_files_of(inner.typer_instance)
+
+
 _add_commands()
+_check_files_of(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -144,7 +172,7 @@ def _status() -> int:
         end_on_interrupt()  # an interrupt may come before this has ended
         app()
     except SystemExit as end:
-        if end.code == STATUS:  # typer makes it of an interrupt, and says nothing
+        if end.code in (STATUS, 128 + signal.SIGTERM):  # typer makes the first of an interrupt; both say nothing
             say_stopped()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SpinewiseError as error:

@@ -17,14 +17,14 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 from importlib import import_module
-from multiprocessing import connection, parent_process, resource_tracker
+from multiprocessing import connection, parent_process
 from typing import ParamSpec, Protocol, TypeVar
 
 from geography.errors import InputError, SpinewiseError
 from pipeline.execution.immutable import immutable
 from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.light_arrow import spare_pandas
-from pipeline.execution.spawn import WorkerContext
+from pipeline.execution.spawn import WorkerContext, ensure_tracker, forget_start
 from pipeline.execution.threads import limit_threads
 
 Task = TypeVar("Task")
@@ -154,7 +154,7 @@ class Workers:
     def _hand_out(self, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Future[Result]:
         """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
-            resource_tracker.ensure_running()  # it lets interrupts through when it starts, so not in the block below
+            ensure_tracker()  # it lets interrupts through when it starts, so not in the block below
             self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=begin_worker)
         with without_interrupts():
             return self._pool.submit(partial(apart, function, *immutable(given), **immutable(named)))
@@ -242,6 +242,7 @@ def _import(modules: Sequence[str]) -> None:
 
 def begin_worker() -> None:
     """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
+    forget_start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_threads()
     starter = parent_process()

@@ -37,7 +37,7 @@ HEADER_KEY = b"spinewise"
 #: Numbers (rows times columns) in one row group of a Parquet file; 8 MB of int64.
 VALUES_PER_ROW_GROUP = 1 << 20
 
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 def write_problem(error: OSError, path: Path) -> str:
@@ -47,6 +47,8 @@ def write_problem(error: OSError, path: Path) -> str:
         with suppress(OSError):
             free = f" ({shutil.disk_usage(path.parent).free / 1e6:.1f} MB are free)"
         return f"cannot write {path}: there is no space left for it{free}"
+    if error.errno == errno.EFBIG:
+        return f"cannot write {path}: it is larger than a file may be{_largest_file()}"
     if error.errno == errno.EXDEV:
         return (
             f"cannot move {path} into place: the release's public and restricted folders are on different file "
@@ -55,6 +57,17 @@ def write_problem(error: OSError, path: Path) -> str:
     if error.errno == errno.EROFS:
         return f"cannot write {path}: the file system is read-only"
     return f"cannot write {path}: {error.strerror or error}"
+
+
+def _largest_file() -> str:
+    """The limit that the shell or the service sets, in words; empty where there is none, or the system has no such."""
+    with suppress(ImportError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if limit != resource.RLIM_INFINITY:
+            return f" here: the limit is {limit / 1e6:.1f} MB (ulimit -f, RLIMIT_FSIZE)"
+    return " on this file system"
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
