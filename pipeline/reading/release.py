@@ -30,7 +30,7 @@ from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
 from pipeline.release.joined.means import read_means
 from pipeline.release.layout import UniverseDirectory
-from pipeline.release.tables import read_table
+from pipeline.release.tables import check_geocodes, read_table
 
 
 def open_release(folder: Path | str) -> Release:
@@ -204,7 +204,9 @@ class Release:
                 f"{self.name}: means: no table {name!r} of {universe.name} at level {level!r}; the tables are "
                 f"{', '.join(published) or 'none'}"
             )
-        means = read_means(self.run.means(universe.name, name, level), len(self.spine.levels[number]))
+        path, geocodes = self.run.means(universe.name, name, level), self.spine.levels[number].geocodes
+        means = read_means(path, len(geocodes))
+        check_geocodes(path, means.geocodes, geocodes)
         columns: dict[str, Any] = dict(means.columns())
         for column, values in columns.items():
             if values.dtype == np.float64:

@@ -208,12 +208,22 @@ def read_table_parts(
             _check_geocodes(path, part.geocodes, geocodes, first)
         first += len(part.geocodes)
         yield part
-    if geocodes is not None and first < len(geocodes):
-        raise ReleaseError(f"{path} is damaged: it has no row for the geocode {str(geocodes[first])!r}")
+    if geocodes is not None:
+        _check_complete(path, geocodes, first)
+
+
+def check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_]) -> None:
+    """ReleaseError where the rows of a file are not those of a level's geounits, each once and in their order."""
+    _check_geocodes(path, found, geocodes, 0)
+    _check_complete(path, geocodes, len(found))
+
+
+def _check_complete(path: Path, geocodes: NDArray[np.str_], n_rows: int) -> None:
+    if n_rows < len(geocodes):
+        raise ReleaseError(f"{path} is damaged: it has no row for the geocode {str(geocodes[n_rows])!r}")
 
 
 def _check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_], first: int) -> None:
-    """ReleaseError where rows from `first` on are not those of a level's geounits, each once and in their order."""
     there = geocodes[first : first + len(found)]
     wrong = np.flatnonzero(found[: len(there)] != there)
     if not wrong.size and len(there) == len(found):
