@@ -229,6 +229,8 @@ def _check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.st
     if not wrong.size and len(there) == len(found):
         return
     row = int(wrong[0]) if wrong.size else len(there)
+    if found[row] in geocodes[: first + row]:
+        raise ReleaseError(f"{path} is damaged: it has several rows for the geocode {str(found[row])!r}")
     needed = (
         f"{str(there[row])!r} stands there on the spine" if wrong.size else f"the level has {len(geocodes):,} geounits"
     )

@@ -58,12 +58,14 @@ def test_the_reader(damage: str, release: Path) -> None:
     (path, *_) = tables(release)
     geocodes = read_table(path).geocodes
     assert read_table(path, geocodes=geocodes).counts.shape[0] == len(geocodes)
-    first = next(
-        (i for i, row in enumerate(rows_of(damage, len(geocodes))) if row != i), len(rows_of(damage, len(geocodes)))
-    )
+    rows = rows_of(damage, len(geocodes))
+    first = next((place for place, row in enumerate(rows) if row != place), len(rows))
+    says = "it has no row for the geocode"
+    if first < len(rows):
+        again = rows[first] < first
+        says = f"several rows for the geocode '{geocodes[rows[first]]}'" if again else f"row {first + 1:,} is of"
     with restored([path]):
         rewrite(path, damage)
-        says = f"row {first + 1:,} is of" if first < len(rows_of(damage, len(geocodes))) else "it has no row for"
         with pytest.raises(ReleaseError, match=says):
             list(read_table_parts(path, geocodes=geocodes))
 

@@ -20,6 +20,7 @@ geography = { file = "blocks.csv", column = "block", levels = { county = 1, bloc
 schema.attributes.sex = ["f", "m"]
 strategy = { queries = { detailed = "1" }, levels = { county = "1/2", block = "1/2" } }
 input = { file = "persons.csv", form = "long", geocode = "block" }
+publish = { microdata = false, margins = false }
 """
 
 
