@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -35,7 +36,7 @@ from flows.commands.fitness import command as fitness
 from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
 from flows.commands.witness import log, prove, sign
-from geography.errors import SpinewiseError
+from geography.errors import InputError, SpinewiseError
 from pipeline.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
 from pipeline.execution.threads import limit_threads
@@ -170,6 +171,7 @@ def _status() -> int:
     """Run the command line, report any error, and return the exit status. A defect of the program is raised."""
     try:
         end_on_interrupt()  # an interrupt may come before this has ended
+        _check_empty(sys.argv[1:])
         app()
     except SystemExit as end:
         if end.code in (STATUS, 128 + signal.SIGTERM):  # typer makes the first of an interrupt; both say nothing
@@ -189,6 +191,16 @@ def _status() -> int:
             raise
         return _report(*fault)
     return 0
+
+
+def _check_empty(words: Sequence[str]) -> None:
+    """InputError where an argument is an empty text, as a variable that is not set gives: a path of "" would be "."."""
+    for before, word in zip(["", *words], words, strict=False):
+        is_option = word.startswith("--") and word.endswith("=") and word.count("=") == 1
+        if word and not is_option:
+            continue
+        option = word[:-1] if is_option else before if before.startswith("-") and before.strip("-") else "an argument"
+        raise InputError(f"{option}: found an empty text; a value is needed (is a variable of the shell not set?)")
 
 
 def _report(problem: str, status: int) -> int:

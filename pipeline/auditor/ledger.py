@@ -47,7 +47,7 @@ def read_ledger(place: str) -> Read:
     if not path.is_file():
         raise FormError(f"--ledger {place}: there is no such file")
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             connection.row_factory = sqlite3.Row
             (about,) = connection.execute("SELECT * FROM ledger_about").fetchall()
             rows = connection.execute("SELECT * FROM ledger_events ORDER BY number").fetchall()

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError, MemoryShortError, ReleaseError
 from pipeline.storage.durable import sync_folder
 from pipeline.storage.guard import GuardedFile
+from pipeline.storage.local_name import local_name
 
 logger = logging.getLogger(__name__)
 
@@ -222,7 +223,7 @@ class ParquetSink:
     def __init__(self, path: Path, schema: pa.Schema, header: Mapping[str, object]) -> None:
         self.schema = schema.with_metadata({HEADER_KEY: canonical_json(dict(header))})
         self._writer = pq.ParquetWriter(
-            path,
+            local_name(path),
             self.schema,
             version="2.6",
             data_page_version="1.0",
