@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -121,7 +122,22 @@ def statement_problems(answer: Answer) -> list[str]:
     made = ["permute-and-flip", "15/16"] if answer.ranked and not answer.zcdp else []
     if answer.context[5:] != made:
         problems.append(f"the terms of the question end with {answer.context[5:]}")
+    if stated["spinewise_answer"] != 1 or (answer.amount is None) != (answer.question["first"] is None):
+        problems.append("is of another form than answers have")
+    asked = (stated.get("number"), stated.get("least"))
+    if (None if asked[0] is None else Fraction(asked[0]), asked[1]) != numbers_asked(answer):
+        problems.append("states another number, or least count, than the question asks for")
     return problems + _amount_problems(answer)
+
+
+def numbers_asked(answer: Answer) -> tuple[Fraction | None, int | None]:
+    """The number that the text names after its statistic, or as how many are above a clip; and the least count."""
+    number = re.match(rf"{answer.statistic} ([0-9/]+) ", answer.text, re.ASCII)
+    if answer.statistic == "clip":
+        number = re.search(r" above ([0-9/]+)( where |$)", answer.text, re.ASCII)
+    least = re.search(r" having count >= ([0-9]+)$", answer.text, re.ASCII) if answer.statistic == "count" else None
+    named = answer.statistic in ("quantile", "most common", "clip") and number is not None
+    return (Fraction(number[1]) if named and number else None), (int(least[1]) if least else None)
 
 
 def _amount_problems(answer: Answer) -> list[str]:
@@ -141,7 +157,8 @@ def _amount_problems(answer: Answer) -> list[str]:
         return [f"states no amount, and is a {answer.statistic}"]
     low, high, unit = (Fraction(amount[name]) for name in ("low", "high", "unit"))
     due = [answer.first * unit + step * unit for step in range(len(axis.values))]
-    problems = []
+    missing = [] if amount["missing"] is None else [["missing", amount["missing"]]]
+    problems = [] if missing == axis.further and not ends else ["states another amount of records without one"]
     if (low, high) != (due[0], due[-1]) or [Fraction(one) for one in axis.values] != due:
         problems.append("the grid of the amount is not the one that its ends and its unit give")
     if amount["name"] != axis.name or (amount.get("ends", "record") == "total") != answer.of_total:

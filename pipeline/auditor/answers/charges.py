@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -29,8 +29,15 @@ def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> 
     yield holds("ledger", "chain", chain_problems(ledger, events), well=f"{len(events)} events")
     if note is not None:
         yield holds("ledger", "memory", forgotten(ledger, events, note))
+    receipts = [one for one in answer.stated["receipts"] if not _known(one, ledger, events)]
+    yield holds("ledger", "receipt known", [f"the ledger has no event {one['number']} as stated" for one in receipts])
     if secret is not None:
         yield holds("ledger", "charges", charge_problems(answer, secret, events))
+
+
+def _known(receipt: Mapping[str, Any], ledger: str, events: Sequence[Mapping[str, Any]]) -> bool:
+    number = int(receipt["number"])
+    return receipt["ledger"] == ledger and 1 <= number <= len(events) and events[number - 1]["hash"] == receipt["hash"]
 
 
 def receipt_problems(answer: Answer) -> list[str]:

@@ -218,9 +218,24 @@ def _choice_problems(answer: Answer, due: Due, part: dict[str, Any]) -> list[str
     charged = answer.moved * (told**2 / 8 if answer.zcdp else told)
     if charged != Fraction(part["budget"]):
         problems.append(f"by its reach {reach} it costs {_shown(charged)}, {part['budget']} is stated")
-    if times < 1 or int(part["ties"]) < 0 or int(part.get("beyond", 0)) < 0:
-        problems.append("times, ties or records beyond are below what they can be")
+    if times < 1 or (int(part["ties"]), int(part.get("beyond", 0))) != ranks_of(answer, due, scale * times):
+        problems.append("times, ties or the records beyond are not those of the question and its scale")
     return problems
+
+
+def ranks_of(answer: Answer, due: Due, scale: Fraction) -> tuple[int, int]:
+    """Records of one step of which the middle is taken; and how many are beyond a maximum, minimum or clip.
+
+    The latter is the least t with which all k - 1 others together are chosen in one of ten cases at most, by the
+    exponential mechanism (k - 1) exp(-e t / 2), by permute-and-flip half of that; unless the question names it.
+    """
+    number = answer.stated.get("number")
+    if answer.quantile not in (0, 1):
+        return 0 if due.name == "clip" else math.ceil(6 / (scale * answer.quantile.denominator)), 0
+    if due.name == "clip" and number is not None:
+        return 0, int(Fraction(number))
+    chance = 0.1 if answer.zcdp else 0.2
+    return 0, math.ceil(2 * math.log((len(answer.candidates) - 1) / chance) / float(scale) + 1e-9)
 
 
 def _shown(amount: Fraction) -> str:
