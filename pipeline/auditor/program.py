@@ -55,7 +55,9 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     if release.manifest["status"] == _MADE_ELSEWHERE:
         raise FormError(f"{root}: its measurements were made elsewhere; how they were drawn cannot be audited")
     if "update" in release.manifest["spec"]:
-        raise FormError(f"{root}: was made with answers, of noise drawn before; audit the release that it replaces")
+        raise FormError(
+            f"{root}: was made with answers, of noise drawn before; audit the release that it replaces, and the answers"
+        )
     if release.manifest["spec"]["privacy"]["framework"] == "local":
         raise FormError(f"{root}: is made from randomised reports; no noise was drawn that could be audited")
     yield from content_findings(release)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import flows.confidential.questions as asking
+import flows.confidential.questions
 import flows.runs.questions.costs
 import pipeline.questions.manifest
 import pipeline.questions.quantiles
@@ -27,6 +27,9 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolved import Resolved
 from releases.mutant import Edit, Mutant, Patch, Plant, attribute, mutant
+
+#: The module in which an answer is drawn.
+asking: Any = flows.confidential.questions
 
 
 def _asked(text: str, way: str = "records", framework: str = "zcdp", neighbours: str = "change-one") -> Question:

@@ -110,5 +110,5 @@ def test_wide_noise_is_known_to_within_one_by_its_formula(mechanism: str, scale:
 @pytest.mark.parametrize("scale", ["1/3", "1", "8", "333/7", "2500", "12345"])
 def test_half_widths_are_those_of_the_first_program(scale: str) -> None:
     for mechanism in ("discrete_gaussian", "discrete_laplace"):
-        spec = NoiseSpec(mechanism, Fraction(scale))  # type: ignore[arg-type]
+        spec = NoiseSpec(mechanism, Fraction(scale))
         assert half_width(mechanism, Fraction(scale)) == intervals.half_width(spec)
