@@ -15,7 +15,7 @@ import pytest
 from releases.again import computed_again
 from releases.command import spinewise
 from releases.small import public_bytes
-from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, update
+from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
 from features.exports.release import export_release
 from flows.audits.finished import audit_release
@@ -225,7 +225,7 @@ def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
     with pytest.raises(InputError, match=rf"audit the release that it replaces and the answers \({names}\)"):
         audit_release(run, KeySource(), None, 1, lambda _: None)
     for root in made.answers:
-        secret, _ = secret_of(root, None)
+        secret, _ = secret_of(root, key_of(made.spec.parent, 1))
         found = list(audit_with(root, secret, insecure=True, ledger=None))
         assert [one for one in found if not one.passed] == []
         assert "noise redrawn" in {one.check for one in found}
