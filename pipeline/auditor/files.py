@@ -57,6 +57,17 @@ def header_of(path: Path) -> dict[str, Any]:
     return _table(path)[1]
 
 
+def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[NDArray[np.int64]], dict[str, Any]]:
+    """Columns of whole numbers, `(n_rows,)` each, and the header; FormError where the file has other columns."""
+    table, header = _table(path)
+    if tuple(table.column_names) != names:
+        raise FormError(f"{path}: found the columns {', '.join(table.column_names)}; needed are {', '.join(names)}")
+    try:
+        return [table.column(name).to_numpy().astype(np.int64, casting="safe") for name in names], header
+    except (TypeError, ValueError) as error:
+        raise FormError(f"{path}: does not hold whole numbers ({error})") from None
+
+
 def read_spine(path: Path, names: tuple[str, ...]) -> tuple[Level, ...]:
     """The levels, top first, geounits in the order in which the rows first name them; FormError if it is no tree."""
     table, _ = _table(path)
