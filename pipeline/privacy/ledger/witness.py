@@ -32,13 +32,16 @@ def file_witness(path: Path) -> str:
 
 
 def rows_witness(connection: sa.Connection, first: int, last: int) -> int:
-    """Of the events of these numbers in PostgreSQL; those of consecutive numbers add up."""
+    """Of the events of these numbers in PostgreSQL; those of consecutive numbers add up.
+
+    A row that is written again has a later transaction, so while all of them are there, their sum only rises.
+    """
     found = connection.execute(
         sa.text(
-            "SELECT count(*), coalesce(sum(hashtextextended(number || ' ' || xmin::text, 0)), 0) "
+            # The number of a transaction, without making a text of each: how much younger it is than the first one.
+            "SELECT count(*), coalesce(sum((age(CAST('3' AS xid))::bigint - age(xmin)) & 4294967295), 0) "
             "FROM ledger_events WHERE number BETWEEN :first AND :last"
         ),
         {"first": first, "last": last},
     ).one()
-    # Two numbers in one: a sum of so many hashes of 64 bits is below 2^127.
-    return int(found[0]) * 2**128 + int(found[1])
+    return int(found[0]) * 2**64 + int(found[1])
