@@ -29,7 +29,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 DATA = PROJECT.parent / "shared" / "data"
 EXAMPLES = {"ri_2010": "rhode_island.toml", "ri_pl94": "rhode_island_pl94.toml"}
 PARTS = ["stages", "solver", "accuracy", "growth", "margins"]
-STEP = re.compile(r"^\S+ (?P<name>.+): (?P<seconds>[0-9.]+) s, peak memory (?P<memory>[0-9]+) MB$")
+STEP = re.compile(r"^\S+ (?P<name>.+): (?P<seconds>[0-9.]+) s, peak memory (?P<memory>[0-9]+) MB(?:, .*)?$")
 
 
 def spec_text(name: str, *, key: int, estimator: str, margins: bool, folder: Path | None = None) -> str:

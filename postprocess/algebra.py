@@ -13,7 +13,6 @@ symmetric cell); arrays over cells have the shape `(..., a, n_1, ..., n_s)` here
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -89,8 +88,8 @@ class Basis:
     @cached_property
     def subsets(self) -> NDArray[np.bool_]:
         """Row b: which symmetric attributes are in subset b, `(n_blocks, s)`; row 0 is the empty set."""
-        rows = list(itertools.product((False, True), repeat=len(self.symmetric)))
-        return np.array(rows, dtype=bool).reshape(self.n_blocks, len(self.symmetric))
+        places = np.arange(len(self.symmetric) - 1, -1, -1)
+        return (np.arange(self.n_blocks)[:, None] >> places[None, :]) % 2 == 1
 
     @cached_property
     def _contains(self) -> NDArray[np.bool_]:
@@ -284,14 +283,13 @@ class Basis:
         The variance of the answer (g, f) is the sum over blocks b of `factors[b, f]` times g' V_b g; `factors` is
         `(n_blocks, F)`, F the answers over the symmetric attributes.
         """
-        factors = []
-        for b in range(self.n_blocks):
-            factor: FloatArray = np.ones(1)
-            for j, n, inside in zip(self.symmetric, self.symmetric_shape, self.subsets[b], strict=True):
-                group = np.bincount(marginal.groups[j], minlength=marginal.sizes[j]).astype(np.float64)
-                factor = np.asarray(np.kron(factor, group - group**2 / n if inside else group**2 / n), dtype=float)
-            factors.append(factor)
-        return self.recode(marginal), np.array(factors)
+        factors: FloatArray = np.ones((1, 1))
+        # The subsets are in the order of this product: outside and inside of the first attribute, then of the next.
+        for j, n in zip(self.symmetric, self.symmetric_shape, strict=True):
+            group = np.bincount(marginal.groups[j], minlength=marginal.sizes[j]).astype(np.float64)
+            of_attribute = np.stack([group**2 / n, group - group**2 / n])
+            factors = np.asarray(np.kron(factors, of_attribute), dtype=float)
+        return self.recode(marginal), factors
 
     def answer_order(self, marginal: Marginal) -> IntArray:
         """For each answer in the schema's order, its place among the answers (g, f) of `answer_factors`."""

@@ -78,7 +78,8 @@ class ReleaseArtifacts:
         """So many more geounits of the step are done."""
         self._count.advance(geounits)
         if self._count.step is not None and time.monotonic() - self._updated_at >= _OFTEN:
-            self._update(f"{self._count.step.name}: {self._count.geounits_done}")
+            done = self._count.geounits_done
+            self._update(f"{self._count.step.name}: {done}" if done else self._count.step.name)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""

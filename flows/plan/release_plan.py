@@ -10,6 +10,7 @@ from typing import Any
 from flows.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
 from flows.plan.caps import CapRow, RecordsPerUnit, cap_rows
 from flows.plan.cost.fitting import Fitting, fitting
+from flows.plan.cost.limits import check_plan_size
 from flows.plan.expectation import Expectation, ExpectedRow, GivenBy
 from flows.plan.joined import JoinedRow, joined_rows
 from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
@@ -186,11 +187,12 @@ def plan_release(
         held: how many records or units have which amount, for what upper ends cut off.
 
     Raises:
-        InputError: something in the spec, its public files or the guess is wrong.
+        InputError: something in the spec, its public files or the guess is wrong, or the spec is too large to plan.
         ReleaseError: the earlier release, or that which the guess is from, is damaged.
     """
     spec = as_spec(stated)
     spine = read_spine(spec.geography)
+    check_plan_size(spec, spine)
     plans = []
     stated_universes = spec.universes()
     for universe in stated_universes:

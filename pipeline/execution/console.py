@@ -118,7 +118,8 @@ class Lines:
         now = time.monotonic()
         if self._count.step is not None and now - self._printed_at >= _QUIET:
             self._printed_at = now
-            self._print(f"{self._count.step.name}: {self._count.geounits_done}, {self._left()}, {shown_memory()}")
+            parts = (self._count.geounits_done, self._left(), shown_memory())
+            self._print(f"{self._count.step.name}: {', '.join(part for part in parts if part)}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""

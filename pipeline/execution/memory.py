@@ -1,10 +1,10 @@
-"""Memory: what a run uses, with the workers that it has started, and what there is."""
+"""Memory: what a run uses, with the processes that it has started, and what there is."""
 
 from __future__ import annotations
 
-import multiprocessing
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -20,14 +20,17 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
 
 
+def peak_of_children() -> int:
+    """The most memory that any one process has had that this one started and that has ended, in bytes; 0 for none."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _UNIT
+
+
 def memory_now() -> int:
-    """The memory of this process and its workers, in bytes; pages that they share are counted in each."""
-    total = 0
-    for pid in (None, *(worker.pid for worker in multiprocessing.active_children())):
-        try:
-            total += psutil.Process(pid).memory_info().rss
-        except psutil.Error:  # it has just ended
-            continue
+    """The memory of this process and all that it has started, in bytes; pages that they share are counted in each."""
+    total, own = 0, psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.Error):  # it has just ended
+            total += process.memory_info().rss
     return total
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
-from pipeline.execution.memory import peak_memory
+from pipeline.execution.memory import peak_memory, peak_of_children
 from pipeline.execution.progress import Progress
 from pipeline.execution.steps import Step
 from pipeline.release.layout import RunDirectory
@@ -70,7 +70,9 @@ class Logged:
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
         took = "done before" if skipped else f"{time.monotonic() - self._began:.2f} s"
-        self._log.write(f"{step.name}: {took}, peak memory {peak_memory() / 1e6:.0f} MB")
+        children = peak_of_children()
+        others = f", of the largest other process that has ended {children / 1e6:.0f} MB" if children else ""
+        self._log.write(f"{step.name}: {took}, peak memory {peak_memory() / 1e6:.0f} MB{others}")
         self._progress.finish(step, skipped=skipped)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from pipeline.errors import SpinewiseError
@@ -97,10 +98,10 @@ class Event:
 
     def computed_hash(self) -> str:
         """The SHA-256 in hexadecimal that the event should have, over all its other fields."""
-        content = [_SEAL, *(getattr(self, f.name) for f in fields(self) if f.name not in ("hash", "details"))]
+        content = [_SEAL, *(getattr(self, name) for name in _SEALED)]
         if self.details:
             content = [_SEAL_WITH_DETAILS, *content[1:], self.details]
-        return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(_TO_JSON(content).encode()).hexdigest()
 
     def group(self) -> Group:
         """What a `charge` is for; LedgerError if its fields do not state that properly."""
@@ -122,6 +123,10 @@ class Event:
         return asdict(self)
 
 
+_TO_JSON: Final = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_SEALED: Final = tuple(f.name for f in fields(Event) if f.name not in ("hash", "details"))
+
+
 def is_typed(values: Mapping[str, object]) -> bool:
     """Whether the fields of an event that was read are texts, and whole numbers where the event has numbers."""
     return all(type(value) is (int if name in ("number", "count") else str) for name, value in values.items())
@@ -140,11 +145,17 @@ def exact_text(value: Fraction) -> str:
 
 def exact_of_text(text: str, label: str) -> Fraction:
     """The fraction of a text as `exact_text` writes it; LedgerError for any other."""
+    value = _exact_value(text)
+    if value is None:
+        raise LedgerError(f"has the {label} {text!r}, which is not an exact fraction in lowest terms")
+    return value
+
+
+@lru_cache(maxsize=4096)  # a ledger has few different scales and costs
+def _exact_value(text: str) -> Fraction | None:
     try:
         # Only what `exact_text` writes: Fraction would take an exponent of any size, for hours.
         value = Fraction(text) if _EXACT.fullmatch(text) else None
     except (ValueError, ZeroDivisionError):
-        value = None
-    if value is None or exact_text(value) != text:
-        raise LedgerError(f"has the {label} {text!r}, which is not an exact fraction in lowest terms")
-    return value
+        return None
+    return value if value is not None and exact_text(value) == text else None

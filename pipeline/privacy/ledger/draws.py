@@ -15,7 +15,7 @@ from pipeline.privacy.ledger.charges import Charge, Reservation
 from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.events import DatasetState
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.notes import Head, check_noted
+from pipeline.privacy.ledger.notes import Head
 from pipeline.privacy.ledger.store import Writing
 
 __all__ = ["DrawLedger", "RedrawnError"]
@@ -46,12 +46,12 @@ class DrawLedger(Ledger):
         self._refuse_redraws(charges, beacon)
         with self._writing() as writing:
             datasets = self._checked(writing)
-            check_noted(self.id, writing.events, noted)
+            self._check_noted(writing, noted)
             events = []
             for name, draw in _draws(charges, beacon).items():
                 state = self._dataset(datasets, name)
                 event = state.draws.get(charges[0].release)
-                if event is None and any(c[0].release == charges[0].release for c in state.runs.values()):
+                if event is None and charges[0].release in state.releases:
                     raise RedrawnError(
                         f"ledger: the release {charges[0].release!r} was charged to {name!r} before it was committed "
                         "to a draw: name another release; nothing was charged or drawn"

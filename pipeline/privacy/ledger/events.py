@@ -11,7 +11,7 @@ does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
@@ -35,17 +35,18 @@ __all__ = [
     "LedgerError",
     "allow_event",
     "by_up_to",
+    "continued",
     "cost_of",
     "exact_event",
     "exact_text",
     "is_for_several",
-    "key_uses",
     "numbers_of_unit",
     "per_person",
     "purpose_events",
     "replay",
     "same_groups",
     "sealed",
+    "uses_like",
 ]
 
 #: Ends the query of a charge for records of which one person alters several.
@@ -72,14 +73,17 @@ class DatasetState:
     Attributes:
         budget, spent: rho or epsilon, exact.
         runs: fingerprint -> what the run was charged for.
+        releases: the names under which these runs were charged.
         committed: the runs that have drawn all of it.
         allowed: what was declared exact, in order; each stands for one meaning.
         exact: fingerprint of a run -> what it discloses exactly, as events.
+        disclosed: each disclosure of these once; the declarations bound how many there are.
         keys: fingerprint of a run -> the key that it uses; none for a run that was charged before keys were recorded.
+        uses: commitment and universe of a key -> each way in which it is used, once.
         purposes: name -> the part of the budget that is set aside for it; the rest is for all that has no purpose.
         spent_for: purpose -> what was spent of it; "" for all that has none.
         draws: release -> the `draw` that it is committed to.
-        redraws: attempts at other draws of these releases.
+        redraws: attempts at other draws of these releases, by the number of the event.
         units: column of the units that every charge must be for, such as patients; "" where that was not declared.
     """
 
@@ -90,21 +94,38 @@ class DatasetState:
     budget: Fraction
     spent: Fraction = Fraction(0)
     closed: bool = False
-    runs: dict[str, list[Event]] = field(default_factory=dict)
-    committed: set[str] = field(default_factory=set)
+    runs: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    releases: MutableSet[str] = field(default_factory=set)
+    committed: MutableSet[str] = field(default_factory=set)
     allowed: list[Subject] = field(default_factory=list)
-    exact: dict[str, list[Event]] = field(default_factory=dict)
-    keys: dict[str, KeyUse] = field(default_factory=dict)
+    exact: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    disclosed: dict[Exact, None] = field(default_factory=dict)
+    keys: MutableMapping[str, KeyUse] = field(default_factory=dict)
+    uses: MutableMapping[str, tuple[KeyUse, ...]] = field(default_factory=dict)
     purposes: dict[str, Fraction] = field(default_factory=dict)
     spent_for: dict[str, Fraction] = field(default_factory=dict)
-    draws: dict[str, Event] = field(default_factory=dict)
-    redraws: list[Event] = field(default_factory=list)
+    draws: MutableMapping[str, Event] = field(default_factory=dict)
+    redraws: MutableMapping[str, Event] = field(default_factory=dict)
     units: str = ""
 
-    @property
-    def disclosed(self) -> list[Exact]:
-        """All that was disclosed exactly so far, run by run."""
-        return [event.exact() for events in self.exact.values() for event in events]
+    def add_charge(self, event: Event) -> None:
+        """Note what a run was charged for."""
+        before = self.runs.get(event.run, ())
+        if not before:
+            self.releases.add(event.release)
+        self.runs[event.run] = (*before, event)
+
+    def add_exact(self, event: Event) -> None:
+        """Note what a run discloses exactly."""
+        self.exact[event.run] = (*self.exact.get(event.run, ()), event)
+        self.disclosed[event.exact()] = None
+
+    def add_key(self, run: str, use: KeyUse) -> None:
+        """Note the key that a run uses, and how."""
+        self.keys[run] = use
+        before = self.uses.get(use.stream, ())
+        if use not in before:
+            self.uses[use.stream] = (*before, use)
 
     @property
     def left(self) -> Fraction:
@@ -118,6 +139,8 @@ class DatasetState:
 
     def total_for(self, purpose: str) -> Fraction:
         """What is set aside for a purpose; for "", what is set aside for none."""
+        if not purpose and not self.purposes:
+            return self.budget
         return self.purposes[purpose] if purpose else self.budget - sum(self.purposes.values(), Fraction(0))
 
     def left_for(self, purpose: str) -> Fraction:
@@ -194,8 +217,19 @@ def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState
         events: all events of the ledger, in order.
     """
     datasets: dict[str, DatasetState] = {}
+    return datasets, continued(datasets, 0, ledger, events)
+
+
+def continued(datasets: dict[str, DatasetState], number: int, previous: str, events: Iterable[Event]) -> list[str]:
+    """Apply events that follow others to the datasets; the problems of the events, a sentence each.
+
+    Args:
+        datasets: as the events before leave them; changed.
+        number: of the last event before, 0 if there is none.
+        previous: its hash; the ledger's id if there is none.
+        events: all that follow, in order.
+    """
     problems: list[str] = []
-    number, previous = 0, ledger
     for event in events:
         number += 1
         if event.number != number:
@@ -211,7 +245,7 @@ def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState
         except (KeyError, ValueError, TypeError, SpinewiseError) as error:
             problem = f"{event.kind!r} is not a kind of event" if event.kind not in _APPLY else str(error)
             problems.append(f"event {event.number}: {problem}")
-    return datasets, problems
+    return problems
 
 
 def _open(datasets: dict[str, DatasetState], event: Event) -> None:
@@ -235,15 +269,15 @@ def _charge(datasets: dict[str, DatasetState], event: Event) -> None:
     group, cost = event.group(), exact_of_text(event.cost, "cost")
     if event.neighbours != state.neighbours:
         raise LedgerError(f"charges for neighbours {event.neighbours!r}, the dataset has {state.neighbours!r}")
-    charges = state.runs.setdefault(event.run, [])
-    charges.append(event)
+    before = state.runs.get(event.run, ())
+    state.add_charge(event)
     purpose = state.purpose_of(event.release)
     state.spend(purpose, cost)
     if event.details != (details_text({"purpose": purpose}) if purpose else ""):
         raise LedgerError(f"charges {event.release!r} with the details {event.details!r}, and it is for {purpose!r}")
-    if cost != cost_of(group, state.framework, state.neighbours):
-        raise LedgerError(f"charges {cost} for what costs {cost_of(group, state.framework, state.neighbours)}")
-    if not event.run or any((e.level, e.query) == (event.level, event.query) for e in charges[:-1]):
+    if cost != (due := cost_of(group, state.framework, state.neighbours)):
+        raise LedgerError(f"charges {cost} for what costs {due}")
+    if not event.run or any((e.level, e.query) == (event.level, event.query) for e in before):
         raise LedgerError(f"charges the run {event.run[:12]!r} for {event.query!r} at {event.level!r} twice, or no run")
     if state.spent > state.budget:
         raise LedgerError(f"overspends the budget of {event.dataset!r}")
@@ -299,14 +333,14 @@ def _draw(datasets: dict[str, DatasetState], event: Event) -> None:
     state, draw = _known(datasets, event), Draw.parse(event.details)
     if event.release in state.draws:
         raise LedgerError(f"commits the release {event.release!r} to a second draw")
-    if any(charges[0].release == event.release for charges in state.runs.values()):
+    if event.release in state.releases:
         raise LedgerError(f"commits the release {event.release!r}, which was charged before, to its {draw}")
     state.draws[event.release] = event
 
 
 def _redraw(datasets: dict[str, DatasetState], event: Event) -> None:
     state, _ = _known(datasets, event), Draw.parse(event.details)
-    state.redraws.append(event)
+    state.redraws[str(event.number)] = event
     if event.release not in state.draws:
         raise LedgerError(f"refuses another draw of the release {event.release!r}, which is not committed to one")
 
@@ -327,13 +361,14 @@ def _allow(datasets: dict[str, DatasetState], event: Event) -> None:
 
 def _exact_disclosure(datasets: dict[str, DatasetState], event: Event) -> None:
     state, exact = _known(datasets, event), event.exact()
-    before = state.disclosed
-    state.exact.setdefault(event.run, []).append(event)
-    if undeclared(state.allowed, before, [exact]):
+    refused = undeclared(state.allowed, state.disclosed, [exact])
+    before = state.exact.get(event.run, ())
+    state.add_exact(event)
+    if refused:
         raise LedgerError(f"discloses {exact.subject} of {event.dataset!r} exactly, which was not declared")
     if event.run not in state.runs:
         raise LedgerError(f"records an exact disclosure of the run {event.run[:12]!r}, which was not charged")
-    if exact in [other.exact() for other in state.exact[event.run][:-1]]:
+    if exact in [other.exact() for other in before]:
         raise LedgerError(f"records {exact.subject} of the run {event.run[:12]!r} twice")
     if state.closed:
         raise LedgerError(f"discloses {exact.subject} of {event.dataset!r}, which is closed")
@@ -343,15 +378,15 @@ def _key(datasets: dict[str, DatasetState], event: Event) -> None:
     state, use = _known(datasets, event), KeyUse.parse(event.details)
     if event.run not in state.runs or event.run in state.keys:
         raise LedgerError(f"records the key of the run {event.run[:12]!r}, which was not charged, or has one")
-    other = conflicting(event.dataset, use, key_uses(datasets))
-    state.keys[event.run] = use
+    other = conflicting(event.dataset, use, uses_like(datasets, use))
+    state.add_key(event.run, use)
     if other:
         raise LedgerError(f"uses a key that was used over other records, of {other!r}")
 
 
-def key_uses(datasets: Mapping[str, DatasetState]) -> list[tuple[str, KeyUse]]:
-    """Dataset and use, of all runs whose key was recorded."""
-    return [(name, use) for name, state in datasets.items() for use in state.keys.values()]
+def uses_like(datasets: Mapping[str, DatasetState], use: KeyUse) -> list[tuple[str, KeyUse]]:
+    """Dataset and use, of all recorded uses of the same key for the same universe."""
+    return [(name, other) for name, state in datasets.items() for other in state.uses.get(use.stream, ())]
 
 
 def exact_event(exact: Exact) -> dict[str, Any]:

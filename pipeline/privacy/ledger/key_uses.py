@@ -51,6 +51,11 @@ class KeyUse:
         """The use that an event's details state; ValueError where they do not."""
         return cls(**read_details(text, *_RECORDED))
 
+    @property
+    def stream(self) -> str:
+        """Key and universe: uses can only conflict where these are the same."""
+        return f"{self.commitment} {self.universe}"
+
     def details(self) -> str:
         """The use as an event's details."""
         return details_text({name: getattr(self, name) for name in _RECORDED})

@@ -31,6 +31,7 @@ from pipeline.privacy.ledger.events import (
 from pipeline.privacy.ledger.marks import Marks, Seen, passed_by
 from pipeline.privacy.ledger.marks_database import MarksDatabase
 from pipeline.privacy.ledger.notes import Head, check_noted
+from pipeline.privacy.ledger.prefix import Prefix, PrefixError, Row, read_prefix, verified
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
 from pipeline.privacy.ledger.store import Store, Writing, default_url
 from pipeline.privacy.ledger.writes import charge_run, disclose, key_of, ledger_event, record_key
@@ -195,7 +196,7 @@ class Ledger:
         """
         with self._writing() as writing:
             datasets = self._checked(writing)
-            check_noted(self.id, writing.events, noted)
+            self._check_noted(writing, noted)
             before = len(writing.events)
             states = [self._dataset(datasets, charge.dataset) for charge in charges]
             # Before budgets: which of two refusals came would say whether the records are those of before.
@@ -225,7 +226,6 @@ class Ledger:
                     )
                 if charge.run.text not in state.committed:
                     writing.add(ledger_event("commit", charge.dataset, run=charge.run.text, release=charge.release))
-                    state.committed.add(charge.run.text)
             return self._head(writing.events)
 
     def close_dataset(self, name: str) -> Head:
@@ -254,7 +254,8 @@ class Ledger:
 
     def head(self) -> Head:
         """The last event."""
-        return self._head(self._store.read())
+        last = self._store.last()
+        return self._head([] if last is None else [last])
 
     def verify(self, noted: Iterable[Head] = ()) -> tuple[str, ...]:
         """What is wrong with the ledger, a sentence each; empty if nothing is.
@@ -262,9 +263,10 @@ class Ledger:
         Args:
             noted: what run directories remember of it (`read_notes`).
         """
-        seen = self._marks.seen(self.id)
+        seen, (kept, damaged) = self._marks.seen(self.id), self._kept()
         events = self._store.read()
-        problems = [*replay(self.id, events)[1], *self._store.guards_missing(), *passed_by(self.id, events, seen)]
+        problems = verified(self._marks.prefix(self.id), self.id, events, kept)
+        problems += [*self._store.guards_missing(), *passed_by(self.id, events, seen), *damaged]
         for head in noted:
             try:
                 check_noted(self.id, events, [head])
@@ -306,15 +308,39 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[Writing]:
         """A transaction; what it leaves as the last event is the high-water mark once it is on disk."""
-        with self._marks.held(self.id):
-            with self._store.writing() as writing:
+        with self._marks.held(self.id), Prefix.held(self._marks.prefix(self.id), self.id) as prefix:
+            with self._store.writing(prefix) as writing:
                 yield writing
-            self._marks.raise_to(self._head(writing.events))
+            head = self._head(writing.events)
+            self._marks.raise_to(head)
+            prefix.keep(writing.datasets, head, writing.witness if writing.is_sound else "")
 
     def _checked(self, writing: Writing) -> dict[str, DatasetState]:
-        return self._replayed(writing.events, self._marks.seen(self.id))
+        """The datasets, by the verified prefix if its events are untouched, else by all events."""
+        seen = self._marks.seen(self.id)
+        datasets = writing.resumed()
+        if datasets is None:
+            datasets = self._replayed(writing.events.all(), seen)
+        else:
+            writing.events.fetch(mark.number for mark in seen.values())
+            if passed := passed_by(self.id, writing.events, seen):
+                raise LedgerError(passed[0])
+        writing.datasets = datasets
+        return datasets
 
-    def _replayed(self, events: list[Event], seen: Seen) -> dict[str, DatasetState]:
+    def _check_noted(self, writing: Writing, noted: Iterable[Head]) -> None:
+        heads = tuple(noted)
+        writing.events.fetch(head.number for head in heads)
+        check_noted(self.id, writing.events, heads)
+
+    def _kept(self) -> tuple[tuple[Head, Mapping[Row, str]] | None, list[str]]:
+        """What is kept of the verified prefix, and what is wrong with that."""
+        try:
+            return read_prefix(self._marks.prefix(self.id), self.id), []
+        except PrefixError as error:
+            return None, [str(error)]
+
+    def _replayed(self, events: Sequence[Event], seen: Seen) -> dict[str, DatasetState]:
         datasets, problems = replay(self.id, events)
         if problems:
             more = f" ({len(problems) - 1} more problems)" if problems[1:] else ""
@@ -331,7 +357,7 @@ class Ledger:
             )
         return datasets[name]
 
-    def _head(self, events: list[Event]) -> Head:
+    def _head(self, events: Sequence[Event]) -> Head:
         return Head(self.id, events[-1].number, events[-1].hash) if events else Head(self.id, 0, self.id)
 
 

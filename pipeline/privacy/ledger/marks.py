@@ -56,7 +56,7 @@ class Marks:
     """The high-water marks in a state folder, and in a database if there is one.
 
     Attributes:
-        folder: one file for each ledger.
+        folder: one file for each ledger, and beside it the ledger's verified prefix (`prefix`).
     """
 
     def __init__(self, state: Path | None = None, database: SharedMarks | None = None) -> None:
@@ -66,6 +66,10 @@ class Marks:
     def file(self, ledger: str) -> Path:
         """The mark of the ledger with that id."""
         return self.folder / f"{ledger}.json"
+
+    def prefix(self, ledger: str) -> Path:
+        """Where the verified prefix of the ledger with that id is kept."""
+        return self.folder / f"{ledger}.prefix.sqlite"
 
     def seen(self, ledger: str) -> Seen:
         """Where it is marked, and which event; to be read before the events are, since both may rise meanwhile."""

@@ -85,7 +85,7 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
         "epsilon": math.ceil(spent_epsilon(state, delta) * 10_000) / 10_000,
         "allowed": [str(subject) for subject in state.allowed],
         "runs": runs,
-        "redraws": [f"{event.release}, {event.time}: {Draw.parse(event.details)}" for event in state.redraws],
+        "redraws": [f"{event.release}, {event.time}: {Draw.parse(event.details)}" for event in state.redraws.values()],
     }
 
 

@@ -1,19 +1,20 @@
 """Where the events are kept: a table of SQLite or PostgreSQL that can only grow.
 
-A write holds the one lock there is, reads all events, and adds to them, all in one transaction that is on disk when it
-ends: `BEGIN IMMEDIATE` and `synchronous = EXTRA` in SQLite, an advisory lock and `synchronous_commit = on` in
-PostgreSQL. Two processes can so never both find the same part of a budget unspent.
+A write holds the one lock there is, reads all events, or those after the verified prefix (`prefix`), and adds to them,
+all in one transaction that is on disk when it ends: `BEGIN IMMEDIATE` and `synchronous = EXTRA` in SQLite, an advisory
+lock and `synchronous_commit = on` in PostgreSQL. Two processes can so never both find the same part of a budget
+unspent.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Final
+from typing import Final, overload
 
 import sqlalchemy as sa
 
@@ -21,12 +22,16 @@ from geography.errors import InputError
 from pipeline.privacy.ledger import schema as ledger_schema
 from pipeline.privacy.ledger.chain import is_typed
 from pipeline.privacy.ledger.database import connected, engine_of, ledger_url, shown_url
-from pipeline.privacy.ledger.events import Event, LedgerError, replay, sealed
+from pipeline.privacy.ledger.events import DatasetState, Event, LedgerError, continued, replay, sealed
+from pipeline.privacy.ledger.notes import Head
+from pipeline.privacy.ledger.prefix import Prefix
+from pipeline.privacy.ledger.witness import file_witness, rows_witness
 
 __all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "ledger_url"]
 
 ENVIRONMENT: Final = "SPINEWISE_LEDGER"
 _LOCK: Final = 0x5350494E45  # of the advisory lock, the same for all
+_AT_ONCE: Final = 500  # events that are read by their numbers
 _COLUMNS: Final = tuple(f.name for f in fields(Event))
 _EVENTS: Final = sa.table("ledger_events", *(sa.column(name) for name in _COLUMNS))
 
@@ -93,11 +98,27 @@ class Store:
         with self._connected(writes=False) as connection:
             return _read(connection)
 
+    def last(self) -> Event | None:
+        """The last event, unchecked; None if there is none."""
+        with self._connected(writes=False) as connection:
+            newest = sa.select(sa.func.max(_EVENTS.c.number)).scalar_subquery()
+            return next(iter(_read(connection, where=_EVENTS.c.number == newest)), None)
+
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
-        """One transaction with all events in view and no other writer; an error in the block undoes it."""
+    def writing(self, prefix: Prefix | None = None) -> Iterator[Writing]:
+        """One transaction with all events in view and no other writer; an error in the block undoes it.
+
+        Args:
+            prefix: of the ledger, if one is kept. After the block the writing has the witness of what it left.
+        """
         with self._connected(writes=True) as connection:
-            yield Writing(connection, _read(connection), self.ledger)
+            file = Path(str(self._engine.url.database)) if connection.dialect.name == "sqlite" else None
+            writing = Writing(connection, self.ledger, prefix, file)
+            yield writing
+            if file is None:
+                writing.see_rows()
+        if file is not None:
+            writing.witness = file_witness(file)
 
     def guards_missing(self) -> list[str]:
         """What should keep the table from being changed and is not there, a sentence each."""
@@ -132,26 +153,135 @@ class Writing:
 
     Attributes:
         events: all, those added here included.
+        datasets: as all of these events leave them, once these were verified (`Ledger`).
+        is_sound: whether what was added here passes the verification; else the next write verifies all events.
+        witness: of the database as it is left; "" before the end.
     """
 
-    def __init__(self, connection: sa.Connection, events: list[Event], ledger: str) -> None:
+    def __init__(self, connection: sa.Connection, ledger: str, prefix: Prefix | None, file: Path | None) -> None:
         self._connection = connection
         self._ledger = ledger
-        self.events = events
+        self._prefix = prefix
+        self._file = file
+        self.events = StoredEvents(connection)
+        self.datasets: dict[str, DatasetState] = {}
+        self.is_sound = True
+        self.witness = ""
+        self._rows: int | None = None  # witness of the rows that were read
+
+    def resumed(self) -> dict[str, DatasetState] | None:
+        """The datasets by the verified prefix and the events after it; None where all events are to be verified."""
+        prefix = self._prefix
+        head = None if prefix is None else prefix.head
+        if prefix is None or head is None or not self._is_untouched(head, prefix.witness):
+            return None
+        after = self.events.after(head.number)
+        datasets = prefix.datasets()
+        if continued(datasets, head.number, head.hash, after):
+            self._rows = None
+            return None
+        if self._rows is not None:
+            self._rows += rows_witness(self._connection, head.number + 1, len(self.events))
+        return datasets
+
+    def see_rows(self) -> None:
+        """Take the witness of all rows, where the database has it by rows."""
+        before, last = self.events.n_read, len(self.events)
+        rows = rows_witness(self._connection, 1, before) if self._rows is None else self._rows
+        self.witness = str(rows + rows_witness(self._connection, before + 1, last))
 
     def add(self, event: Event) -> Event:
-        """Seal the event as the next one and write it."""
+        """Seal the event as the next one, write it, and let the datasets be as it leaves them."""
         last = self.events[-1] if self.events else None
-        added = sealed(event, last.number + 1 if last else 1, last.hash if last else self._ledger)
+        number, previous = (last.number, last.hash) if last else (0, self._ledger)
+        added = sealed(event, number + 1, previous)
         self._connection.execute(sa.insert(_EVENTS), added.as_dict())
         self.events.append(added)
+        self.is_sound &= not continued(self.datasets, number, previous, [added])
         return added
 
+    def _is_untouched(self, head: Head, witness: str) -> bool:
+        """Whether the events up to `head` are those that were verified."""
+        if self._file is not None:
+            return file_witness(self._file) == witness
+        rows = rows_witness(self._connection, 1, head.number)
+        n_rows, last = self._connection.execute(sa.text("SELECT count(*), max(number) FROM ledger_events")).one()
+        if str(rows) != witness or n_rows != last:
+            return False
+        self._rows = rows
+        return True
 
-def _read(connection: sa.Connection, version: int | None = None) -> list[Event]:
-    """All events; of tables of an older version, those columns that it has."""
+
+class StoredEvents(Sequence[Event]):
+    """The events of a table, of which only what is asked for is read.
+
+    Attributes:
+        n_read: how many there were in the table, before those that were appended here.
+    """
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._first = 0  # so many events before `_read`
+        self._read: list[Event] | None = None
+        self._single: dict[int, Event] = {}
+        self.n_read = 0
+
+    def all(self) -> list[Event]:
+        """All events."""
+        return self.after(0)
+
+    def after(self, number: int) -> list[Event]:
+        """The events after that number; those up to it are then read one by one."""
+        if self._read is None or number != self._first:
+            self._read = _read(self._connection, where=_EVENTS.c.number > number if number else None)
+            self._first = number
+            self.n_read = number + len(self._read)
+        return self._read
+
+    def fetch(self, numbers: Iterable[int]) -> None:
+        """Read the events of these numbers together, since they will be asked for."""
+        missing = sorted({number for number in numbers if 0 < number <= self._first} - self._single.keys())
+        for start in range(0, len(missing), _AT_ONCE):
+            found = _read(self._connection, where=_EVENTS.c.number.in_(missing[start : start + _AT_ONCE]))
+            self._single |= {event.number: event for event in found}
+
+    def append(self, event: Event) -> None:
+        """Put it at the end; it is in the table."""
+        self._loaded.append(event)
+
+    @property
+    def _loaded(self) -> list[Event]:
+        return self.all() if self._read is None else self._read
+
+    def __len__(self) -> int:
+        loaded = self._loaded
+        return self._first + len(loaded)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Event]: ...
+
+    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = index + len(self) if index < 0 else index
+        if place >= self._first:
+            return self._loaded[place - self._first]
+        self.fetch([place + 1])
+        if place + 1 not in self._single:
+            raise LedgerError(f"the ledger is damaged: event {place + 1} is missing")
+        return self._single[place + 1]
+
+
+def _read(
+    connection: sa.Connection, version: int | None = None, where: sa.ColumnElement[bool] | None = None
+) -> list[Event]:
+    """All events, or those `where`; of tables of an older version, those columns that it has."""
     columns = [column for column in _EVENTS.c if column.name != "details" or version != 1]
-    rows = connection.execute(sa.select(*columns).order_by(_EVENTS.c.number))
+    query = sa.select(*columns).order_by(_EVENTS.c.number)
+    rows = connection.execute(query if where is None else query.where(where))
     events = []
     for row in rows:
         fields = dict(row._mapping)

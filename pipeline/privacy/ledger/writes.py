@@ -16,8 +16,8 @@ from pipeline.privacy.ledger.events import (
     cost_of,
     exact_event,
     exact_text,
-    key_uses,
     same_groups,
+    uses_like,
 )
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
@@ -69,7 +69,7 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
         spent = total - state.left_for(purpose)
         raise OverspentError(state.named(purpose), state.unit, total, spent, cost_of_run)
     for group, cost in costs:
-        event = writing.add(
+        writing.add(
             ledger_event(
                 "charge",
                 state.name,
@@ -85,8 +85,6 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
                 details=details_text({"purpose": purpose}) if purpose else "",
             )
         )
-        state.runs.setdefault(charge.run.text, []).append(event)
-    state.spend(purpose, cost_of_run)
 
 
 def disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
@@ -98,17 +96,16 @@ def disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
     if asked and state.closed:
         raise UndeclaredError(state, asked)
     for exact in asked:
-        event = writing.add(
+        writing.add(
             ledger_event("exact", state.name, run=charge.run.text, release=charge.release, **exact_event(exact))
         )
-        state.exact.setdefault(charge.run.text, []).append(event)
 
 
 def key_of(datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> KeyUse | None:
     """How the run uses its key. InputError where it was used over other records, or the same ones read otherwise."""
     if charge.key is None:
         return None
-    before = key_uses(datasets)
+    before = uses_like(datasets, charge.key)
     use = charge.key.as_before(before)
     recorded = state.keys.get(charge.run.text, use)
     if other := conflicting(state.name, use, before) or (state.name if recorded != use else ""):
@@ -126,7 +123,6 @@ def record_key(writing: Writing, state: DatasetState, charge: Charge, use: KeyUs
     if use is None or run in state.keys:
         return
     writing.add(ledger_event("key", state.name, run=run, release=charge.release, details=use.details()))
-    state.keys[run] = use
 
 
 def ledger_event(kind: str, dataset: str, **rest: object) -> Event:

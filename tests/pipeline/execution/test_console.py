@@ -50,6 +50,26 @@ def test_steps_are_shown_with_geounits(kind: type[Bar] | type[Lines], monkeypatc
     progress.close()
 
 
+@pytest.mark.parametrize("geounits", [0, 1, 12])
+def test_a_line_has_no_empty_place(geounits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of one geounit, such as a state, said "estimate state: , about 54 min left"."""
+    monkeypatch.setattr(pipeline.execution.console, "_QUIET", 0.0)
+    one = console(terminal=False)
+    progress = Lines(one)
+    step = Step("estimate", lambda: None, level="state", geounits=geounits)
+    progress.begin((STEPS[0], step))
+    for number in (STEPS[0], step):
+        progress.start(number)
+        progress.advance(1)
+        progress.finish(number)
+    lines = text_of(one).splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        name, _, rest = line.partition(": ")
+        assert name
+        assert all(part.strip() for part in rest.split(", ")), line
+
+
 def test_an_error_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
     tell_error(InputError("spec.toml: [x] is wrong"))
     assert capsys.readouterr().err == "Error: spec.toml: [x] is wrong\n"

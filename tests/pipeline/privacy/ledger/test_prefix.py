@@ -1,0 +1,413 @@
+"""A charge goes by the verified prefix, and finds what one that reads all events finds, whatever was changed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from oracles.postgresql import NoServerError, server
+
+from pipeline.errors import InputError
+from pipeline.privacy.ledger import prefix as ledger_prefix
+from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.database import ledger_url
+from pipeline.privacy.ledger.disclosures import Exact, Subject
+from pipeline.privacy.ledger.draws import DrawLedger, RedrawnError
+from pipeline.privacy.ledger.events import Event, Group, replay
+from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
+from pipeline.privacy.ledger.prefix import Prefix
+from pipeline.privacy.ledger.store import StoredEvents, _read
+from pipeline.privacy.ledger.writes import disclose, key_of
+
+LAYOUT, RECORDS = "a" * 64, "b" * 64
+
+
+def charge(run: int, dataset: str = "people", **rest: object) -> Charge:
+    """Two measurements of rho = 1/100 each."""
+    groups = tuple(Group(level, "total", "discrete_gaussian", Fraction(100), 3) for level in ("county", "block"))
+    return Charge(dataset, RunFingerprint(f"{run:064x}"), f"r{run}", "change-one", groups, **rest)  # type: ignore[arg-type]
+
+
+def begun(url: str, runs: int = 5, *, budget: str = "1") -> None:
+    """A ledger of two datasets, with all kinds of events."""
+    with DrawLedger.open(url, create=True) as ledger:
+        ledger.open_dataset(
+            "people", population="all", framework="zcdp", budget=Fraction(budget), neighbours="change-one",
+            exact=["county:total"], purposes={"questions": Fraction(1, 2)},
+        )  # fmt: skip
+        ledger.open_dataset("homes", population="all", framework="pure", budget=Fraction(3), neighbours="add-remove")
+        ledger.commit_draw([charge(0)], "c" * 64 + " 7", first=True)
+        exact = (Exact(Subject("invariant", "county", "total"), "", "d" * 64, 3),)
+        for run in range(runs):
+            key = KeyUse(f"{run % 3:064x}", "", LAYOUT, RECORDS)
+            ledger.commit(ledger.reserve(charge(run, key=key, exact=exact if run < 2 else ())))
+        with pytest.raises(RedrawnError):
+            ledger.reserve(Charge("people", RunFingerprint("e" * 64), "r0", "change-one", charge(0).groups))
+        ledger.close_dataset("homes")
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    try:
+        with server() as url:
+            yield url
+    except NoServerError as error:
+        pytest.skip(f"no PostgreSQL server: {error}")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of a new database with `begun` in it."""
+    name = str(tmp_path / "ledger.sqlite")
+    if request.param == "postgresql":
+        address = request.getfixturevalue("postgresql")
+        database = f"prefix_{random.SystemRandom().getrandbits(60)}"
+        engine = sa.create_engine(ledger_url(address), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sa.text(f"CREATE DATABASE {database}"))
+        name = str(address).replace("/postgres?", f"/{database}?")
+    begun(name)
+    return name
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    begun(str(tmp_path / "ledger.sqlite"))
+    return str(tmp_path / "ledger.sqlite")
+
+
+def kept_at(url: str) -> Path:
+    with Ledger.open(url) as ledger:
+        return ledger._marks.prefix(ledger.id)
+
+
+class Read:
+    """How many events a ledger reads, other than one by one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events = 0
+        after = StoredEvents.after
+
+        def counted(events: StoredEvents, number: int) -> list[Event]:
+            found = after(events, number)
+            self.events += len(found)
+            return found
+
+        monkeypatch.setattr(StoredEvents, "after", counted)
+
+
+def sql(url: str, *statements: str) -> None:
+    """As the owner of the database, who takes the guards away."""
+    engine = sa.create_engine(ledger_url(url))
+    with engine.begin() as connection:
+        for guard in ("ledger_events_no_update", "ledger_events_no_delete"):
+            on = " ON ledger_events" if connection.dialect.name == "postgresql" else ""
+            connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {guard}{on}"))
+        for statement in statements:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+def test_a_charge_reads_no_events_that_were_verified(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Read(monkeypatch)
+    with DrawLedger.open(url) as ledger:
+        assert ledger.reserve(charge(7, key=KeyUse("f" * 64, "", LAYOUT, RECORDS))).new
+        assert read.events == 0
+        kept_at(url).unlink()
+        assert ledger.reserve(charge(8)).new
+        assert read.events == len(ledger.events()) - 2
+        assert ledger.reserve(charge(9)).new
+        assert not ledger.reserve(charge(3, key=KeyUse("0" * 64, "", LAYOUT, RECORDS))).new
+        assert read.events == len(ledger.events()) - 4
+
+
+def test_what_is_kept_is_what_the_events_add_up_to(url: str) -> None:
+    """After each write, by comparing the whole of it with a replay."""
+    with DrawLedger.open(url) as ledger:
+        writes: list[Callable[[], object]] = [
+            lambda: ledger.reserve(charge(11, key=KeyUse("9" * 64, "", LAYOUT, RECORDS))),
+            lambda: ledger.commit(ledger.reserve(charge(11))),
+            lambda: ledger.allow_exact("people", "zeros", "block:total"),
+            lambda: ledger.open_dataset(
+                "third", population="p", framework="zcdp", budget=Fraction(1, 3), neighbours="add-remove", units="pid"
+            ),
+            lambda: ledger.commit_draw([charge(12)], "c" * 64 + " 9", first=True),
+            lambda: ledger.close_dataset("third"),
+        ]
+        for write in writes:
+            write()
+            kept = ledger_prefix.read_prefix(kept_at(url), ledger.id)
+            assert kept is not None
+            assert kept[0] == ledger.head()
+            assert ledger.verify() == ()
+
+
+def outcomes(ledger: DrawLedger) -> list[str]:
+    """What a ledger says to charges of all kinds, in transactions that are undone."""
+    key = KeyUse("0" * 64, "", LAYOUT, "c" * 64)
+    asked = [
+        charge(2), charge(50), charge(51, "homes"), charge(52, "none"), charge(53, key=key),
+        charge(54, exact=(Exact(Subject("invariant", "county", "total"), "", "e" * 64, 3),)),
+        Charge("people", charge(0).run, "r0", "change-one", charge(0).groups[:1]),
+        Charge("people", RunFingerprint("1" * 64), "answer 1", "change-one", tuple(
+            Group("county", f"q{i}", "discrete_gaussian", Fraction(1, 3), 1) for i in range(3))),
+        Charge("people", RunFingerprint("2" * 64), "r0", "change-one", charge(0).groups),
+    ]  # fmt: skip
+    found = []
+    for one in asked:
+        try:
+            with ledger._writing() as writing:
+                datasets = ledger._checked(writing)
+                state = ledger._dataset(datasets, one.dataset)
+                ledger._charge(writing, state, one)
+                use = key_of(datasets, state, one)
+                disclose(writing, state, one)
+                found.append(f"{state.spent} {state.left_for('')} {use} {len(writing.events)}")
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            pass
+        except (InputError, LedgerError, OverspentError, RedrawnError, UndeclaredError) as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def test_refusals_are_those_of_all_events(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DrawLedger.open(url) as ledger:
+        read = Read(monkeypatch)
+        by_prefix = outcomes(ledger)
+        assert read.events == 0
+        kept_at(url).unlink()
+        for _ in range(2):
+            monkeypatch.setattr(Prefix, "keep", lambda *_: None)
+            assert outcomes(ledger) == by_prefix
+        assert read.events > 0
+    assert len({line.split(":")[0] for line in by_prefix}) > 4, by_prefix
+
+
+FIELDS = [name for name in Event.__dataclass_fields__ if name != "number"]
+
+
+def test_a_change_of_any_field_of_any_event_is_noticed_by_the_next_charge(url: str) -> None:
+    """By generation: any text has one letter changed, any number one added, and the guards are there again."""
+    with Ledger.open(url) as ledger:
+        n = len(ledger.events())
+    rng = random.Random("fields")
+    for field in FIELDS:
+        number = rng.randrange(1, n + 1)
+        changed = "count + 1" if field == "count" else f"'x' || {field}"
+        back = "count - 1" if field == "count" else f"substr({field}, 2)"
+        sql(url, f"UPDATE ledger_events SET {field} = {changed} WHERE number = {number}")
+        with Ledger.open(url) as ledger, pytest.raises(LedgerError, match="damaged"):
+            ledger.reserve(charge(60))
+        sql(url, f"UPDATE ledger_events SET {field} = {back} WHERE number = {number}")
+    with Ledger.open(url) as ledger:
+        assert ledger.reserve(charge(60)).new
+
+
+def test_any_byte_of_the_file_is_noticed_by_the_next_charge_or_changes_nothing(file: str) -> None:
+    """Of bytes changed without SQLite: the charge is refused, or all events are read and are those of before."""
+    good = Path(file).read_bytes()
+    with Ledger.open(file) as ledger:
+        before = ledger.events()
+    rng, refused = random.Random("bytes"), 0
+    for _ in range(60):
+        place = rng.randrange(len(good))
+        Path(file).write_bytes(good[:place] + bytes([good[place] ^ 1 << rng.randrange(8)]) + good[place + 1 :])
+        try:
+            with Ledger.open(file) as ledger:
+                ledger.reserve(charge(3))
+                assert ledger.events() == before, place
+        except (LedgerError, InputError):
+            refused += 1
+    assert refused > 10
+    Path(file).write_bytes(good)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM ledger_events WHERE number = 9",
+        "DELETE FROM ledger_events WHERE number >= 12",
+        "UPDATE ledger_events SET number = CASE number WHEN 5 THEN -6 ELSE -5 END WHERE number IN (5, 6)",
+        "UPDATE ledger_events SET number = number + 1000 WHERE number > 10",
+        "INSERT INTO ledger_events SELECT 0, kind, time, dataset, population, framework, neighbours, budget, 'x', "
+        "release, level, query, mechanism, scale, count, cost, 'p', 'h', details FROM ledger_events WHERE number = 7",
+    ],
+)
+def test_events_removed_moved_and_put_in_are_noticed_by_the_next_charge(url: str, statement: str) -> None:
+    sql(url, statement)
+    with Ledger.open(url) as ledger:
+        with pytest.raises(LedgerError):
+            ledger.reserve(charge(60))
+        assert ledger.verify() != ()
+
+
+def test_an_older_copy_is_refused_by_the_mark_and_a_newer_one_continued(file: str, tmp_path: Path) -> None:
+    """Rolled back with the newer prefix; and a prefix put back to an older one under the newer ledger."""
+    older, old_prefix = tmp_path / "older", tmp_path / "older_prefix"
+    shutil.copy(file, older)
+    shutil.copy(kept_at(file), old_prefix)
+    with Ledger.open(file) as ledger:
+        ledger.reserve(charge(61))
+        mark = ledger._marks.file(ledger.id)
+    newer, new_prefix = Path(file).read_bytes(), kept_at(file).read_bytes()
+    kept_at(file).write_bytes(old_prefix.read_bytes())
+    with Ledger.open(file) as ledger:
+        assert not ledger.reserve(charge(61)).new
+        assert ledger.verify() == ()
+    shutil.copy(older, file)
+    kept_at(file).write_bytes(new_prefix)
+    with Ledger.open(file) as ledger, pytest.raises(LedgerError, match="put back to an older state"):
+        ledger.reserve(charge(62))
+    # Without the mark too, what the newer prefix knows of later events is not believed of this ledger.
+    mark.unlink()
+    with Ledger.open(file) as ledger:
+        assert ledger.reserve(charge(61)).new
+    Path(file).write_bytes(newer)
+
+
+def test_a_prefix_of_another_ledger_is_not_taken(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = str(tmp_path / "other.sqlite")
+    begun(other, runs=2, budget="100")
+    shutil.copy(kept_at(other), kept_at(file))
+    read = Read(monkeypatch)
+    with DrawLedger.open(file) as ledger:
+        assert ledger.reserve(charge(63)).new
+        assert read.events > 20
+        assert ledger.verify() == ()
+        with pytest.raises(OverspentError):
+            ledger.reserve(Charge("people", RunFingerprint("1" * 64), "r", "change-one", tuple(
+                Group("county", f"q{i}", "discrete_gaussian", Fraction(1, 30), 1) for i in range(3))))  # fmt: skip
+
+
+def forge(path: Path, ledger: str, change: Callable[[sqlite3.Connection], object], *, sealed: bool) -> None:
+    """Change what is kept; with seals, as whoever may write the state folder can."""
+    with sqlite3.connect(path) as connection:
+        change(connection)
+        if sealed:
+            rows = connection.execute("SELECT place, dataset, field, name, value FROM kept").fetchall()
+            for place, *row, value in rows:
+                seal = ledger_prefix._seal(ledger, (row[0], row[1], row[2]), value)
+                connection.execute("UPDATE kept SET seal = ? WHERE place = ?", (seal, place))
+    connection.close()
+
+
+FORGERIES: list[Callable[[sqlite3.Connection], object]] = [
+    lambda c: c.execute('UPDATE kept SET value = replace(value, \'"spent":"1/a"\', \'"spent":"0/1"\')'),
+    lambda c: c.execute("UPDATE kept SET value = replace(value, 'county', 'country') WHERE field = 'runs'"),
+    lambda c: c.execute("DELETE FROM kept WHERE place = (SELECT max(place) FROM kept WHERE field = 'uses')"),
+    lambda c: c.execute("UPDATE kept SET name = 'x' WHERE place = (SELECT max(place) FROM kept WHERE field = 'keys')"),
+    lambda c: c.execute("UPDATE kept SET dataset = 'homes' WHERE field = 'draws'"),
+]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("number", range(len(FORGERIES)))
+def test_a_forged_prefix_is_found_by_verify_and_without_seals_never_used(file: str, number: int, sealed: bool) -> None:
+    with Ledger.open(file) as ledger:
+        forge(kept_at(file), ledger.id, FORGERIES[number], sealed=sealed)
+        (problem,) = ledger.verify()
+        assert problem.startswith(str(kept_at(file)))
+        if not sealed and number != 2:
+            try:
+                ledger.reserve(charge(0), charge(3, key=KeyUse("0" * 64, "", LAYOUT, RECORDS)))
+            except LedgerError as error:
+                assert "start this again" in str(error)  # noqa: PT017
+        kept_at(file).unlink(missing_ok=True)
+        ledger.reserve(charge(64))
+        assert ledger.verify() == ()
+
+
+def test_a_prefix_of_another_version_or_no_database_is_made_anew(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Read(monkeypatch)
+    with Ledger.open(file) as ledger:
+        monkeypatch.setattr(ledger_prefix, "_made_by", lambda: "0 other")
+        ledger.reserve(charge(70))
+        assert read.events > 0
+        for content in (b"", b"no database", kept_at(file).read_bytes()[:5000]):
+            kept_at(file).write_bytes(content)
+            read.events = 0
+            assert not ledger.reserve(charge(70)).new
+            assert read.events == len(ledger.events())
+            assert ledger.verify() == ()
+        assert kept_at(file).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_crash_between_the_charge_and_what_is_kept_of_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Ledger.open(url) as ledger:
+        with monkeypatch.context() as patched:
+            patched.setattr(Prefix, "keep", crash)
+            with pytest.raises(KeyboardInterrupt):
+                ledger.reserve(charge(80))
+        assert ledger.verify() == ()
+        assert not ledger.reserve(charge(80)).new
+        assert ledger.dataset("people").spent == replay(ledger.id, ledger.events())[0]["people"].spent
+        assert ledger.verify() == ()
+
+
+def test_events_of_another_machine_are_read_alone(
+    postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL what others add is verified, and what they change of the events before is noticed."""
+    database = f"shared_{random.SystemRandom().getrandbits(60)}"
+    engine = sa.create_engine(ledger_url(postgresql), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {database}"))
+    url = postgresql.replace("/postgres?", f"/{database}?")
+    begun(url)
+    with Ledger.open(url, state=tmp_path / "elsewhere") as other:
+        other.reserve(charge(90))
+    read = Read(monkeypatch)
+    with Ledger.open(url) as ledger:
+        assert not ledger.reserve(charge(90)).new
+        assert read.events == 2
+        assert ledger.verify() == ()
+        sql(url, "UPDATE ledger_events SET count = count WHERE number = 3")  # the same content, written again
+        assert not ledger.reserve(charge(90)).new
+        assert read.events == 2 + len(ledger.events())
+
+
+def test_a_ledger_beside_its_file_has_no_witness(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In SQLite's WAL mode changes are in another file; then all events are verified."""
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    read = Read(monkeypatch)
+    with Ledger.open(file) as ledger:
+        for number in (91, 92):
+            read.events = 0
+            ledger.reserve(charge(number))
+            assert read.events == len(ledger.events()) - 2
+
+
+def test_an_event_that_would_not_be_verified_is_not_kept(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of a charge is found by the next write, as without a prefix."""
+    monkeypatch.setattr("pipeline.privacy.ledger.writes.cost_of", lambda *_: Fraction(1, 10**6))
+    with Ledger.open(file) as ledger:
+        ledger.reserve(charge(93))
+        with pytest.raises(LedgerError, match="charges 1/1000000 for what costs 1/100"):
+            ledger.reserve(charge(94))
+
+
+def test_read_reads_by_number(file: str) -> None:
+    """`StoredEvents` is the list of events, however it is asked."""
+    with Ledger.open(file) as ledger, ledger._store._connected(writes=False) as connection:
+        whole = _read(connection)
+        for first in (0, 5, len(whole)):
+            events = StoredEvents(connection)
+            events.after(first)
+            events.fetch([1, 3, 4])
+            assert list(events) == whole
+            assert events[-1] == whole[-1]
+            assert list(events[2:6]) == whole[2:6]
