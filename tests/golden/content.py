@@ -1,4 +1,4 @@
-"""What is in the public files of a release, decoded: a line a column or field, but for what differs between machines."""
+"""What is in the public files of a release: a line a column or field, without what differs between machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-#: Fields of JSON files that differ between machines, packages and runs; and hashes of files, which follow from the rest.
+#: Fields of JSON files that differ between machines, packages and runs; hashes of files, which follow from the rest.
 MACHINE: Final = frozenset(
     {
         "software",
