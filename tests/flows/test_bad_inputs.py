@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from oracles import bad_inputs
 from oracles.bad_inputs import KINDS, Tally, World, WrongEndError, judge_all
+from oracles.watched import Hangs
 
 
 @pytest.mark.slow
@@ -27,7 +28,7 @@ def test_hundreds(tmp_path: Path) -> None:
     [
         (WrongEndError("silent acceptance", "x"), "silent acceptance"),
         (ValueError("x"), "traceback"),
-        (bad_inputs.Hangs("x"), "hang"),
+        (Hangs("x"), "hang"),
     ],
 )
 def test_each_fault_is_told(end: BaseException, what: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,13 +105,13 @@ def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: 
     for words, parameter in PATHS:
         if (words[0], parameter.name) in usable or words[0] in ("deploy", "audit"):  # a server; minutes of tests
             continue
-        line = line_with(words, parameter, value, sound)
+        typed = line_with(words, parameter, value, sound)
         if words == ("log", "check") and parameter.name == "since":
-            line = ["log", "check", "log/checkpoint", "--signed-by", "good.sign.pub", "--since", value]
-        status, printed = spinewise(*line)
-        assert status == 2, (line, printed)
+            typed = ["log", "check", "log/checkpoint", "--signed-by", "good.sign.pub", "--since", value]
+        status, printed = spinewise(*typed)
+        assert status == 2, (typed, printed)
         assert "Traceback" not in printed
-        assert printed.strip(), line
+        assert printed.strip(), typed
     assert set(Path("/").iterdir()) == before
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -150,7 +150,7 @@ def changed_rows(rng: random.Random, rows: list[list[str]]) -> list[list[str]]:
 def csv_bytes(rng: random.Random, rows: list[list[str]]) -> bytes:
     """The table as CSV, in one of the ways in which programs write it; all are read alike."""
     text = io.StringIO()
-    quoting = rng.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+    quoting: Literal[0, 1] = csv.QUOTE_MINIMAL if rng.random() < 0.5 else csv.QUOTE_ALL
     csv.writer(text, lineterminator=rng.choice(("\n", "\r\n")), quoting=quoting).writerows(rows)
     return text.getvalue().encode("utf-8", "surrogatepass")
 
@@ -220,7 +220,7 @@ def bad_spec(rng: random.Random, world: World) -> str:
     content = tomllib.loads(good)
     changed = copy.deepcopy(content)
     place = rng.choice(places(content))
-    inside = changed
+    inside: Any = changed
     for part in place[:-1]:
         inside = inside[part]
     name, what = place[-1], rng.random()

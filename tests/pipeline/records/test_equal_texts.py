@@ -106,7 +106,7 @@ def test_public_files(form: str, tmp_path: Path) -> None:
         facilities = source_of(form, {"block": changed, "dorms": numbers, "prisons": numbers}, tmp_path)
         if changed != codes:
             with pytest.raises(InputError, match="a geocode that is not a leaf of the spine in 1 row"):
-                read_facilities(replace(bound, file=facilities), spine)
+                read_facilities(replace(bound, file=facilities), spine)  # type: ignore[arg-type]
 
 
 def test_lists_of_codes() -> None:
