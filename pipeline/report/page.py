@@ -77,6 +77,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         banner=texts(_banner(sources.status)),
         origins=_origins(sources.spec, texts),
         undetermined=_undetermined(sources, explorer, universes),
+        noisy=_noisy(sources, explorer, universes),
         levels=levels,
         n_areas=sum(len(level) for level in sources.spine.levels),
         universes=universes,
@@ -219,6 +220,33 @@ def _undetermined(sources: ReportSources, explorer: Explorer, universes: Sequenc
         )
         for (universe, table, level), summary in explorer.summaries.items()
         if summary.unknown
+    ]
+
+
+def _noisy(sources: ReportSources, explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
+    """A sentence for each table and level whose noise is so large that intervals of some numbers hold too little."""
+    what = {view.name: view.what for view in universes}
+    here = marked(
+        "Table “{table}” at level {level}: noise is large beside the numbers, typically ± {half} where the average "
+        "number is {mean}. Of those published as 0, or as several times the average, up to three in ten are outside "
+        "their intervals. Use a coarser table, or the area above."
+    )
+    there = marked(
+        "Table “{table}” of {what} at level {level}: noise is large beside the numbers, typically ± {half} where the "
+        "average number is {mean}. Of those published as 0, or as several times the average, up to three in ten are "
+        "outside their intervals. Use a coarser table, or the area above."
+    )
+    return [
+        sources.texts(
+            there if universe else here,
+            table=sources.words(universe).table(table),
+            what=what[universe],
+            level=sources.words("").level(level),
+            half=round(summary.all().median or 0),
+            mean=round(summary.mean),
+        )
+        for (universe, table, level), summary in explorer.summaries.items()
+        if summary.is_noisy
     ]
 
 

@@ -17,6 +17,9 @@ from pipeline.report.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes
 SIZES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 #: Below this number of tenths, margins are kept apart; above it they are rounded to three digits.
 _TOLD_APART = 2048
+#: Numbers of at least this mean, persons, are far from 0 by themselves; with half intervals of at least this part of the
+#: mean, noise takes many of them there, and intervals of some hold less than they state (docs/decisions/intervals.md).
+_FAR, _NOISY = 100, 1 / 3
 #: The least margin of each bin, in tenths.
 _EDGES = np.array(
     [*range(_TOLD_APART), *(digits * 10**power for power in range(1, 13) for digits in range(100, 1000)
@@ -63,7 +66,20 @@ class MarginSummary:
         self._areas = np.zeros(len(SIZES), dtype=np.int64)
         self._margins = np.zeros((len(SIZES), len(_EDGES)), dtype=np.int64)
         self._classes = np.zeros((len(SIZES), len(CLASSES)), dtype=np.int64)
+        self._numbers = 0
+        self._sum = 0
         self.unknown = 0
+
+    @property
+    def mean(self) -> float:
+        """Of the numbers, persons, without their signs."""
+        return self._sum / max(1, self._numbers)
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether noise is so large beside the numbers that intervals of some hold less than 88 %."""
+        median = self.all().median
+        return median is not None and self.mean >= _FAR and median >= self.mean * _NOISY
 
     def add(self, part: ReleasedTable, exact: NDArray[np.bool_] | None = None) -> None:
         """Count some rows of the table; the size of an area is the sum of its row, which holds everybody once.
@@ -77,6 +93,8 @@ class MarginSummary:
             return
         size = np.searchsorted(SIZES, np.abs(part.counts.sum(axis=1)), side="right") - 1
         self._areas += np.bincount(size, minlength=len(SIZES))
+        self._numbers += part.counts.size
+        self._sum += int(np.abs(part.counts).sum())
         margins = tenths(part.margins, exact)
         known = margins != UNKNOWN
         self.unknown += int((~known).sum())

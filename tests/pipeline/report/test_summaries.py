@@ -52,6 +52,22 @@ def test_a_zero_is_good_where_it_is_exact_alone() -> None:
     assert [CLASSES[int(one)].key for one in found[0]] == ["good", "sum"]
 
 
+@pytest.mark.parametrize(
+    ("count", "margin", "noisy"),
+    [(300, 100, True), (300, 99, False), (100, 34, True), (99, 90, False), (0, 500, False)],
+)
+def test_noise_is_large_beside_numbers_that_are_far_from_zero(count: int, margin: int, noisy: bool) -> None:
+    """Half intervals of a third of a mean of 100 or more; the mean is that of all numbers, in any parts."""
+    counts = np.array([[count - 50 if count else 0, count + 50 if count else 0]] * 6)
+    ends = counts - float(margin), counts + float(margin)
+    whole = ReleasedTable("t", "level", "q", np.arange(6).astype(str), ("a", "b"), counts, *ends)
+    summary = MarginSummary()
+    for part in parts_of(whole, 4):
+        summary.add(part)
+    assert summary.mean == count
+    assert summary.is_noisy is noisy
+
+
 @pytest.mark.parametrize("step", [7, 1000])
 def test_margins_by_brute_force(step: int) -> None:
     whole = table(400, 5, seed=2)
