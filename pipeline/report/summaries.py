@@ -17,8 +17,8 @@ from pipeline.report.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes
 SIZES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 #: Below this number of tenths, margins are kept apart; above it they are rounded to three digits.
 _TOLD_APART = 2048
-#: Numbers of at least this mean, persons, are far from 0 by themselves; with half intervals of at least this part of the
-#: mean, noise takes many of them there, and intervals of some hold less than they state (docs/decisions/intervals.md).
+#: Numbers of at least this mean, persons, are far from 0 by themselves. Half intervals of at least this part of it take
+#: many of them there, and intervals of some hold less than they state (docs/decisions/intervals.md).
 _FAR, _NOISY = 100, 1 / 3
 #: The least margin of each bin, in tenths.
 _EDGES = np.array(
