@@ -1,7 +1,7 @@
 """Bad inputs by the ten thousand, of every kind that a user can give, see tests/oracles/bad_inputs.py.
 
-    nice .venv/bin/python benchmarks/bad_inputs.py --cases 15000 --first 0 --out a.json
-    nice .venv/bin/python benchmarks/bad_inputs.py --cases 15000 --first 15000 --out b.json
+    .venv/bin/python benchmarks/bad_inputs.py --cases 15000 --first 0 --out a.json
+    .venv/bin/python benchmarks/bad_inputs.py --cases 15000 --first 15000 --out b.json
 
 Prints how many were refused and accepted, and each fault with the kind and number that make it again.
 """

@@ -34,7 +34,7 @@ from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
 from pipeline.records.reports import count_reports
-from pipeline.spec.provenance import check_provenance
+from pipeline.spec.provenance import check_inputs, unaccepted
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a finding is about.
@@ -152,7 +152,9 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     for universe in universes:
         _check_statements(spec, universe, spec_file, result)
     with result.noted("spec"):
-        check_provenance(spec)
+        check_inputs(spec)
+    if (told := unaccepted(spec)) is not None:
+        result.remarks.append(f"{told}; a run refuses it until then")
     with result.noted("spec"):
         check_chosen(spec, universes[0] if universes else spec.universes()[0])
     with result.noted("spec", f"{spec_file}: "):

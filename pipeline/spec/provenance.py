@@ -48,6 +48,17 @@ def check_provenance(spec: ReleaseSpec) -> None:
     Raises:
         SpecError: one was not accepted, or the section names what the spec does not have.
     """
+    check_inputs(spec)
+    if (told := unaccepted(spec)) is not None:
+        raise SpecError(told)
+
+
+def check_inputs(spec: ReleaseSpec) -> None:
+    """Refuse a section that names what the spec does not have, or numbers of shares that were made from the records.
+
+    Raises:
+        SpecError: it does.
+    """
     if spec.provenance is None:
         return
     known = input_names(spec)
@@ -57,17 +68,21 @@ def check_provenance(spec: ReleaseSpec) -> None:
                 f"{spec.source}: provenance.{place}: the spec has no public input {unknown[0]!r}; its public inputs "
                 f"are {', '.join(known)}"
             )
-    made = from_records(spec)
-    if "shares" in made:
+    if "shares" in from_records(spec):
         raise SpecError(
             f"{spec.source}: provenance.inputs.shares: made from the records; the numbers of [postprocess.shares] are "
             "published as they are, without noise, so they must be public already"
         )
-    if not (refused := [name for name in made if name not in spec.provenance.accept]):
-        return
+
+
+def unaccepted(spec: ReleaseSpec) -> str | None:
+    """Why a run refuses the inputs that were made from the records and not accepted; None where there are none."""
+    made = from_records(spec)
+    if spec.provenance is None or not (refused := [name for name in made if name not in spec.provenance.accept]):
+        return None
     named = ", ".join(f'"{name}"' for name in made)
     told = "; ".join(f"{name} ({origin_of(spec, name).origin or 'from the records'})" for name in refused)
-    raise SpecError(
+    return (
         f"{spec.source}: provenance: made from the records, which they would give away: {told}. Put public lists in "
         'their place and write source = "public" there (spinewise import table --areas FILE --schema FILE does both); '
         f"or, to try it out or where that is acceptable, accept them by name: accept = [{named}] under [provenance]"

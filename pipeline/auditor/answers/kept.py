@@ -96,7 +96,7 @@ class Answer:
             raise FormError(f"{self.restricted / 'question.json'}: has no budget in a framework that is known")
         areas = self.restricted / "areas.parquet"
         try:
-            names = tuple(pq.read_schema(areas).names)
+            names = tuple(pq.read_schema(areas.absolute()).names)
         except (OSError, ValueError) as error:
             raise FormError(f"{areas}: cannot be read ({error})") from None
         self.spine: tuple[Level, ...] = read_spine(areas, names)

@@ -215,7 +215,6 @@ def test_a_mistake_in_a_file_of_names_is_found(tmp_path: Path) -> None:
             "no public input 'geograpy'; its public inputs are",
         ),
         ('[provenance]\naccept = ["labls"]\n', "no public input 'labls'"),
-        ('[provenance.inputs]\ngeography = { source = "records" }\n', "made from the records"),
     ],
 )
 def test_inputs_that_the_spec_does_not_have(line: str, says: str, folder: Path, tmp_path: Path) -> None:
@@ -228,6 +227,16 @@ def test_inputs_that_the_spec_does_not_have(line: str, says: str, folder: Path, 
     with pytest.raises(SpecError, match=says):
         run(spec, tmp_path / "out")
     assert finding.text == refusal_of(spec, tmp_path)
+
+
+def test_inputs_that_are_to_be_accepted_are_said_before_a_run_refuses_them(folder: Path, tmp_path: Path) -> None:
+    """Nothing is wrong with the records: it is a decision, and said in the words of the run's refusal."""
+    spec = folder / "release.toml"
+    spec.write_text(spec.read_text() + '[provenance.inputs]\ngeography = { source = "records" }\n')
+    found = validate(folder, spec)
+    assert found.findings == []
+    (remark,) = [one for one in found.remarks if "made from the records" in one]
+    assert remark == f"{refusal_of(spec, tmp_path)}; a run refuses it until then"
 
 
 def refusal_of(spec: Path, folder: Path) -> str:

@@ -49,7 +49,7 @@ def test_both_reports_hold_every_finding(tmp_path: Path) -> None:
     assert "Audit of &lt;something&gt;" in text
     assert "a &amp; b" in text
     assert "and 2 more" in text
-    assert "http" not in text, "the page needs nothing else"
+    assert "http" not in text.replace("http-equiv", ""), "the page needs nothing else"
     opened: list[str] = []
 
     class Tags(HTMLParser):

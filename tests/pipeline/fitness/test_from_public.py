@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+from geography.spine import Level
 from pipeline.fitness.from_public import public_tables
 from pipeline.fitness.largest_group import fits
 from pipeline.model.labels import Labels
@@ -40,7 +41,7 @@ def release_of(counts: np.ndarray[Any, Any], folder: Path, *, margins: bool, dra
         labels=Labels(),
         spec=SimpleNamespace(publish=SimpleNamespace(margins=margins, draws=0 if drawn is None else DRAWS)),
         levels=("tract",),
-        spine=SimpleNamespace(level=lambda _: codes),
+        spine=SimpleNamespace(level=lambda _: Level("tract", codes, np.full(len(codes), -1))),
         index_of=lambda _: 0,
         histogram=lambda _: sp.csr_array(counts),
         files=SimpleNamespace(table=lambda *_: path),
