@@ -472,8 +472,9 @@ def bad_question(rng: random.Random, world: World) -> str:
 
 
 def _spoken(text: str) -> str:
-    """A question without blanks, capital letters, and zeros before a number."""
-    return re.sub(r"(?<![0-9.])0+(?=[0-9])", "", "".join(text.split()).lower())
+    """A question without blanks, capital letters, and zeros that change no number."""
+    plain = re.sub(r"(?<![0-9.])0+(?=[0-9])", "", "".join(text.split()).lower())
+    return re.sub(r"(?<=[0-9])\.0*(?![0-9])", "", plain)
 
 
 def bad_answer(rng: random.Random, world: World) -> str:
