@@ -76,6 +76,16 @@ def _one(name: str, write: Callable[[Path], object], spec: str, out: str) -> Sma
     return SmallRelease(name, write, (_run(spec),), (f"out/{out}",))
 
 
+def _survey(name: str, write: Callable[[Path], object]) -> SmallRelease:
+    """A release from reports, whose key is always the same."""
+
+    def written(folder: Path) -> None:
+        write(folder)
+        _write_key(folder)
+
+    return SmallRelease(name, written, (_run("survey.toml", "out", "--key-file", _KEY),), ("out/survey",))
+
+
 #: A town with everything that a spec can state, under pure differential privacy.
 _PURE = (('rho = "2"', 'framework = "pure"\nepsilon = "2"'), ('privacy = { rho = "1" }', 'privacy = { epsilon = "1" }'))
 #: Areas that have one child alone are not measured twice.
@@ -225,9 +235,9 @@ RELEASES: Final[Sequence[SmallRelease]] = (
     _one("patients", write_patients, "release.toml", "homes"),
     _one("households", write_quarter, "quarter.toml", "quarter"),
     _one("one_town", write_one_town, "release.toml", "one-town"),
-    _one("survey", lambda folder: write_survey(folder, "direct_encoding", 4, "1"), "survey.toml", "survey"),
-    _one("unary", lambda folder: write_survey(folder, "unary_encoding", 5, "1"), "survey.toml", "survey"),
-    _one("words", write_words, "survey.toml", "survey"),
+    _survey("survey", lambda folder: write_survey(folder, "direct_encoding", 4, "1")),
+    _survey("unary", lambda folder: write_survey(folder, "unary_encoding", 5, "1")),
+    _survey("words", write_words),
     SmallRelease(
         "mixed",
         _mixed,

@@ -21,7 +21,7 @@ def held_by(release: SmallRelease, folder: Path, project: Path = PROJECT) -> dic
     release.write(folder)
     release.make(folder, project)
     return {
-        f"{place}/{name}": text
+        f"{place}: {name}": text
         for place in release.published
         for name, text in content_of(folder / place / "public").items()
     }

@@ -32,7 +32,7 @@ def test_one_changed_number_is_told(tmp_path: Path) -> None:
     assert isinstance(spec, Path)
     public = run(spec, tmp_path / "out") / "public"
     before = content_of(public)
-    assert differences({f"out/town/{name}": text for name, text in before.items()}, stored("town")) == []
+    assert differences({f"out/town: {name}": text for name, text in before.items()}, stored("town")) == []
     for file, column in (("tables/sex/tract.parquet", 1), ("measurements/block/total.parquet", "value")):
         changed = tmp_path / "changed"
         shutil.copytree(public, changed)

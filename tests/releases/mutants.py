@@ -337,8 +337,8 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a scale in the manifest that was not drawn with", "sav", edit=_stated_scale),
     mutant("a county that is not the sum of its blocks", "vc", edit=_children_apart),
     mutant("a charge after drawing", "i", plant=_charge_late, on="installed"),
-    mutant("a query charged at half its price", "sa", plant=_cheap, on="ledger"),
-    mutant("a level that is not charged", "sa", plant=_free_level, on="ledger"),
+    mutant("a query charged at half its price", "sav", plant=_cheap, on="ledger"),
+    mutant("a level that is not charged", "sav", plant=_free_level, on="ledger"),
     mutant("a ledger that forgets", "sa", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
 PLANTED += JOINED + AMOUNTS + ANSWERS
