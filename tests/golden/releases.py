@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from releases.asked import write_workers
+from releases.chosen import write_chosen
 from releases.homes import write_homes
 from releases.households import write_quarter
 from releases.jobs import write_jobs
@@ -145,48 +146,9 @@ def _updated() -> SmallRelease:
     return SmallRelease("updated", _charged, commands, ("out/work", "updated/work"), charged=True)
 
 
-_CHOSEN = """
-name = "chosen"
-[privacy]
-rho = "1"
-dataset = "people"
-[geography]
-file = "blocks.csv"
-column = "block"
-levels = { county = 1, block = 3 }
-[schema.attributes]
-race = ["a", "b", "c", "d"]
-sex = ["f", "m"]
-[schema.recodes.some]
-attribute = "race"
-groups = { ab = ["a", "b"], cd = ["c", "d"] }
-[strategy]
-queries = { race = "1" }
-levels = { county = "1/2", block = "1/2" }
-[select.detail]
-level = "block"
-versions = ["total", "some", "race * sex"]
-thresholds = [0, 30, 60]
-share = "1/5"
-choice_share = "1/4"
-[input]
-file = "persons.csv"
-form = "long"
-geocode = "block"
-[publish]
-replicates = 2
-"""
-
-
 def _chosen(folder: Path) -> None:
-    """Blocks of 0 to 100 persons, whose detail is chosen privately."""
-    blocks = [f"{county}{block:02d}" for county in "AB" for block in range(30)]
-    pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
-    cells = [(block, race, sex) for block in blocks for race in "abcd" for sex in "fm"]
-    means = np.repeat(np.linspace(0, 100 / 8, len(blocks)), 8)
-    persons = pd.DataFrame(cells, columns=["block", "race", "sex"])
-    persons.assign(count=np.random.default_rng(1).poisson(means)).to_csv(folder / "persons.csv", index=False)
-    (folder / "release.toml").write_text(_CHOSEN, encoding="utf-8")
+    """Blocks whose detail is chosen privately, with margins of error."""
+    write_chosen(folder, ("margins = false\nmicrodata = false", "replicates = 2"))
     _write_key(folder)
 
 

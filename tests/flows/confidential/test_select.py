@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from releases.chosen import BLOCKS, write_chosen
 from releases.repeated import rerun
 from releases.small import run
 
@@ -43,54 +44,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
 
-SPEC = """
-name = "chosen"
-[privacy]
-rho = "1"
-dataset = "people"
-[geography]
-file = "blocks.csv"
-column = "block"
-levels = { county = 1, block = 3 }
-[schema.attributes]
-race = ["a", "b", "c", "d"]
-sex = ["f", "m"]
-[schema.recodes.some]
-attribute = "race"
-groups = { ab = ["a", "b"], cd = ["c", "d"] }
-[strategy]
-queries = { race = "1" }
-levels = { county = "1/2", block = "1/2" }
-[select.detail]
-level = "block"
-versions = ["total", "some", "race * sex"]
-thresholds = [0, 30, 60]
-share = "1/5"
-choice_share = "1/4"
-[input]
-file = "persons.csv"
-form = "long"
-geocode = "block"
-[publish]
-margins = false
-microdata = false
-"""
-BLOCKS = [f"{county}{block:02d}" for county in "AB" for block in range(30)]
-
-
-def write(folder: Path) -> Path:
-    """Blocks of 0 to 100 persons."""
-    folder.mkdir()
-    pd.DataFrame({"block": BLOCKS}).to_csv(folder / "blocks.csv", index=False)
-    cells = [(block, race, sex) for block in BLOCKS for race in "abcd" for sex in "fm"]
-    persons = pd.DataFrame(cells, columns=["block", "race", "sex"])
-    means = np.repeat(np.linspace(0, 100 / 8, len(BLOCKS)), 8)
-    persons["count"] = np.random.default_rng(1).poisson(means)
-    persons.to_csv(folder / "persons.csv", index=False)
-    path = folder / "release.toml"
-    path.write_text(SPEC)
-    return path
-
 
 def opened(place: str) -> None:
     with Ledger.open(place, create=True) as ledger:
@@ -107,7 +60,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     opened(ledger)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPINEWISE_LEDGER", ledger)
-        return run(write(folder / "in"), folder / "out"), ledger
+        return run(write_chosen(folder / "in"), folder / "out"), ledger
 
 
 @pytest.fixture
@@ -293,6 +246,6 @@ def test_a_file_with_fewer_geounits_does_not_verify(job: Job) -> None:
 
 
 def test_measurements_made_elsewhere_have_no_choices(tmp_path: Path) -> None:
-    spec = write(tmp_path / "in")
+    spec = write_chosen(tmp_path / "in")
     with pytest.raises(InputError, match="select: how detailed a table is can be chosen from records only"):
         estimate_release(tmp_path / "in", spec, tmp_path / "out", 1, Silent())
