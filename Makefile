@@ -14,7 +14,7 @@ PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
 BENCHMARKS := $(filter-out %/bench_national.py,$(sort $(wildcard benchmarks/bench_*.py)))
 
-.PHONY: help setup release test test-slow test-all lint types imports check format docs texts site report-js bench bench-national clean
+.PHONY: help setup release test test-slow test-all lint types imports check format docs texts site report-js golden same bench bench-national clean
 
 help:
 	@sed -n '3,7s/^# \{0,1\}//p' Makefile
@@ -83,6 +83,15 @@ docs: $(STAMP)
 	$(BIN)/python tests/project/architecture_picture.py
 	$(BIN)/python tests/project/reviewed_files.py
 	$(BIN)/python tests/project/planted_faults.py
+
+# What the small releases hold, as tests/golden/ compares it; after a change of published numbers that is meant.
+golden: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m golden.store
+
+# Whether public bytes of small releases and the help of all commands are those of another commit: make same BASE=HEAD~1.
+BASE ?= HEAD
+same: $(STAMP)
+	$(BIN)/python tests/project/same_bytes.py $(BASE)
 
 # The pages of docs/ as a site, in site/; any warning is an error.
 site: $(STAMP)

@@ -1,11 +1,15 @@
 """Average household sizes: how often their 90 % intervals hold the truth, and how wide they are.
 
-    python benchmarks/bench_household_sizes.py [--keys 6] [--json PATH]
+    python benchmarks/bench_household_sizes.py [--keys 6] [--part example|block_groups] [--json PATH]
 
 The example `examples/one_population.toml` is released with several keys. For every level: the share of published
 averages whose interval holds the true average, the median half-width, and the median error. Areas without households in
 the records or in the release have no average. Beside them, what a wrong way to make intervals gives: from those of the
 households alone, as if the number of persons were exact.
+
+block_groups: real households of five small states of 2000 and their members, sizes 1 to 7, rho 1 each, joined. Beside
+the share that is covered, that of intervals made from the whole-number ends as they are, without the half step that
+each stands for; and of the numbers of persons and of households.
 
 Needs the real data in ../shared/data beside the project; without it says so and ends.
 """
@@ -19,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from bench_joins import EXAMPLE, SHARED, truth
 from numpy.typing import NDArray
 
@@ -30,7 +35,7 @@ from pipeline.model.residents import residents_of
 from pipeline.release.joined.averages import Counted, average_sizes
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes
 from pipeline.release.layout import RunDirectory
-from pipeline.release.tables import read_table
+from pipeline.release.tables import ReleasedTable, read_table
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 Floats = NDArray[np.float64]
@@ -102,13 +107,131 @@ def measured(keys: int) -> dict[str, Any]:
     }
 
 
+BLOCK_GROUPS = """
+name = "sizes"
+[privacy]
+rho = "1"
+key = "insecure-test:{key}"
+[geography]
+file = "areas.parquet"
+levels = ["nation", "state", "county", "tract", "block_group"]
+[schema.attributes]
+sex = ["male", "female"]
+[strategy]
+queries = {{ "total" = "1/2", "sex" = "1/2" }}
+levels = {{ nation = "1/10", state = "1/10", county = "1/5", tract = "1/5", block_group = "2/5" }}
+[tables]
+total = "total"
+[input]
+file = "persons.parquet"
+form = "long"
+geocode = "block_group"
+[publish]
+microdata = false
+[companions.households.privacy]
+rho = "1"
+[companions.households.schema.attributes]
+size = ["1", "2", "3", "4", "5", "6", "7"]
+[companions.households.strategy]
+queries = {{ "total" = "1/2", "size" = "1/2" }}
+levels = {{ nation = "1/10", state = "1/10", county = "1/5", tract = "1/5", block_group = "2/5" }}
+[companions.households.tables]
+total = "total"
+[companions.households.input]
+file = "households.parquet"
+form = "long"
+geocode = "block_group"
+[[join]]
+companion = "households"
+size = "size"
+"""
+STATES = ("10", "11", "38", "50", "56")
+DIGITS = {"state": 2, "county": 5, "tract": 11, "block_group": 12}
+
+
+def write_block_groups(folder: Path) -> pd.DataFrame:
+    """Households by size and their members as files of the long form; both numbers by block group."""
+    table = pd.read_parquet(SHARED / "us_2000_block_groups.parquet")
+    table = table[table.block_group.str[:2].isin(STATES)].sort_values("block_group", ignore_index=True)
+    areas = {level: table.block_group.str[:digits] for level, digits in DIGITS.items()}
+    pd.DataFrame({"nation": "US", **areas}).to_parquet(folder / "areas.parquet")
+    households = table[[f"hh_{size}" for size in range(1, 8)]].to_numpy(dtype=np.int64)
+    persons = households @ np.arange(1, 8)
+    for name, attribute, counts, values in (
+        ("persons", "sex", np.stack([persons // 2, persons - persons // 2], axis=1), ["male", "female"]),
+        ("households", "size", households, [str(size) for size in range(1, 8)]),
+    ):
+        row, cell = np.nonzero(counts)
+        columns = {"block_group": table.block_group.to_numpy()[row], attribute: np.array(values)[cell]}
+        pd.DataFrame({**columns, "count": counts[row, cell]}).to_parquet(folder / f"{name}.parquet")
+    return pd.DataFrame({"persons": persons, "households": households.sum(axis=1)}, index=table.block_group)
+
+
+def of_block_groups(keys: int) -> dict[str, Any]:
+    """Per level, the shares that are covered, with standard errors over keys."""
+    covered: dict[str, dict[str, list[float]]] = {level: {} for level in DIGITS}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        true = write_block_groups(folder)
+        for key in range(1, keys + 1):
+            spec = parse_spec(BLOCK_GROUPS.format(key=key), "spec", folder)
+            with tempfile.TemporaryDirectory() as out:
+                request = Request(folder / "release.toml", Path(out), None, 1, i_know=True)
+                run = RunDirectory(run_release(check_stated(request, spec), Silent()))
+                for level, digits in DIGITS.items():
+                    for name, share in covered_in(run, level, true.groupby(true.index.str[:digits]).sum()).items():
+                        covered[level].setdefault(name, []).append(share)
+    return {
+        level: {
+            name: (float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(keys)) if keys > 1 else float("nan"))
+            for name, shares in rows.items()
+        }
+        for level, rows in covered.items()
+    }
+
+
+def covered_in(run: RunDirectory, level: str, true: pd.DataFrame) -> dict[str, float]:
+    """Of one release's areas of a level with households in truth and release."""
+    sizes = read_household_sizes(run.household_sizes("households", level))
+    right = true.loc[sizes.geocodes.tolist()]
+    there = ((right["households"] > 0) & (sizes.households > 0)).to_numpy()
+    average = (right["persons"] / right["households"]).to_numpy()
+    names = {"persons": "", "households": "households"}
+    counted = {name: _counted(read_table(run.universe(of).table("total", level))) for name, of in names.items()}
+    as_they_are = average_sizes(counted["persons"], counted["households"], 1, 7)
+
+    def share(lows: Any, highs: Any, truth: Any) -> float:
+        return float(((lows <= truth) & (truth <= highs))[there].mean())
+
+    return {
+        "averages": share(sizes.averages.lows, sizes.averages.highs, average),
+        "ends as they are": share(as_they_are.lows, as_they_are.highs, average),
+        **{name: share(each.lows, each.highs, right[name].to_numpy()) for name, each in counted.items()},
+    }
+
+
+def _counted(table: ReleasedTable) -> Counted:
+    """The one number of a table, with its whole-number ends as they are."""
+    assert table.lows is not None
+    assert table.highs is not None
+    return Counted(table.counts[:, 0], table.lows[:, 0], table.highs[:, 0])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=6)
+    parser.add_argument("--part", choices=["example", "block_groups"], default="example")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if not SHARED.exists():
         print(f"{SHARED}: no such folder; the real data are needed")
+        return
+    if arguments.part == "block_groups":
+        found = of_block_groups(arguments.keys)
+        for level, row in found.items():
+            print(f"{level:>12}", *(f"{name} {share:.3f} (se {error:.3f})" for name, (share, error) in row.items()))
+        if arguments.json:
+            arguments.json.write_text(json.dumps(found, indent=1), "utf-8")
         return
     found = measured(arguments.keys)
     print(f"{'level':>10} {'averages':>9} {'covered':>8} {'households alone':>17} {'half-width':>11} {'error':>8}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, NoReturn
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from features.registry import installed_features
 from flows.commands import (
@@ -33,7 +36,7 @@ from flows.commands.fitness import command as fitness
 from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
 from flows.commands.witness import log, prove, sign
-from geography.errors import SpinewiseError
+from geography.errors import InputError, SpinewiseError
 from pipeline.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
 from pipeline.execution.threads import limit_threads
@@ -102,7 +105,33 @@ def _add_commands() -> None:
         modules[name].add_to(app)
 
 
+class _Command(TyperCommand):
+    """A command whose files are looked at before anything is done: no pipe is waited for, and no device read."""
+
+    def invoke(self, context: Any) -> Any:
+        """Refuse paths that are neither regular files nor folders; then run the command."""
+        from pipeline.storage.small_files import check_not_special
+
+        for parameter in self.params:
+            given = context.params.get(parameter.name or "")
+            for path in given if isinstance(given, list | tuple) else [given]:
+                if isinstance(path, Path):
+                    option = parameter.opts[-1]
+                    check_not_special(path, f"{option} " if option.startswith("-") else "")
+        return super().invoke(context)
+
+
+def _check_files_of(group: typer.Typer) -> None:
+    """Have every command of a group, and of the groups in it, look at the files that it is given."""
+    for command in group.registered_commands:
+        command.cls = _Command
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _check_files_of(inner.typer_instance)
+
+
 _add_commands()
+_check_files_of(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -142,9 +171,10 @@ def _status() -> int:
     """Run the command line, report any error, and return the exit status. A defect of the program is raised."""
     try:
         end_on_interrupt()  # an interrupt may come before this has ended
+        _check_empty(sys.argv[1:])
         app()
     except SystemExit as end:
-        if end.code == STATUS:  # typer makes it of an interrupt, and says nothing
+        if end.code in (STATUS, 128 + signal.SIGTERM):  # typer makes the first of an interrupt; both say nothing
             say_stopped()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SpinewiseError as error:
@@ -161,6 +191,16 @@ def _status() -> int:
             raise
         return _report(*fault)
     return 0
+
+
+def _check_empty(words: Sequence[str]) -> None:
+    """InputError where an argument is an empty text, as a variable that is not set gives: a path of "" would be "."."""
+    for before, word in zip(["", *words], words, strict=False):
+        is_option = word.startswith("--") and word.endswith("=") and word.count("=") == 1
+        if word and not is_option:
+            continue
+        option = word[:-1] if is_option else before if before.startswith("-") and before.strip("-") else "an argument"
+        raise InputError(f"{option}: found an empty text; a value is needed (is a variable of the shell not set?)")
 
 
 def _report(problem: str, status: int) -> int:

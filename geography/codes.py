@@ -56,6 +56,15 @@ def check_lengths(codes: NDArray[np.str_], name: str, width: int) -> None:
     )
 
 
+def check_nul(texts: Sequence[str], what: str) -> None:
+    """Raises SpineError where a text has a NUL character: numpy drops those at the end, and codes would meet."""
+    if rows := [row for row, text in enumerate(texts, 1) if "\0" in text]:
+        raise SpineError(
+            f"{what}: {counted(len(rows), 'text')} with a NUL character, in row {first_few(rows, quoted=False)}: "
+            f"{first_few([texts[row - 1] for row in rows])}; no code or name may have one"
+        )
+
+
 def text_array(
     values: Sequence[str | None] | NDArray[np.str_], what: str, *, missing_allowed: bool = False
 ) -> NDArray[np.str_]:
@@ -69,6 +78,7 @@ def text_array(
                 f"{what}: {len(not_text):,} not text: {first_few(not_text, quoted=False)}; give codes as text, "
                 "since numbers lose leading zeros"
             )
+        check_nul(items, what)
         texts = np.array(items, dtype=np.str_)
     if not len(texts):
         raise SpineError(f"{what}: the list is empty; at least one is needed")
@@ -79,10 +89,12 @@ def text_array(
 
 
 def text_column(column: pa.ChunkedArray, name: str) -> pa.Array:
-    """The column as text without nulls; SpineError where it holds neither text nor whole numbers."""
+    """The column as text without nulls; SpineError where it holds neither text nor whole numbers, or a NUL."""
     held = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     is_text = pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_null(held)
     if not is_text and not pa.types.is_integer(held):
         raise SpineError(f"level {name!r}: the column holds {held}; codes must be text or whole numbers")
     text = pc.fill_null(pc.cast(column, pa.string()), "")
+    if pc.any(pc.match_substring(text, "\0")).as_py():
+        check_nul(text.to_pylist(), f"level {name!r}")
     return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text

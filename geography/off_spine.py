@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from geography.codes import first_few
+from geography.codes import check_nul, first_few
 from geography.errors import SpineError
 from geography.spine import Spine
 
@@ -46,8 +46,11 @@ class OffSpineAreas:
         """From a list with one row for each area and leaf: the area's kind and code, the leaf's geocode.
 
         Raises:
-            SpineError: a leaf is not on the spine, or a kind or code is empty.
+            SpineError: a leaf is not on the spine, or a kind or code is empty or has a NUL character.
         """
+        for name, column in (("kind", kinds), ("code", codes), ("leaf", leaves)):
+            if not isinstance(column, np.ndarray):
+                check_nul(column, name)
         kind, code, geocodes = (np.asarray(column, dtype=np.str_) for column in (kinds, codes, leaves))
         for name, column in (("kind", kind), ("code", code)):
             if (empty := np.flatnonzero(column == "")).size:

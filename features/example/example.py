@@ -17,6 +17,7 @@ from features.example.population import SCHEMA, populate
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError
+from pipeline.storage.local_name import local_name
 
 #: Characters of the codes, as in the real ones; 99 is the code of no state.
 LEVELS = {"state": 2, "county": 5, "tract": 11, "block_group": 12, "block": 15}
@@ -66,9 +67,9 @@ def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020, ho
     spec = resources.files("features.example.spec").joinpath(name).read_bytes()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(spine.to_table(), folder / "blocks.parquet", compression="zstd")
+        pq.write_table(spine.to_table(), local_name(folder / "blocks.parquet"), compression="zstd")
         for name, table in records.items():
-            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+            pq.write_table(table, local_name(folder / f"{name}.parquet"), compression="zstd")
         for name, text in zip(("counties", "tracts"), polygons, strict=True):
             (folder / f"{name}.geojson").write_text(text, encoding="utf-8")
         (folder / "names.csv").write_text(words, encoding="utf-8")

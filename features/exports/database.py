@@ -15,6 +15,7 @@ from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, label_rows
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.published import PublishedRelease
+from pipeline.storage.local_name import local_name
 from pipeline.storage.plain_tables import without_nan
 
 
@@ -30,7 +31,7 @@ def write_database(release: PublishedRelease, folder: Path, files: Sequence[Data
         InputError: duckdb is not installed, or two names differ in what the database does not tell apart.
     """
     duckdb = required("duckdb", "duckdb", "duckdb")
-    with duckdb.connect(str(folder / f"{release.spec.name}.duckdb")) as database:
+    with duckdb.connect(local_name(folder / f"{release.spec.name}.duckdb")) as database:
         try:
             _write(database, release, files)
         except duckdb.CatalogException as error:

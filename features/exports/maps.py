@@ -19,6 +19,7 @@ from pipeline.metadata.contents import Column, DataFile
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.report.polygons import read_public_areas
+from pipeline.storage.local_name import local_name
 from pipeline.storage.plain_tables import with_titles, without_nan
 
 #: Longitude and latitude in degrees, as polygons of a release are.
@@ -44,7 +45,9 @@ def write_geopackage(release: PublishedRelease, folder: Path, files: Sequence[Da
         for file, frame in _frames(release, files, geopandas, "gpkg"):
             check_columns("gpkg", file, _MOST_COLUMNS)
             layer = f"{table_name(file)}_{file.level}"
-            frame.to_file(target, layer=layer, driver="GPKG", engine="pyogrio", metadata={"DESCRIPTION": file.title})
+            frame.to_file(
+                local_name(target), layer=layer, driver="GPKG", engine="pyogrio", metadata={"DESCRIPTION": file.title}
+            )
     finally:
         pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
 
@@ -62,12 +65,14 @@ def write_geoparquet(release: PublishedRelease, folder: Path, files: Sequence[Da
     for file, frame in _frames(release, files, geopandas, "geoparquet"):
         target = folder / f"{file.path}.parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
-        frame.to_parquet(target, index=False, compression="zstd", schema_version="1.0.0")
+        frame.to_parquet(local_name(target), index=False, compression="zstd", schema_version="1.0.0")
         polygon = Column(frame.geometry.name, "any", texts("Polygon of the area"), filled=False)
         described = rows.described(file)
         described = replace(described, columns=(*described.columns, polygon))
-        table = pq.read_table(target)
-        pq.write_table(table.cast(with_titles(table.schema, titles_of(described))), target, compression="zstd")
+        table = pq.read_table(local_name(target))
+        pq.write_table(
+            table.cast(with_titles(table.schema, titles_of(described))), local_name(target), compression="zstd"
+        )
         written.append(described)
     describe(release, folder, written, "parquet")
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
 from pipeline.storage.files import new_folder
+from pipeline.storage.local_name import local_name
 
 
 class ImportFolder:
@@ -23,7 +24,7 @@ class ImportFolder:
     def parquet(self, name: str, table: pa.Table, *, private: bool = False) -> None:
         """Write a table; `private` gives the file mode 0600."""
         with self.file(name, private=private) as path:
-            pq.write_table(table, path, compression="zstd")
+            pq.write_table(table, local_name(path), compression="zstd")
 
     def text(self, name: str, text: str, *, private: bool = False) -> None:
         """Write a text file `name` in UTF-8; `private` makes it readable by its owner only."""

@@ -45,9 +45,10 @@ def audit_release(
             "noise was drawn here that could be audited; `spinewise verify`, `check` and `rerun` recompute it"
         )
     if release.spec.update is not None:
+        names = ", ".join(added.name for added in release.spec.update.answers)
         raise InputError(
-            f"{run.root}: was made with answers, of noise that was drawn before: audit the release that it replaces, "
-            "repeat the answers with `spinewise rerun`, and verify this version"
+            f"{run.root}: was made with answers, of noise that was drawn before: audit the release that it replaces "
+            f"and the answers ({names}), each in the directory in which it was made, and verify this version"
         )
     if not run.restricted.is_dir():
         raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from flows.audits.collected import FindingReporter, collected, installed_versions
+from flows.audits.questions_asked import question_findings
 from flows.audits.second_opinion import second_findings
 from flows.audits.trials import Case, checked_spec, expected_of, one_run, outcomes_of, residuals_of, scratch, write_pair
 from flows.audits.units import unit_findings
@@ -59,6 +60,7 @@ def audit_installed(
     findings += collected(randomiser_findings(seed), report)
     findings += collected(second_findings(quick=quick, seed=seed), report)
     findings += collected(more, report)
+    findings += collected(question_findings(quick=quick, seed=seed), report)
     findings += collected(unit_findings(seed), report)
     with Workers(workers) as pool:
         findings += collected(pipeline_findings(measured, released, seed, pool), report)

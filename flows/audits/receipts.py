@@ -211,7 +211,7 @@ def _not_in_ledger(
 def _unlike_charge(manifest: Charging, receipt: Receipt, run: str, state: DatasetState) -> Iterator[str]:
     """What the ledger was charged for the run otherwise than its receipt, or its manifest, states."""
     costs = {name: sum((Fraction(one.cost) for one in events), Fraction(0)) for name, events in state.runs.items()}
-    charged = state.runs.get(run, [])
+    charged = state.runs.get(run, ())
     if isinstance(manifest, AnswerManifest):
         possible = {costs.get(run, Fraction(0))}
         stated = sorted((manifest.place, part.mechanism, part.scale) for part in manifest.parts)

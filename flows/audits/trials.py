@@ -35,6 +35,7 @@ from pipeline.records.tabulate import roll_up, tabulate
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.release.run_directory import make_run_folders
+from pipeline.storage.local_name import local_name
 
 _BATCH: Final = 25  # runs of one task
 
@@ -244,4 +245,4 @@ def _levels(checked: CheckedRequest) -> list[sp.csr_array]:
 def _estimated(job: Job) -> NDArray[np.float64]:
     """Unbiased estimates of the leaves' cells `(n, n_cells)`."""
     path = job.folder(job.universes[0]).estimates(job.spine.leaf_level.name)
-    return np.array(pq.read_table(path, columns=["kind"]).column("kind").to_pylist(), dtype=np.float64)
+    return np.array(pq.read_table(local_name(path), columns=["kind"]).column("kind").to_pylist(), dtype=np.float64)

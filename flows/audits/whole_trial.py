@@ -96,7 +96,10 @@ FULL: Final = tuple(Trial(f, n, bypass=b) for f in FRAMEWORKS for n in NEIGHBOUR
 def whole_findings(*, quick: bool) -> Iterator[Finding]:
     """Audit a run of each trial with the second program, and its ledger; `quick`: of two, and not of eight."""
     for trial in QUICK if quick else FULL:
-        with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder, _settings(Path(folder)):
+        with (
+            tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder,
+            own_settings(Path(folder)),
+        ):
             yield from _tried(Path(folder), trial)
 
 
@@ -183,7 +186,7 @@ def _checked(spec: Path, out: Path, key: Path) -> CheckedRequest:
 
 
 @contextmanager
-def _settings(folder: Path) -> Iterator[None]:
+def own_settings(folder: Path) -> Iterator[None]:
     """Name the trial's own ledger, and a folder of its own for what is remembered of ledgers."""
     own = {"SPINEWISE_LEDGER": str(folder / _LEDGER), "SPINEWISE_STATE": str(folder / "state")}
     before = {name: os.environ.get(name) for name in own}

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import broken_bound, check_constraints, declared_constraints
+from flows.estimation.constraints import broken_bound, check_constraints, check_total, declared_constraints
+from flows.runs.chosen_clips import check_chosen
 from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
 from pipeline.collect.unlisted import bits_of, remarks_of
@@ -24,13 +25,16 @@ from pipeline.model.join import Join
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
+from pipeline.records.alike_units import find_alike_units
 from pipeline.records.broken_joins import broken_join
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
 from pipeline.records.reports import count_reports
+from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a finding is about.
@@ -147,8 +151,15 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
         return result
     for universe in universes:
         _check_statements(spec, universe, spec_file, result)
+    with result.noted("spec"):
+        check_provenance(spec)
+    with result.noted("spec"):
+        check_chosen(spec, universes[0] if universes else spec.universes()[0])
     with result.noted("spec", f"{spec_file}: "):
         check_datasets(universes, insecure_key=spec.privacy.key is not None)
+    if spec.privacy.key is not None:
+        with result.noted("spec", f"{spec_file}: privacy."):
+            MasterKey.from_text(spec.privacy.key)
     result.remarks += [
         f"{spec_file}: {one}; a run refuses it without --i-know" for one in beyond_limits(spec.universes())
     ]
@@ -215,6 +226,7 @@ def _check_universe(
     missing = _missing_columns(universe, records)
     answers = None if spine is None or missing else _Answers.of(universe, spine, joined)
     log: MistakeLog | None = None
+    total = 0
     if missing:
         with result.noted("records"):
             open_cells(records, universe.schema, spine)
@@ -228,6 +240,8 @@ def _check_universe(
                 answers.add(chunk)
             result.n_rows += chunk.n_rows
             result.n_counted += int(chunk.keys.size if chunk.persons is None else chunk.persons.sum())
+            total += int(chunk.keys.size if chunk.persons is None else np.abs(chunk.persons).sum())
+        check_total(universe, total)
     if log is not None:
         result.findings += _findings(log)
         _note_person_numbers(records, result)
@@ -285,9 +299,12 @@ def _note_person_numbers(records: RecordSource, result: Validation) -> None:
     if records.form != "microdata":
         return
     with suppress(InputError):  # a file that cannot be read is reported elsewhere
-        names = [name for name in column_names(records.file, text=records.text_format) if name != records.geocode]
+        known = (records.geocode, records.unit)  # a unit is stated, and may have several records
+        names = [name for name in column_names(records.file, text=records.text_format) if name not in known]
         numbers = find_person_numbers(records.file, names, text=records.text_format)
         result.remarks += [f"{records.file}: {number.warning}" for number in numbers]
+        if records.unit is not None and (alike := find_alike_units(records)) is not None:
+            result.remarks.append(f"{records.file}: {alike.warning}")
 
 
 def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:

@@ -18,6 +18,10 @@ from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.reports import count_reports
 from pipeline.spec.release_spec import load_spec
+from pipeline.storage.small_files import read_small
+
+#: Bytes of a list of candidates.
+_LONGEST: Final = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def _signs_of_others(mechanism: Rappor, found: FoundWords, bits: Counts, cohorts
 def _lines(candidates: Path) -> tuple[str, ...]:
     """The words of a file; InputError where it cannot be read, or has one twice."""
     try:
-        lines = candidates.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_small(candidates, _LONGEST).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{candidates}: cannot be read as a text file (UTF-8): {error}") from None
     words = [line.strip() for line in lines if line.strip()]

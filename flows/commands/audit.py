@@ -1,4 +1,4 @@
-"""`spinewise audit`: test what is installed, or a finished release."""
+"""`spinewise audit`: test what is installed, a finished release, or an answer to a question."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("audit", short_help="Test the installed samplers, or a finished release.")(audit)
+    app.command("audit", short_help="Test the installed samplers, a finished release, or an answer.")(audit)
 
 
 def audit(
     release: Annotated[
         Path | None,
-        typer.Argument(help="Audit this finished release instead of what is installed.", metavar="[RELEASE_DIR]"),
+        typer.Argument(
+            help="Audit this finished release, or answer to a question, instead of what is installed.",
+            metavar="[RELEASE_DIR]",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -56,6 +59,8 @@ def audit(
     A second program, which shares no code with this one, redraws noise from the key and recomputes what is stated;
     python -m pipeline.auditor RELEASE_DIR starts it alone. With --reconstruct it tries to find out records as an
     outsider would, and compares what it got right with what is promised.
+    Of an answer, with its restricted/ folder: the second program draws noise and choices again, and recomputes how far
+    a person moves the numbers, what that costs, the caps of units, the table and the charges.
     The reports are computed from true counts: they are for the agency alone, and have mode 0600.
 
     The status is 0 if everything is as it should be, else 1.
@@ -65,7 +70,10 @@ def audit(
         spinewise audit --out audit
 
         spinewise audit releases/rhode-island
+
+        spinewise audit answers/count-county-be726a6f --ledger ledger.db
     """
+    from flows.audits.answered import audit_answer
     from flows.audits.finished import audit_release, with_attacks
     from flows.audits.installed import audit_installed
     from flows.audits.whole_trial import whole_findings
@@ -76,8 +84,10 @@ def audit(
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
+    from pipeline.questions.manifest import is_answer
+    from pipeline.release.layout import RunDirectory
 
-    if reconstruct and release is None:
+    if reconstruct and (release is None or is_answer(release)):
         raise InputError("--reconstruct: attacks a release; give its directory")
     output = Output(quiet, verbose, json)
     counts = {True: 0, False: 0}
@@ -98,6 +108,10 @@ def audit(
         found = audit_installed(
             quick=quick, seed=seed, workers=processes, report=tell, more=whole_findings(quick=quick)
         )
+    elif is_answer(release):
+        run = RunDirectory(release)
+        folder = run.restricted / "audit" if out is None else out
+        found = audit_answer(run, KeySource(file=key_file), ledger, tell)
     else:
         run = release_at(release)
         folder = run.restricted / "audit" if out is None else out

@@ -73,6 +73,8 @@ def sign_new(
     from pipeline.errors import InputError
     from pipeline.witness.signing_keys import SigningKey
 
+    if file.is_dir():
+        raise InputError(f"signing key file {file}: is a folder; give a new file")
     public_file = file.with_name(file.name + ".pub")
     if public_file.exists():
         raise InputError(f"public key file {public_file}: exists already; a key is never overwritten")

@@ -62,7 +62,7 @@ def verify(
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
     from pipeline.witness.signing_keys import PublicKey
-    from pipeline.witness.statement import signature_problems
+    from pipeline.witness.statement import is_signed, signature_problems
 
     output = Output(quiet, verbose, json)
     if is_answer(release):
@@ -91,6 +91,8 @@ def verify(
         elif run.central.exists():
             output.remark(f"{release}: its central counts were not compared with their release: name it with --central")
         text += "" if key is None else f"; it is signed by {key.name}"
+        if key is None and is_signed(run):
+            output.remark(f"{release}: its signature was not checked: name the key with --signed-by")
         output.result(text, {"release": str(release), "verified": not problems, "problems": problems})
     if problems:
         raise typer.Exit(1)

@@ -52,7 +52,8 @@ def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
                 continue
             errors = TableErrors(table.name, level.name, _called(job, universe, table, level))
             start = 0
-            for part in small_parts(read_table_parts(job.folder(universe).table(table.name, level.name))):
+            file = job.folder(universe).table(table.name, level.name)
+            for part in small_parts(read_table_parts(file, geocodes=level.geocodes)):
                 stop = start + len(part.geocodes)
                 errors.add(part, table.query.answer_csr(truth[start:stop]))
                 start = stop

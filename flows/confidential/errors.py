@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from collections.abc import Mapping
 from importlib import import_module
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import RefusedError, SpinewiseError
+from pipeline.execution.machine_faults import NO_MEMORY, limit_of
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import write_bytes
 
@@ -24,10 +26,10 @@ def described(error: BaseException, run: RunDirectory | None, stage: str) -> dic
         return {"stage": str(error).split(":")[0], "details": str(error.details), "status": error.exit_status}
     if isinstance(error, SpinewiseError):
         return {"module": type(error).__module__, "name": type(error).__name__, "text": str(error)}
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno != errno.ENOMEM:
         filename = None if error.filename is None else str(error.filename)
         return {"errno": error.errno, "reason": error.strerror, "file": filename}
-    if isinstance(error, MemoryError):
+    if limit_of(error) == NO_MEMORY:
         return {"memory": True}
     if run is None or not run.staging.is_dir():
         return {"text": f"{stage}: {type(error).__name__}, a defect of the program"}

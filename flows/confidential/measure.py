@@ -19,6 +19,7 @@ from flows.estimation.constraints import (
     carried_constraints,
     check_constraints,
     check_records_possible,
+    check_total,
     declared_constraints,
 )
 from flows.estimation.joins import check_top
@@ -126,6 +127,7 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
             continue
         counts = true_histogram(job, universe, level.name)
         if level is leaves:
+            check_total(universe, int(np.abs(counts.data).sum()))
             check_records_possible(universe, counts)
             broken_by_households = _broken_joins(job, joins, counts)
         invariants |= {

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 #: The longest answer, in bytes.
 _LONGEST: Final = 1 << 20
+_PR_SET_DUMPABLE: Final = 4
 
 
 @dataclass(frozen=True)
@@ -310,6 +313,7 @@ def _serve(
     there: Connection, file: Path | None, descriptor: int | None, command: str | None, test_key: str | None
 ) -> None:
     """Answer until there is nothing more to do, or nobody to do it for."""
+    _keep_memory()
     begin_worker()
     server = _Server(there, KeySource(file, descriptor, command), test_key)
     questions: dict[str, Callable[..., Mapping[str, object]]] = {
@@ -333,6 +337,19 @@ def _serve(
         except BaseException as error:
             answer = {"error": described(error, server.run, what)}
         _answer(there, answer)
+
+
+def _keep_memory() -> None:
+    """Let no memory of this process reach a core dump or, on Linux, another process of this user's (prctl(2))."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        import ctypes
+
+        if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "the memory of the measuring process cannot be closed to others")
 
 
 def _answer(there: Connection, answer: Mapping[str, object]) -> None:

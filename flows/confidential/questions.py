@@ -367,7 +367,7 @@ def refuse_other(
     settings = load_settings()
     with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
         state = ledger.datasets().get(work.dataset)
-        charges = [] if state is None else state.runs.get(charge.run.text, [])
+        charges = () if state is None else state.runs.get(charge.run.text, ())
         if not charges or not same_groups(charges, charge.groups):
             raise InputError(
                 f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.dataset!r}; nothing "

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pipeline.errors import RefusedError, SpinewiseError
+from pipeline.execution.machine_faults import limit_of
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import write_bytes
 
@@ -23,8 +24,8 @@ def shielded(run: RunDirectory, stage: str, function: Callable[[], Result]) -> R
         return function()
     except SpinewiseError as error:
         text, status = str(error), error.exit_status
-    except Exception:
-        text, status = traceback.format_exc(), 1
+    except Exception as error:
+        text, status = limit_of(error) or traceback.format_exc(), 1
     write_bytes(run.refusal, text.encode(errors="backslashreplace") + b"\n", run.staging, private=True)
     # Raised outside the handler, so that it does not carry the other error as its context.
     raise RefusedError(stage, run.refusal, status)

@@ -62,6 +62,8 @@ def _from_descriptor(descriptor: int, where: str, longest: int) -> bytes:
             return file.read(longest)
     except OSError as error:
         raise InputError(f"{where}: cannot be read ({error.strerror})") from None
+    except OverflowError:
+        raise InputError(f"{where}: no file descriptor has this number") from None
 
 
 def output_of(command: str, where: str, longest: int, what: str = "key") -> bytes:

@@ -160,20 +160,20 @@ class SubtreeEstimation(Estimation):
                 batches.put(step, f"{level.name}-{task.number}", packed_level(result))
         notes: Notes = {}
         for level in levels:
-            report = SolverReport()
+            reports: list[SolverReport] = []
             target = self.job.folder(self.universe).histogram(level.name)
-            histograms = self._histograms(level.name, report)
+            histograms = self._histograms(level.name, reports)
             place = (level.name, level.geocodes, self.universe.schema)
             write_histogram(target, self.job.run.staging, *place, histograms, signed=self.universe.signed)
             name = Step("estimate", self.estimate_below, self.universe.name, level.name).name
-            notes[name] = report.public() | self.shared.notes(self.job.spine.index_of(level.name))
+            notes[name] = sum(reports, SolverReport()).public() | self.shared.notes(self.job.spine.index_of(level.name))
         return notes
 
-    def _histograms(self, level: str, report: SolverReport) -> Iterator[sp.csr_array]:
-        """The histograms of one level, part by part; adds what the solvers did to `report`."""
+    def _histograms(self, level: str, reports: list[SolverReport]) -> Iterator[sp.csr_array]:
+        """The histograms of one level, part by part; appends what the solvers did to `reports`."""
         for number in range(len(self.cut.parts)):
             counts, part = unpacked_level(self.job.batches.needed(self._step_below, f"{level}-{number}"))
-            report.merge(part)
+            reports.append(part)
             yield counts
 
     def _below_task(self, number: int, counts: sp.csr_array) -> BelowTask:

@@ -18,6 +18,10 @@ from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, dec
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.problem import Constraints
 
+#: Records, or units of an amount, in all. Sums of doubles are exact to 0.00001, to which constraints are kept, up to
+#: 2^53 / 10^5 = 9 * 10^10 at most, and each of many terms is rounded.
+LARGEST_TOTAL = 10**10
+
 
 def facility_bounds(bound: Bound, facilities: NDArray[np.int64]) -> FacilityBounds:
     """The bound for facilities `(n, n_columns)`; answers without a column of facilities are not bounded."""
@@ -86,6 +90,27 @@ def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
     raise RecordsError(
         f"{universe.key('structural_zeros')}: {counted(int(leaves.data[impossible].sum()), 'record')} in combinations "
         f"that are declared impossible: {first_few(labels)}; correct the records or the spec"
+    )
+
+
+def check_total(universe: Universe, total: int) -> None:
+    """Refuse more records, or units of an amount, than least squares can be solved for.
+
+    Args:
+        universe: the release's own, or a companion.
+        total: the confidential counts of all leaves and cells, added up without their signs.
+
+    Raises:
+        RecordsError: there are more; the message shows how many.
+    """
+    if total <= LARGEST_TOTAL:
+        return
+    what, key, advice = "records", "input", "count fewer"
+    if universe.amount is not None:
+        what, key, advice = "units of the amount", "unit", f"round to more than {universe.amount.unit}"
+    raise RecordsError(
+        f"{universe.key(key)}: found {total:,} {what}; up to {LARGEST_TOTAL:,} are allowed, beyond which the numbers "
+        f"cannot be solved for exactly enough: {advice}"
     )
 
 

@@ -186,10 +186,7 @@ class Margins:
         for run_errors in runs:
             for table, errors in zip(self.tables, run_errors, strict=True):
                 key = (table.name, table.level)
-                if key in self.errors:
-                    self.errors[key].add(errors)
-                else:
-                    self.errors[key] = errors
+                self.errors[key] = self.errors[key] + errors if key in self.errors else errors
 
     def _noise(
         self,

@@ -1,12 +1,20 @@
 """Settings for Prefect, made before it is imported: offline, nothing sent home, nothing on the screen.
 
 What the user has set is left alone, PREFECT_HOME and PREFECT_API_URL too: with a server of one's own, runs are seen
-there.
+there. Prefect itself reads settings from files of the current folder, which may be somebody else's: they can send what
+is known of a run elsewhere, and name objects to be made. So they are refused, unless the user trusts the folder.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
+import tomllib
+from contextlib import ExitStack
+from pathlib import Path
+
+from pipeline.errors import InputError
 
 SETTINGS = {
     "DO_NOT_TRACK": "1",
@@ -28,6 +36,46 @@ SETTINGS = {
 
 
 def set_up_prefect() -> None:
-    """Set what the user has not set."""
+    """Set what the user has not set; where the user has no folder of Prefect, it gets one for this process alone.
+
+    Raises:
+        InputError: a file of the current folder has settings of Prefect, and the user does not trust the folder.
+    """
+    if "prefect" not in sys.modules:  # otherwise it is the caller's, who had it read what it reads
+        _check_current_folder()
+        if not os.environ.get("PREFECT_HOME") and not (Path.home() / ".prefect").exists():
+            from pipeline.storage.temporary import temporary_folder
+
+            with ExitStack() as stack:
+                os.environ["PREFECT_HOME"] = str(stack.enter_context(temporary_folder("prefect-home")))
+                atexit.register(stack.pop_all().close)
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
+
+
+def _check_current_folder() -> None:
+    found = [name for name in (".env", "prefect.toml", "pyproject.toml") if _sets_prefect(Path(name))]
+    if not found:
+        return
+    from pipeline.execution.settings import trusts_current_folder, user_file
+
+    if not trusts_current_folder():
+        raise InputError(
+            f"{found[0]}: a file of the current folder may not set Prefect, unless you trust the folder; if you do, "
+            f'write this in {user_file()}: trust = ["{Path.cwd().resolve()}"]; spinewise run --no-prefect does without'
+        )
+
+
+def _sets_prefect(path: Path) -> bool:
+    """Whether Prefect would find settings in a file, or could not read it; prefect.toml has nothing else."""
+    if not path.exists():
+        return False
+    if path.name == "prefect.toml" or not path.is_file():
+        return not path.is_dir()
+    try:
+        text = path.read_text("utf-8")
+        if path.name == ".env":
+            return "prefect" in text.lower()
+        return "prefect" in tomllib.loads(text).get("tool", {})
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return True

@@ -179,7 +179,7 @@ def _close_all_but(*kept: int) -> None:
 def _process(listening: socket.socket, watched: int, pipe: int, folder: Path, password: str) -> _Server:
     descriptors = (listening.fileno(), watched)
     server = subprocess.Popen(
-        [sys.executable, "-m", "flows.orchestration.temporary_server", *map(str, descriptors), str(folder)],
+        [sys.executable, "-P", "-m", "flows.orchestration.temporary_server", *map(str, descriptors), str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

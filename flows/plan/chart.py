@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,12 +18,14 @@ from flows.plan.sizes import UNKNOWN
 from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.fitness.sizes import SIZES
-from pipeline.model.pages.templates import page_template
+from pipeline.model.pages.templates import content_policy, page_template
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.universe import Universe
 from pipeline.report.summaries import size_labels
 
+#: The text of each script in a piece of a page.
+_SCRIPT = re.compile(r"<script\b[^>]*>(.*?)</script>", re.DOTALL)
 SUFFIXES = (".html", ".svg", ".png")
 #: Budgets of the trade-off, as multiples of the planned one.
 _MULTIPLES = tuple(Fraction(2) ** power for power in range(-4, 5))
@@ -75,11 +78,13 @@ def _numbers(texts: Texts) -> dict[str, Any]:
 
 def _page(title: str, chart: Any, plan: Plan, texts: Texts, embedded: dict[str, Any]) -> str:
     """The chart in a page with the style of all pages, in light and dark; and the errors by size of area."""
+    # As trees, expressions are interpreted; otherwise scripts would be made of them, which the page's policy forbids.
     drawn = chart.configure(background="transparent").to_html(
-        inline=True, fullhtml=False, embed_options={**embedded, "actions": False, "renderer": "svg"}
+        inline=True, fullhtml=False, embed_options={**embedded, "actions": False, "renderer": "svg", "ast": True}
     )
     called = {one.universe.name: Called.of(plan.spec, one.universe).labels for one in plan.universes}
     return page_template("pipeline.report", "plan.html.j2", texts).render(
+        policy=content_policy(_SCRIPT.findall(drawn)),
         title=title,
         drawn=Markup(drawn),
         rows=plan.sizes,

@@ -40,7 +40,7 @@ def _counted(job: Job, universe: str, number: tuple[Table, int], level: str, row
     """One number of a published table for all geounits of a level; memory is that of a part of the table beside it."""
     table, answer = number
     parts = [
-        Counted(
+        Counted.of_whole(
             part.counts[:, answer],
             None if part.lows is None else part.lows[:, answer],
             None if part.highs is None else part.highs[:, answer],

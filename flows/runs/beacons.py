@@ -9,6 +9,7 @@ from pipeline.errors import InputError
 from pipeline.execution.settings import Settings
 from pipeline.release.manifest import Manifest
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.small_files import read_small
 from pipeline.witness.beacon import LONGEST_BEACON, Beacon, parse_beacon
 from pipeline.witness.stated_beacon import stated_beacon
 
@@ -26,8 +27,7 @@ def given_beacon(file: Path | None, command: str | None) -> Beacon | None:
     if file is None:
         return None
     try:
-        with file.open("rb") as opened:
-            content = opened.read(LONGEST_BEACON)
+        content = read_small(file, LONGEST_BEACON)
     except OSError as error:
         raise InputError(f"beacon file {file}: cannot be opened ({error.strerror})") from None
     return parse_beacon(content, f"beacon file {file}")

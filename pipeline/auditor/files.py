@@ -45,7 +45,7 @@ class Measured:
 
 def _table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     try:
-        table = pq.read_table(path, use_threads=False, partitioning=None)
+        table = pq.read_table(path.absolute(), use_threads=False, partitioning=None)
         header = json.loads((table.schema.metadata or {})[_HEADER])
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise FormError(f"{path}: cannot be read ({str(error).splitlines()[0] if str(error) else error!r})") from None
@@ -55,6 +55,17 @@ def _table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
 def header_of(path: Path) -> dict[str, Any]:
     """The program's header in the metadata of a Parquet file."""
     return _table(path)[1]
+
+
+def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[NDArray[np.int64]], dict[str, Any]]:
+    """Columns of whole numbers, `(n_rows,)` each, and the header; FormError where the file has other columns."""
+    table, header = _table(path)
+    if tuple(table.column_names) != names:
+        raise FormError(f"{path}: found the columns {', '.join(table.column_names)}; needed are {', '.join(names)}")
+    try:
+        return [table.column(name).to_numpy().astype(np.int64, casting="safe") for name in names], header
+    except (TypeError, ValueError) as error:
+        raise FormError(f"{path}: does not hold whole numbers ({error})") from None
 
 
 def read_spine(path: Path, names: tuple[str, ...]) -> tuple[Level, ...]:
@@ -173,11 +184,11 @@ def hidden_bytes(path: Path) -> str:
     file is of another version of pyarrow, only the metadata's keys are compared.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path.absolute()) as file:
             keys = set(file.metadata.metadata or {})
             schema, made_by = file.schema_arrow, file.metadata.created_by
             groups = [file.read_row_group(number, use_threads=False) for number in range(file.num_row_groups)]
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         return f"cannot be read ({error})"
     if strange := sorted(key.decode(errors="replace") for key in keys - {_HEADER, b"ARROW:schema"}):
         return f"has metadata that no release has: {', '.join(map(ascii, strange))}"

@@ -47,7 +47,7 @@ def read_ledger(place: str) -> Read:
     if not path.is_file():
         raise FormError(f"--ledger {place}: there is no such file")
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             connection.row_factory = sqlite3.Row
             (about,) = connection.execute("SELECT * FROM ledger_about").fetchall()
             rows = connection.execute("SELECT * FROM ledger_events ORDER BY number").fetchall()
@@ -163,7 +163,7 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
         read: the ledger, as `read_ledger` gives it; None where only the note in restricted/ is to be checked.
     """
     named = release.manifest["spec"]["privacy"].get("dataset")
-    note = _note(release)
+    note = noted(release.restricted)
     if named and note is None:
         yield holds("ledger", "charge", [f"the spec names the dataset {named!r}, and restricted/ has no charge"])
     if ends := _chosen_ends(release):
@@ -173,7 +173,7 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
     ledger, events = read
     yield holds("ledger", "chain", chain_problems(ledger, events), well=f"{len(events)} events")
     if note is not None:
-        yield holds("ledger", "memory", _forgotten(ledger, events, note))
+        yield holds("ledger", "memory", forgotten(ledger, events, note))
     if named and secret is not None:
         yield holds("ledger", "charges", _charge_problems(release, secret, events))
 
@@ -206,15 +206,17 @@ def _unpaid(
     return problems
 
 
-def _note(release: Release) -> dict[str, Any] | None:
+def noted(restricted: Path) -> dict[str, Any] | None:
+    """What a run noted of its charge; None where it noted nothing."""
     try:
-        note: dict[str, Any] = json.loads((release.restricted / "ledger.json").read_text("utf-8"))
+        note: dict[str, Any] = json.loads((restricted / "ledger.json").read_text("utf-8"))
     except (OSError, ValueError):
         return None
     return note
 
 
-def _forgotten(ledger: str, events: Sequence[Mapping[str, Any]], note: Mapping[str, Any]) -> list[str]:
+def forgotten(ledger: str, events: Sequence[Mapping[str, Any]], note: Mapping[str, Any]) -> list[str]:
+    """Whether a ledger does not know the event that a run noted, or is another."""
     if note["ledger"] != ledger:
         return ["the run was charged in another ledger"]
     number = note["number"]

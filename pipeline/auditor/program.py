@@ -1,4 +1,4 @@
-"""The audit of a release from end to end, as a function and as a program of its own."""
+"""The audit of a release, or of an answer to a question, from end to end, as a function and as a program of its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.auditor.amounts import amount_findings
+from pipeline.auditor.answers.audit import NOT_HERE, audit_answer, is_answer
 from pipeline.auditor.attack import Attacked, attack
 from pipeline.auditor.contents import content_findings, unknown_fields
 from pipeline.auditor.findings import Found, holds
@@ -31,10 +32,10 @@ _TEST_STATUS = "NOT FOR RELEASE"
 
 
 def audit(root: Path, key: Path | None = None, ledger: str | None = None) -> Iterator[Found]:
-    """Everything that can be checked of a finished release.
+    """Everything that can be checked of a finished release, or of an answer to a question.
 
     Args:
-        root: the release directory, with restricted/.
+        root: the release's or the answer's directory, with restricted/.
         key: file with the master key; default: the one that the run kept, if it did.
         ledger: the SQLite file of the ledger that was charged.
 
@@ -47,11 +48,16 @@ def audit(root: Path, key: Path | None = None, ledger: str | None = None) -> Ite
 
 def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | None) -> Iterator[Found]:
     """The same with the key and the ledger themselves; None where there is none."""
+    if is_answer(root):
+        yield from audit_answer(root, secret, insecure, ledger)
+        return
     release = Release(root)
     if release.manifest["status"] == _MADE_ELSEWHERE:
         raise FormError(f"{root}: its measurements were made elsewhere; how they were drawn cannot be audited")
     if "update" in release.manifest["spec"]:
-        raise FormError(f"{root}: was made with answers, of noise drawn before; audit the release that it replaces")
+        raise FormError(
+            f"{root}: was made with answers, of noise drawn before; audit the release that it replaces, and the answers"
+        )
     if release.manifest["spec"]["privacy"]["framework"] == "local":
         raise FormError(f"{root}: is made from randomised reports; no noise was drawn that could be audited")
     yield from content_findings(release)
@@ -165,19 +171,22 @@ def write_private(path: Path, content: object) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns its exit status: 0 if everything is as it should be, 1 if not, 2 for bad input."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.auditor", description=__doc__)
-    parser.add_argument("release", type=Path, help="release directory, with restricted/")
+    parser.add_argument("release", type=Path, help="directory of a release or an answer, with restricted/")
     parser.add_argument("--key-file", type=Path, help="the master key, if the run did not keep it")
     parser.add_argument("--ledger", help="SQLite file of the ledger")
     parser.add_argument("--reconstruct", action="store_true", help="attack the release as an outsider would")
     chosen = parser.parse_args(arguments)
     passed = True
     try:
+        if chosen.reconstruct and is_answer(chosen.release):
+            raise FormError("--reconstruct: attacks a release; this is an answer to a question")
         for found in audit(chosen.release, chosen.key_file, chosen.ledger):
             passed &= found.passed
             sys.stdout.write(
                 f"{'passed' if found.passed else 'FAILED'}  {found.check}: {found.subject}  {found.detail}\n"
             )
-        if unknown := unknown_fields(Release(chosen.release)):
+        unknown = NOT_HERE if is_answer(chosen.release) else unknown_fields(Release(chosen.release))
+        if unknown:
             sys.stdout.write(f"not recomputed here, but by spinewise verify: {', '.join(unknown)} of the manifest\n")
         if chosen.reconstruct:
             found_attacks = attacks(chosen.release)

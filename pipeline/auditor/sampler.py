@@ -101,13 +101,11 @@ def choices(epsilon: Fraction, losses: tuple[int, ...], bits: int) -> Ends:
     least = min(losses)
     weights = [exponential(epsilon * (loss - least) / 2, work) for loss in losses]
     shift = bits + _GUARD
+    lows, highs = (list(accumulate(ends)) for ends in zip(*weights, strict=True))
     low, high = [], []
-    for j in range(1, len(losses)):
-        inside, outside = weights[:j], weights[j:]
-        low_in, high_in = sum(a for a, _ in inside), sum(b for _, b in inside)
-        low_out, high_out = sum(a for a, _ in outside), sum(b for _, b in outside)
-        low.append((low_in << shift) // (low_in + high_out))
-        high.append(-((-high_in << shift) // (high_in + low_out)))
+    for low_in, high_in in zip(lows[:-1], highs[:-1], strict=True):
+        low.append((low_in << shift) // (low_in + highs[-1] - high_in))
+        high.append(-((-high_in << shift) // (high_in + lows[-1] - low_in)))
     return low, high
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.checker.counts import Counts, LevelFile
 from pipeline.checker.files import PublicFiles
 from pipeline.checker.findings import Findings
-from pipeline.checker.household_sizes import reals, solves
+from pipeline.checker.household_sizes import reals, solves, widened
 from pipeline.checker.spec import Amount, Answers, PublicUniverse
 from pipeline.checker.spine import PublicLevel
 from pipeline.errors import ReleaseError
@@ -163,9 +163,10 @@ def _wrong_mean(
         unknown = (n == 0) | np.isnan(s_low) | np.isnan(n_low)
         right = (low <= s / n + np.abs(s / n) * _NEAR) & (s / n <= high + np.abs(high) * _NEAR + _NEAR)
         # A mean below 0 is further from 0 the fewer records there are.
-        fewer, more = n - n_low, n_high - n
-        right &= solves(low, s, n, (s - s_low, np.where(s_low < 0, fewer, more)), float(amount.first), near=True)
-        right &= solves(high, s, n, (s_high - s, np.where(s_high < 0, more, fewer)), float(amount.last), near=True)
+        below, above, more = (widened(reach) for reach in (s - s_low, s_high - s, n_high - n))
+        fewer = np.minimum(widened(n - n_low), n)
+        right &= solves(low, s, n, (below, np.where(s < below, fewer, more)), float(amount.first), near=True)
+        right &= solves(high, s, n, (above, np.where(s < -above, more, fewer)), float(amount.last), near=True)
     return np.asarray(wrong | np.where(unknown, ~(np.isnan(low) & np.isnan(high)), ~right))
 
 

@@ -221,8 +221,10 @@ def _check_interval(
         unknown = np.isnan(p_low) | np.isnan(h_low) | (h == 0)
         nothing = np.logical_and.reduce([part.column("average" + suffix).is_null().to_numpy() for suffix in _SUFFIXES])
         right = (low <= average) & (average <= high) & np.isclose(margin, np.maximum(average - low, high - average))
-        right &= solves(low, p, h, (p - p_low, h_high - h), float(size.least))
-        right &= solves(high, p, h, (p_high - p, h - h_low), float(size.most))
+        below, above, more = (widened(reach) for reach in (p - p_low, p_high - p, h_high - h))
+        fewer = np.minimum(widened(h - h_low), h)
+        right &= solves(low, p, h, (below, more), float(size.least))
+        right &= solves(high, p, h, (above, fewer), float(size.most))
 
     def sentence(row: int) -> str:
         return (
@@ -234,6 +236,11 @@ def _check_interval(
         )
 
     check.add(rows & np.where(unknown, ~nothing, ~right).astype(np.bool_), sentence)
+
+
+def widened(reach: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far an interval of whole numbers reaches as one of numbers without steps: half a step more, where it does."""
+    return reach + np.where(reach > 0, 0.5, 0.0)
 
 
 def solves(

@@ -29,6 +29,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.release.measurements import MeasurementHeader, open_measurement
 from pipeline.storage.guard import GuardedFile
+from pipeline.storage.local_name import local_name
 
 _SCHEMA: Final = pa.schema(
     [
@@ -51,7 +52,7 @@ _SAME_VARIANCE: Final = 1e-6
 def write_nmf(target: Path, measurements: Sequence[tuple[Path, Query]]) -> None:
     """Write all measurements (and exact answers) of one level to one file; ReleaseError where one is damaged."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with pq.ParquetWriter(target, _SCHEMA, compression="zstd") as writer:
+    with pq.ParquetWriter(local_name(target), _SCHEMA, compression="zstd") as writer:
         for path, query in measurements:
             with open_measurement(path) as file:
                 step = max(1, _AT_ONCE // query.size)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
+from pipeline.execution.immutable import immutable
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_identity, recorded_input
 from pipeline.release.software import software
@@ -31,6 +32,8 @@ def fingerprint_of(run: RunDirectory) -> str:
 
 class Batches:
     """Results by step and batch: each in a file of its own under restricted/checkpoints/, or all in memory.
+
+    Their arrays cannot be written to, wherever they are kept.
 
     A file is the SHA-256 of what it is of (run, records, software, step, batch) and of its arrays, then the arrays in
     numpy's npz form. It is written whole or not at all.
@@ -57,7 +60,8 @@ class Batches:
     def get(self, step: str, batch: str) -> Arrays | None:
         """The arrays that were put for a batch; None if there are none, or the file is damaged or of another run."""
         if self._run is None:
-            return self._in_memory.get((step, batch))
+            kept = self._in_memory.get((step, batch))
+            return None if kept is None else dict(kept)
         try:
             content = _path(self._run, step, batch).read_bytes()
         except OSError:
@@ -67,7 +71,7 @@ class Batches:
             return None
         try:
             with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
+                return immutable({name: arrays[name] for name in arrays.files})
         except (OSError, ValueError, zipfile.BadZipFile):  # pragma: no cover - the hash was right
             return None
 
@@ -89,7 +93,7 @@ class Batches:
             ReleaseError: it cannot be written.
         """
         if self._run is None:
-            self._in_memory[step, batch] = arrays
+            self._in_memory[step, batch] = immutable(dict(arrays))
             return
         body = io.BytesIO()
         np.savez(body, allow_pickle=False, **arrays)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from pipeline.execution.batch_store import Arrays, Batches
+from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import Workers
 
 Task = TypeVar("Task")
@@ -44,7 +45,7 @@ def run_kept(  # noqa: PLR0913  # two pairs of functions: between task and name,
     for task, arrays in zip(tasks, kept, strict=True):
         if arrays is not None:
             done(task)
-            yield unpacked(arrays)
+            yield immutable(unpacked(arrays))
         else:
             result = next(computed)
             batches.put(step, named(task), packed(result))

@@ -22,7 +22,8 @@ import numpy as np
 
 from geography.errors import InputError
 from pipeline.execution.batch_store import Arrays
-from pipeline.execution.workers import AHEAD, WorkerError, Workers, in_order
+from pipeline.execution.immutable import immutable
+from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, in_order
 from pipeline.release.software import software
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class ClusterWorkers(Workers):
     def _submit(self, client: Client, function: Callable[[Task], Result], task: Task) -> _HandedPart:
         assert isinstance(task, Portable)
         place = f"{self._scratch}/{uuid.uuid4().hex}"
-        digest = _write(f"{place}.task", _pickled(task.packed()))
+        digest = _write(f"{place}.task", _pickled(immutable(task).packed()))
         call = f"{function.__module__}:{function.__qualname__}"
         future = client.submit(work_on, call, place, digest, pure=False, key=f"spinewise-{place}")
         return _HandedPart(task, place, future)
@@ -108,7 +109,7 @@ class ClusterWorkers(Workers):
     def _result(self, handed: _HandedPart) -> Any:
         data = _read(f"{handed.place}.result", self._digest_of(handed.future))
         _remove(f"{handed.place}.task", f"{handed.place}.result")
-        return handed.task.result_of(_arrays_in(data))
+        return immutable(handed.task.result_of(_arrays_in(data)))
 
     def _digest_of(self, future: Future) -> str:
         from distributed import KilledWorker
@@ -150,7 +151,7 @@ def work_on(call: str, place: str, digest: str) -> str:
     function = getattr(import_module(module), name)
     task = _unpickled(_read(f"{place}.task", digest))
     with threadpool_limits(1):
-        arrays = task.arrays_of(function(task))
+        arrays = task.arrays_of(apart(function, task))
     body = io.BytesIO()
     np.savez(body, allow_pickle=False, **arrays)
     return _write(f"{place}.result", body.getvalue())
@@ -172,7 +173,7 @@ def _arrays_in(data: bytes) -> Arrays:
     """The arrays of a result; nothing in it is executed."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+            return immutable({name: arrays[name] for name in arrays.files})
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise WorkerError(f"a worker of the cluster sent a result that is not arrays ({error})") from None
 

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from typing import Final
 
 #: What files that a user names can be, through no fault of the program.
 _OF_FILES = {
@@ -18,6 +19,15 @@ _OF_FILES = {
     errno.ENOENT: "does not exist",
     errno.EINVAL: "the name cannot be that of a file",
 }
+#: What can be wrong with the output, which has no name.
+_OF_OUTPUT = (errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+NO_MEMORY: Final = "not enough memory; run the same again with fewer --workers, or where there is more of it"
+#: What the loader of libraries, and those that start threads, say where memory is short.
+_NO_MEMORY = ("failed to map segment", "annot allocate memory", "bad_alloc", "Unable to allocate")
+#: How far back from an error its causes are looked at.
+_DEPTH = 8
 
 
 def open_standard_streams() -> None:
@@ -34,8 +44,8 @@ def open_standard_streams() -> None:
 
 def fault_of(error: BaseException) -> tuple[str, int] | None:
     """The message and the exit status for an error that is not the program's; None for one that is."""
-    if isinstance(error, MemoryError):
-        return "not enough memory; run the same again with fewer --workers, or where there is more of it", 1
+    if (limit := limit_of(error)) is not None:
+        return limit, 1
     if isinstance(error, RecursionError):
         return "something given is nested too deep", 2
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):
@@ -45,10 +55,36 @@ def fault_of(error: BaseException) -> tuple[str, int] | None:
     if not isinstance(error, OSError):
         return None
     if error.filename is None:
-        return (f"cannot write the output: {error.strerror}", 1) if error.errno in (errno.EBADF, errno.ENOSPC) else None
+        return (f"cannot write the output: {error.strerror}", 1) if error.errno in _OF_OUTPUT else None
     reason = _OF_FILES.get(error.errno or 0)
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
     return (f"{name}: {reason}", 2) if reason else (f"{name}: {error.strerror}", 1)
+
+
+def limit_of(error: BaseException) -> str | None:
+    """The limit of the machine that an error, or one behind it, tells of: memory, open files, processes."""
+    seen: BaseException | None = error
+    for _ in range(_DEPTH):
+        if seen is None:
+            return None
+        text = str(seen)
+        number = seen.errno if isinstance(seen, OSError) else None
+        if isinstance(seen, MemoryError) or number == errno.ENOMEM or any(part in text for part in _NO_MEMORY):
+            return NO_MEMORY
+        if number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in text:
+            return f"too many open files{_most_files()}; run the same again where more are allowed (ulimit -n)"
+        if "Resource temporarily unavailable" in text or "can't start new thread" in text:
+            return "no further process or thread can be started: memory is short, or more are not allowed (ulimit -u)"
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _most_files() -> str:
+    with suppress(ImportError):
+        import resource
+
+        return f": at most {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} can be"
+    return ""
 
 
 def flush_output() -> str | None:

@@ -56,7 +56,7 @@ SignKeyFileOption = Annotated[
     Path | None, typer.Option(help="File with the key to sign with, made by spinewise key sign-new.")
 ]
 SignKeyDescriptorOption = Annotated[
-    int | None, typer.Option(min=0, help="Open file descriptor that the signing key can be read from.")
+    int | None, typer.Option(min=0, max=2**31 - 1, help="Open file descriptor that the signing key can be read from.")
 ]
 SignKeyCommandOption = Annotated[
     str | None, typer.Option(help="Command that prints the signing key; run without a shell.")

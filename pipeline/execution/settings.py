@@ -2,7 +2,9 @@
 
 From the strongest to the weakest: a flag of the command line, a variable SPINEWISE_<NAME>, the project's file
 `spinewise.toml` (in the working directory, or where SPINEWISE_CONFIG says), the user's file
-`$XDG_CONFIG_HOME/spinewise/settings.toml`, and the default.
+`$XDG_CONFIG_HOME/spinewise/settings.toml`, and the default. A requirement holds if any of them makes it.
+
+The current folder may be somebody else's. What its file may set is listed; everything else needs the user's trust.
 """
 
 from __future__ import annotations
@@ -10,11 +12,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from pipeline.errors import InputError
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
@@ -35,16 +44,30 @@ def project_file() -> Path:
     return Path(os.environ.get(CONFIG_VARIABLE) or "spinewise.toml")
 
 
-#: What runs a command, says where secrets are, or where budgets are counted: a folder that somebody else made may not.
-GUARDED: Final = (
+#: What the file of any folder may set: how fast a run is, and when it stops or is tried again. No published byte, no
+#: place of a file, no command, no server and no secret depends on these.
+HARMLESS: Final = ("workers", "memory", "retries", "retry_delay", "timeout")
+#: What only ever makes a run stricter: it holds if anybody says so, and nobody can take it back.
+REQUIREMENTS: Final = ("require_ledger",)
+#: What a folder may not set unless the user trusts it: commands and servers that are called; where keys, rounds of a
+#: beacon and budgets are looked for; where confidential files are written (`out`: true counts and a drawn key).
+NEEDS_TRUST: Final = (
+    "out",
     "ledger",
     "ledger_marks",
+    "state",
     "key_file",
     "key_command",
+    "beacon_file",
+    "beacon_command",
+    "sign_key_file",
+    "sign_key_command",
+    "work_pool",
     "on_failure_command",
     "on_failure_webhook",
     "allowed_specs",
     "allowed_outputs",
+    "trust",
 )
 
 
@@ -89,9 +112,7 @@ class Settings(BaseSettings):
     allowed_outputs: tuple[Path, ...] = Field(
         (), description="folders below which deployed runs write; by default those deployed"
     )
-    trust: tuple[Path, ...] = Field(
-        (), description="folders whose spinewise.toml may name commands, keys and the ledger"
-    )
+    trust: tuple[Path, ...] = Field((), description="folders whose spinewise.toml may set everything")
     on_failure_webhook: str | None = Field(
         None, description="URL notified, by POST, when a deployed run has failed for good"
     )
@@ -99,15 +120,45 @@ class Settings(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flag, environment, project, user."""
-        files = [TomlConfigSettingsSource(settings_cls, path) for path in (project_file(), user_file())]
-        return (init_settings, env_settings, *files)
+        """What is given alone: `load_settings` reads the places, each once."""
+        return (init_settings,)
+
+
+_DATABASES: Final = ("ledger", "ledger_marks")
+#: Settings that are paths.
+_FILES: Final = tuple(name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place where settings stand.
+
+    Attributes:
+        content: value by name.
+        file: of the settings, None for flags and variables.
+    """
+
+    content: Mapping[str, Any]
+    file: Path | None = None
+
+    def name_of(self, name: str) -> str:
+        """How a person calls the setting there."""
+        if self.file is not None:
+            return f"{self.file}: {name}"
+        variable = PREFIX + name.upper()
+        found = [key for key in os.environ if key.upper() == variable and os.environ[key]]
+        return found[0] if found else variable
+
+
+class _Flags(_Place):
+    def name_of(self, name: str) -> str:
+        return "--" + name.replace("_", "-")
 
 
 def load_settings(**flags: object) -> Settings:
@@ -119,55 +170,120 @@ def load_settings(**flags: object) -> Settings:
     Raises:
         InputError: a file cannot be read, or a value is not allowed; the message names where it stands.
     """
-    given = {name: value for name, value in flags.items() if value is not None}
     if os.environ.get(CONFIG_VARIABLE) and not project_file().is_file():
         raise InputError(f"{CONFIG_VARIABLE}: found {project_file()}; there is no such file")
-    _check_files()
-    _check_trust()
-    try:
-        return Settings(**given)  # type: ignore[arg-type]
-    except ValidationError as error:
-        raise InputError(_told(error, given)) from None
-
-
-def _check_files() -> None:
-    for path in (project_file(), user_file()):
-        content = _content(path)
-        for name in content:
+    places = _places({name: value for name, value in flags.items() if value is not None})
+    *_, variables, project, user = places
+    for place in (project, user):
+        for name in place.content:
             if name not in Settings.model_fields:
+                raise InputError(f"{place.name_of(name)}: there is no such setting; known are {_listed()}")
+    _check_own(user)
+    _check_trust(project, _trusted(variables, user))
+    content: dict[str, Any] = {}
+    for place in reversed(places):
+        content |= place.content
+    content |= {name: True for name in REQUIREMENTS if _demanded(name, places) is not None}
+    try:
+        return Settings(**content)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        raise InputError(_told(error, _stated(name, places) or name)) from None
+
+
+def _listed() -> str:
+    return ", ".join(Settings.model_fields)
+
+
+def _places(flags: Mapping[str, object]) -> tuple[_Place, ...]:
+    """Flags, variables, the project's file and the user's, from the strongest to the weakest; each is read once."""
+    files = [_Place(_content(path), path) for path in (project_file(), user_file())]
+    return _Flags(flags), _Place(_variables()), *files
+
+
+def _variables() -> dict[str, Any]:
+    try:
+        return dict(EnvSettingsSource(Settings)())
+    except SettingsError as error:
+        name = str(error).partition('field "')[2].partition('"')[0]
+        place = _Place({}).name_of(name)
+        raise InputError(f"{place}: found {os.environ.get(place)!r}; a list is written in JSON") from None
+
+
+def _demanded(name: str, places: tuple[_Place, ...]) -> _Place | None:
+    """The strongest place that makes a requirement; InputError where one says neither yes nor no."""
+    for place in places:
+        if name in place.content:
+            try:
+                if getattr(Settings(**{name: place.content[name]}), name):
+                    return place
+            except ValidationError as error:
+                raise InputError(_told(error, place.name_of(name))) from None
+    return None
+
+
+def _check_own(user: _Place) -> None:
+    """Refuse paths of the user's own file that are other files in each folder, where they name keys or budgets."""
+    for name, value in user.content.items():
+        if name == "out" or name not in (*_FILES, *_DATABASES):
+            continue
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, str) and _is_relative(path, name):
                 raise InputError(
-                    f"{path}: {name}: there is no such setting; known are {', '.join(Settings.model_fields)}"
+                    f"{user.name_of(name)}: found {path!r}, which is another file in each folder, and the current one "
+                    "may be somebody else's; give the whole path"
                 )
 
 
-def _check_trust() -> None:
-    """Refuse a file of the current folder that names what only the user may name, unless the user trusts the folder.
+def _is_relative(path: str, name: str) -> bool:
+    if path.startswith("sqlite:///") and name in _DATABASES:
+        return not path.removeprefix("sqlite:///").startswith("/")
+    if name in _DATABASES and "://" in path:
+        return False
+    return not (Path(path).expanduser() if name in (*_DATABASES, "trust") else Path(path)).is_absolute()
 
-    A file that SPINEWISE_CONFIG names was named by the user.
+
+def _check_trust(project: _Place, trusted: list[Path]) -> None:
+    """Refuse a file of the current folder that sets what only the user may set, unless the user trusts the folder.
+
+    A file that SPINEWISE_CONFIG names by its whole path was named by the user; any other path is another file in each
+    folder. A link is followed to a folder that must be trusted too, since its paths are looked up here.
     """
-    if os.environ.get(CONFIG_VARIABLE):
-        return
     path = project_file()
-    content, folder = _content(path), path.resolve().parent
-    if "trust" in content:
-        raise InputError(f"{path}: trust: a folder cannot trust itself; it is a setting of {user_file()} alone")
-    if folder in _trusted():
+    if os.environ.get(CONFIG_VARIABLE) and path.is_absolute():
         return
-    if guarded := [name for name in GUARDED if name in content]:
+    if "trust" in project.content:
+        raise InputError(f"{path}: trust: a folder cannot trust itself; it is a setting of {user_file()} alone")
+    folders = dict.fromkeys([Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent])
+    missing = [str(folder) for folder in folders if folder not in trusted]
+    guarded = [name for name in project.content if name not in (*HARMLESS, *REQUIREMENTS)]
+    if guarded and missing:
         raise InputError(
-            f"{path}: {guarded[0]}: a file of the current folder may not name commands, keys or the ledger, unless "
-            f'you trust the folder; if you do, write this in {user_file()}: trust = ["{folder}"]'
+            f"{path}: {guarded[0]}: a file of the current folder may not name commands, keys or the ledger, nor set "
+            f"anything but {', '.join((*HARMLESS, *REQUIREMENTS))}, unless you trust the folder; if you do, write "
+            f"this in {user_file()}: trust = {json.dumps(missing, ensure_ascii=False)}"
         )
 
 
-def _trusted() -> list[Path]:
-    """The folders that the user trusts, by the user's file or a variable; what is no list is told by `Settings`."""
-    named = _content(user_file()).get("trust", [])
-    try:
-        named = json.loads(os.environ.get(f"{PREFIX}TRUST") or "null") or named
-    except ValueError:
-        named = []
-    return [Path(one).expanduser().resolve() for one in named if isinstance(one, str)]
+def trusts_current_folder() -> bool:
+    """Whether the user trusts the current folder; InputError as `load_settings`."""
+    *_, variables, _, user = _places({})
+    return Path.cwd().resolve() in _trusted(variables, user)
+
+
+def _trusted(variables: _Place, user: _Place) -> list[Path]:
+    """The folders that the user trusts, by a variable or else the user's file; what is no list `Settings` refuses."""
+    place = variables if variables.content.get("trust") else user
+    named = place.content.get("trust", [])
+    folders = []
+    for one in named if isinstance(named, list) else []:
+        folder = Path(str(one)).expanduser()
+        if not folder.is_absolute():
+            raise InputError(
+                f"{place.name_of('trust')}: found {one!r}, which is another folder wherever one is; give the whole path"
+            )
+        folders.append(folder.resolve())
+    return folders
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -182,24 +298,22 @@ def _content(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a TOML file: {error}") from None
 
 
-def _told(error: ValidationError, flags: Mapping[str, object]) -> str:
+def _told(error: ValidationError, place: str) -> str:
     first = error.errors()[0]
-    name = str(first["loc"][0])
-    return f"{where_set(name, flags)}: found {first['input']!r}; {first['msg'][:1].lower()}{first['msg'][1:]}"
+    return f"{place}: found {first['input']!r}; {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 
-def where_set(name: str, flags: Mapping[str, object] | None = None) -> str:
-    """Where a setting's value comes from: "--workers", "SPINEWISE_WORKERS", a file with its key, or "the default"."""
-    if flags and name in flags:
-        return "--" + name.replace("_", "-")
-    variable = PREFIX + name.upper()
-    found = [key for key in os.environ if key.upper() == variable and os.environ[key]]
-    if found:
-        return found[0]
-    for path in (project_file(), user_file()):
-        if name in _content(path):
-            return f"{path}: {name}"
-    return "the default"
+def where_set(name: str) -> str:
+    """Where a setting's value comes from: "SPINEWISE_WORKERS", a file with its key, or "the default"."""
+    return _stated(name, _places({})) or "the default"
+
+
+def _stated(name: str, places: tuple[_Place, ...]) -> str | None:
+    """How the setting is called where its value comes from."""
+    demanded = _demanded(name, places) if name in REQUIREMENTS else None
+    stated = [place for place in places if name in place.content]
+    place = demanded or (stated[0] if stated else None)
+    return None if place is None else place.name_of(name)
 
 
 def unknown_variables() -> list[str]:

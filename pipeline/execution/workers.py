@@ -1,7 +1,8 @@
 """A pool of worker processes for batches of geounits.
 
 Results come back in the order of the tasks and do not depend on the number of workers: batches are cut before they are
-handed out, and every worker computes with one thread.
+handed out, and every worker computes with one thread. Nor do they depend on where a task is done: what it is given and
+what it gives are immutable in either process, so that no task sees what another one did.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 from importlib import import_module
-from multiprocessing import connection, parent_process, resource_tracker
+from multiprocessing import connection, parent_process
 from typing import ParamSpec, Protocol, TypeVar
 
 from geography.errors import InputError, SpinewiseError
+from pipeline.execution.immutable import immutable
 from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.light_arrow import spare_pandas
-from pipeline.execution.spawn import WorkerContext
+from pipeline.execution.spawn import WorkerContext, ensure_tracker, forget_start
 from pipeline.execution.threads import limit_threads
 
 Task = TypeVar("Task")
@@ -85,7 +87,7 @@ class Workers:
 
         Args:
             function: of a module, so that it can be named to another process.
-            tasks: picklable.
+            tasks: picklable; immutable from when they are handed out, as are the results.
             done: called with each task, in order, when its result is there.
 
         Raises:
@@ -95,7 +97,7 @@ class Workers:
         rest = deque(tasks)
         while rest and (self.count == 1 or len(rest) < 2 or (self._pool is None and self._left > 0)):
             task, began = rest.popleft(), time.monotonic()
-            result = function(task)
+            result = apart(function, task)
             self._left -= time.monotonic() - began
             if done is not None:
                 done(task)
@@ -116,13 +118,13 @@ class Workers:
 
         Args:
             function: as of `run`.
-            given, named: for it; picklable.
+            given, named: for it; picklable, and immutable from now on, as is the result.
 
         Returns:
             What waits for the result, and raises as `run` does. Where no other process runs, or those that did have
             been lost before, it does the task.
         """
-        here = cache(partial(function, *given, **named))
+        here = cache(partial(apart, function, *given, **named))
         if not self.started:
             return here
         future, pool = self._hand_out(function, *given, **named), self._pool
@@ -135,7 +137,7 @@ class Workers:
 
     def _awaited(self, future: Future[Result]) -> Result:
         try:
-            return future.result()
+            return immutable(future.result())
         except BrokenProcessPool:
             self.close()
             raise WorkerError(
@@ -152,10 +154,10 @@ class Workers:
     def _hand_out(self, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Future[Result]:
         """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
-            resource_tracker.ensure_running()  # it lets interrupts through when it starts, so not in the block below
+            ensure_tracker()  # it lets interrupts through when it starts, so not in the block below
             self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=begin_worker)
         with without_interrupts():
-            return self._pool.submit(function, *given, **named)
+            return self._pool.submit(partial(apart, function, *immutable(given), **immutable(named)))
 
     def close(self, *, at_once: bool = False) -> None:
         """End the processes, after the tasks that they work on or `at_once`; tasks that have not begun are dropped."""
@@ -176,6 +178,11 @@ class Workers:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         self.close(at_once=error is not None)
+
+
+def apart(function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+    """Do a task that nobody else sees anything of: neither what it is given nor what it gives can be written to."""
+    return immutable(function(*immutable(given), **immutable(named)))
 
 
 def _was_lost(future: Future[Result]) -> bool:
@@ -235,6 +242,7 @@ def _import(modules: Sequence[str]) -> None:
 
 def begin_worker() -> None:
     """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
+    forget_start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_threads()
     starter = parent_process()

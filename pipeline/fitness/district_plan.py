@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,10 @@ from numpy.typing import NDArray
 from geography.codes import counted, first_few
 from geography.spine import Spine
 from pipeline.errors import InputError
+from pipeline.storage.small_files import read_small
+
+#: Bytes of a plan: a line of 60 for each of ten million blocks, and more.
+_LONGEST: Final = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +50,8 @@ def read_plan(path: Path, spine: Spine) -> DistrictPlan:
         InputError: it cannot be read, a row is wrong, or a leaf is missing; the message names file, line and code.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.reader(file))
+        text = read_small(path, _LONGEST).decode("utf-8-sig")
+        rows = list(csv.reader(io.StringIO(text, newline="")))
     except OSError as error:
         raise InputError(f"--plan {path}: cannot be read ({error.strerror or error})") from None
     except (UnicodeDecodeError, csv.Error):

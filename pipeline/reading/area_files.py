@@ -10,6 +10,7 @@ import pandas as pd
 
 from pipeline.errors import InputError
 from pipeline.model.area_names import folded
+from pipeline.storage.local_name import local_name
 
 #: The two forms of a list: by areas of one's own, and as `[geography.regroup]` has places and reservations.
 _OWN, _OFF_SPINE = ("area", "geocode"), ("kind", "code", "geocode")
@@ -26,7 +27,7 @@ def areas_of_file(file: Path) -> dict[str, list[str]]:
     """
     try:
         if file.suffix == ".parquet":
-            frame = pd.read_parquet(file).astype("string").fillna("")
+            frame = pd.read_parquet(local_name(file)).astype("string").fillna("")
         else:
             frame = pd.read_csv(file, dtype=str, keep_default_na=False)
     except OSError as error:

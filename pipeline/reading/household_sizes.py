@@ -17,6 +17,7 @@ from pipeline.reading.numbers import Numbers
 from pipeline.release.joined.averages import Averages, Counted, average_sizes
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes
 from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import check_geocodes
 
 
 class SizesOfHouseholds:
@@ -98,7 +99,10 @@ class SizesOfHouseholds:
         if self._source(level) is None:
             raise self._unpublished(level)
         path = self._run.household_sizes(self.companion, level)
-        return read_household_sizes(path, len(self._persons.spine.levels[number]))
+        geocodes = self._persons.spine.levels[number].geocodes
+        sizes = read_household_sizes(path, len(geocodes))
+        check_geocodes(path, sizes.geocodes, geocodes)
+        return sizes
 
     def _source(self, level: str) -> SizeSource | None:
         sources = size_sources(self._universes, self._joins, level)

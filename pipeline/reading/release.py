@@ -30,7 +30,7 @@ from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
 from pipeline.release.joined.means import read_means
 from pipeline.release.layout import UniverseDirectory
-from pipeline.release.tables import read_table
+from pipeline.release.tables import check_geocodes, read_table
 
 
 def open_release(folder: Path | str) -> Release:
@@ -128,7 +128,7 @@ class Release:
             InputError: there is no such table, or it is not published at the level.
         """
         self._check_published(self._table(name), level)
-        published = read_table(self.files.table(name, level), len(self.spine.level(level)))
+        published = read_table(self.files.table(name, level), geocodes=self.spine.level(level).geocodes)
         return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def draws(self, name: str, level: str) -> pd.DataFrame:
@@ -181,7 +181,7 @@ class Release:
             raise InputError(
                 f"{self.name}: table {name!r} is published for {', '.join(found.levels)}, not for {level!r}"
             )
-        published = read_table(self.run.household_table(name, level), len(self.spine.levels[number]))
+        published = read_table(self.run.household_table(name, level), geocodes=self.spine.levels[number].geocodes)
         return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def means(self, name: str, level: str) -> pd.DataFrame:
@@ -204,7 +204,9 @@ class Release:
                 f"{self.name}: means: no table {name!r} of {universe.name} at level {level!r}; the tables are "
                 f"{', '.join(published) or 'none'}"
             )
-        means = read_means(self.run.means(universe.name, name, level), len(self.spine.levels[number]))
+        path, geocodes = self.run.means(universe.name, name, level), self.spine.levels[number].geocodes
+        means = read_means(path, len(geocodes))
+        check_geocodes(path, means.geocodes, geocodes)
         columns: dict[str, Any] = dict(means.columns())
         for column, values in columns.items():
             if values.dtype == np.float64:
@@ -326,7 +328,9 @@ class Release:
                     new = (column >= 0) & ~there
                     if not new.any():
                         continue
-                    published = read_table(self.files.table(table.name, level), n)
+                    published = read_table(
+                        self.files.table(table.name, level), geocodes=self.spine.level(level).geocodes
+                    )
                     if published.lows is not None and published.highs is not None:
                         lows[:, new], highs[:, new] = published.lows[:, column[new]], published.highs[:, column[new]]
                         there |= new

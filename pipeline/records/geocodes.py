@@ -69,6 +69,8 @@ class LeafReader:
         codes = text_array(values)
         leaves = np.asarray(self.spine.find_leaves(codes), dtype=np.int64)
         found = np.where(leaves >= 0, leaves, np.where(codes == "", MISSING, OUTSIDE))
+        if (with_nul := _with_nul(values)).any():  # no geocode has one, and numpy has dropped those at the end
+            found, codes = np.where(with_nul, OUTSIDE, found), np.where(with_nul, "", codes)
         return self._without_left_out(found, codes)
 
     def _without_left_out(self, leaves: NDArray[np.int64], codes: NDArray[np.str_]) -> NDArray[np.int64]:
@@ -120,11 +122,18 @@ class LeafReader:
     def _hint(self, codes: Sequence[str]) -> str:
         """A hint where leading zeros seem to be missing, as spreadsheets drop them."""
         length = int(np.char.str_len(self.spine.leaf_level.geocodes).max())
-        padded = np.array([code.zfill(length) for code in codes], dtype=np.str_)
+        padded = np.array([code.zfill(length) for code in codes if "\0" not in code], dtype=np.str_)
         matches = np.flatnonzero(self.spine.find_leaves(padded) >= 0)
         if not matches.size:
             return ""
         return f" ({str(padded[matches[0]])!r} is one: were leading zeros lost?)"
+
+
+def _with_nul(values: pa.Array) -> NDArray[np.bool_]:
+    """Which texts `(n,)` have a NUL character."""
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.string())
+    return pc.fill_null(pc.match_substring(values, "\0"), False).to_numpy(zero_copy_only=False)
 
 
 def text_array(values: pa.Array) -> NDArray[np.str_]:

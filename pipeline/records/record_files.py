@@ -21,6 +21,7 @@ from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.memory_tables import open_memory_table
 from pipeline.records.problems import list_allowed, quote
+from pipeline.storage.local_name import local_name
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
@@ -131,10 +132,14 @@ def _check_columns(path: Source, present: Sequence[str], needed: Sequence[str]) 
 def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
     """The columns, and the number of rows."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(local_name(path)) as file:
             return file.schema_arrow, file.metadata.num_rows
     except pa.ArrowMemoryError:
         raise MemoryShortError(str(path)) from None
+    except UnicodeDecodeError as error:
+        raise RecordsError(
+            f"{path}: the name of a column is not UTF-8: found {error.object!r}; all names of columns must be"
+        ) from None
     except (pa.ArrowException, OSError) as error:
         raise RecordsError(f"{path}: not a readable Parquet file: {_reason(error)}") from error
 
@@ -151,7 +156,9 @@ def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> Reco
     def chunks() -> Iterator[pa.RecordBatch]:
         try:
             # Checksums of pages, where the file has them: a flipped bit in a count is still a number.
-            with pq.ParquetFile(path, read_dictionary=list(columns), page_checksum_verification=True) as file:
+            with pq.ParquetFile(
+                local_name(path), read_dictionary=list(columns), page_checksum_verification=True
+            ) as file:
                 for batch in file.iter_batches(batch_size=chunk_rows, columns=list(columns)):
                     batch.validate(full=True)  # a damaged page can give text that is not UTF-8
                     yield batch

@@ -14,6 +14,7 @@ from pipeline.errors import MemoryShortError, ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import sha256_file
 from pipeline.storage.guard import GuardedFile
+from pipeline.storage.local_name import local_name
 
 #: Parts of the manifest that are compared by themselves.
 _APART = {"files", "manifest_sha256", "software"}
@@ -107,7 +108,7 @@ def _difference(file: str, first: Path, second: Path, level: str) -> Difference:
 
 def _both(first: Path, second: Path) -> tuple[pa.Table, pa.Table]:
     """Both files; ReleaseError where the published one, which may be anybody's, holds far more than the recomputed."""
-    recomputed = pq.read_table(second)
+    recomputed = pq.read_table(local_name(second))
     values = max((_most_values(group) for group in _groups(second)), default=1)
     with GuardedFile(first, recomputed.num_rows) as published:
         published.at_most(recomputed.num_rows, values)
@@ -120,7 +121,7 @@ def _most_values(group: pq.RowGroupMetaData) -> int:
 
 
 def _groups(path: Path) -> list[pq.RowGroupMetaData]:
-    metadata = pq.read_metadata(path)
+    metadata = pq.read_metadata(local_name(path))
     return [metadata.row_group(number) for number in range(metadata.num_row_groups)]
 
 

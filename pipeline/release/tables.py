@@ -175,31 +175,72 @@ def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> 
             sink.write(strings(part.geocodes), *(pa.array(values) for _, values in part.columns()))
 
 
-def read_table(path: Path, rows: int | None = None) -> ReleasedTable:
-    """The table written by `write_table`, of at most `rows` geounits.
+def read_table(path: Path, rows: int | None = None, geocodes: NDArray[np.str_] | None = None) -> ReleasedTable:
+    """The table written by `write_table`, of at most `rows` geounits; of just these `geocodes`, if they are given.
 
     Raises:
         ReleaseError: it is missing, damaged, longer or of another kind.
     """
-    parts = list(read_table_parts(path, rows))
+    parts = list(read_table_parts(path, rows, geocodes))
     first = parts[0]
-    geocodes = np.concatenate([part.geocodes for part in parts])
-    if len(unique := np.unique(geocodes)) < len(geocodes):
-        twice = next(str(code) for code in unique if (geocodes == code).sum() > 1)
+    found = np.concatenate([part.geocodes for part in parts])
+    if len(unique := np.unique(found)) < len(found):
+        twice = next(str(code) for code in unique if (found == code).sum() > 1)
         raise ReleaseError(f"{path} is damaged: it has several rows for the geocode {twice!r}")
     if len(parts) == 1:
         return first
     return replace(
         first,
-        geocodes=geocodes,
+        geocodes=found,
         counts=np.concatenate([part.counts for part in parts]),
         lows=None if first.lows is None else np.concatenate([part.lows for part in parts]),
         highs=None if first.highs is None else np.concatenate([part.highs for part in parts]),
     )
 
 
-def read_table_parts(path: Path, rows: int | None = None) -> Iterator[ReleasedTable]:
+def read_table_parts(
+    path: Path, rows: int | None = None, geocodes: NDArray[np.str_] | None = None
+) -> Iterator[ReleasedTable]:
     """The same, some rows at a time, at least one part; for tables that do not fit into memory."""
+    first = 0
+    for part in _parts(path, len(geocodes) if rows is None and geocodes is not None else rows):
+        if geocodes is not None:
+            _check_geocodes(path, part.geocodes, geocodes, first)
+        first += len(part.geocodes)
+        yield part
+    if geocodes is not None:
+        _check_complete(path, geocodes, first)
+
+
+def check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_]) -> None:
+    """ReleaseError where the rows of a file are not those of a level's geounits, each once and in their order."""
+    _check_geocodes(path, found, geocodes, 0)
+    _check_complete(path, geocodes, len(found))
+
+
+def _check_complete(path: Path, geocodes: NDArray[np.str_], n_rows: int) -> None:
+    if n_rows < len(geocodes):
+        raise ReleaseError(f"{path} is damaged: it has no row for the geocode {str(geocodes[n_rows])!r}")
+
+
+def _check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_], first: int) -> None:
+    there = geocodes[first : first + len(found)]
+    wrong = np.flatnonzero(found[: len(there)] != there)
+    if not wrong.size and len(there) == len(found):
+        return
+    row = int(wrong[0]) if wrong.size else len(there)
+    if found[row] in geocodes[: first + row]:
+        raise ReleaseError(f"{path} is damaged: it has several rows for the geocode {str(found[row])!r}")
+    needed = (
+        f"{str(there[row])!r} stands there on the spine" if wrong.size else f"the level has {len(geocodes):,} geounits"
+    )
+    raise ReleaseError(
+        f"{path} is damaged: row {first + row + 1:,} is of the geocode {str(found[row])!r}, and {needed}; each geounit "
+        "of the level has one row, in the order of the spine"
+    )
+
+
+def _parts(path: Path, rows: int | None) -> Iterator[ReleasedTable]:
     with open_parquet(path, rows) as file, reading(path):
         facts = _facts(file, path)
         labels, with_margins = facts.labels, facts.lows is not None

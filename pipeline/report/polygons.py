@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError, ReleaseError
 from pipeline.storage.files import write_bytes
 from pipeline.storage.guard import GuardedFile
+from pipeline.storage.local_name import local_name
 
 #: Steps of the grid across the longer side of a map.
 GRID = 4000
@@ -146,9 +147,9 @@ def _with_geopandas(source: PolygonSource) -> list[tuple[Mapping[str, Any], Mapp
         if source.file.suffix == ".parquet":
             with GuardedFile(source.file, own_groups=False) as file:
                 file.check_whole()
-            frame = geopandas.read_parquet(source.file)
+            frame = geopandas.read_parquet(local_name(source.file))
         else:
-            frame = geopandas.read_file(source.file)
+            frame = geopandas.read_file(local_name(source.file))
         frame = frame if frame.crs is None else frame.to_crs(4326)
         features = json.loads(frame.to_json(drop_id=True))["features"]
     except Exception as error:  # whatever the libraries below raise is about this file

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-from pipeline.model.pages.templates import page_template
+from pipeline.model.pages.templates import content_policy, page_template
 from pipeline.model.texts.catalogue import Texts
 
 
@@ -23,16 +21,10 @@ def render(template: str, scripts: Sequence[str], words: Texts, *, loads: bool =
         context: what the template names.
     """
     texts = [asset(name) for name in scripts]
-    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in texts)
-    allowed = (hashes or "'none'") + (" 'strict-dynamic'" if loads else "")
-    policy = (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
-    )
     spoken = script_json(words.of_scripts("\n".join(texts)))
     page = page_template("pipeline.report", template, words)
     return page.render(
-        policy=policy,
+        policy=content_policy(texts, loads=loads),
         scripts=texts,
         script_texts=spoken,
         loads=loads,

@@ -24,6 +24,7 @@ from pydantic import (
 from pipeline.model.exact import EXACT_ALLOWED, parse_exact
 from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.text_format import check_encoding, check_separator
+from pipeline.storage.small_files import NOT_REGULAR, is_special
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -156,7 +157,12 @@ def _file(value: object, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise ValueError(f'found {describe(value)}; a file name in quotes is needed, such as "blocks.parquet"')
     folder = info.context.get("folder") if isinstance(info.context, Mapping) else None
-    return Path(value) if folder is None else (folder / expanded(value)).resolve()
+    if folder is None:
+        return Path(value)
+    path = Path((folder / expanded(value)).resolve())
+    if is_special(path):
+        raise ValueError(f"found {describe(str(value))}, which {NOT_REGULAR}; a file is needed")
+    return path
 
 
 def expanded(name: str | Path) -> Path:

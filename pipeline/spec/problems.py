@@ -101,13 +101,29 @@ def dotted(location: Sequence[int | str]) -> str:
     return text
 
 
+def note_nul(content: object, problems: Problems, location: tuple[int | str, ...] = ()) -> None:
+    """Note each key and text of a spec with a NUL character: two that differ in one at the end alone would meet."""
+    if isinstance(content, str):
+        if "\0" in content:
+            shown = "text" if location[:2] == ("privacy", "key") else describe(content)
+            problems.add(dotted(location), f"found {shown} with a NUL character; no text of a spec may have one")
+    elif isinstance(content, Mapping):
+        for name, value in content.items():
+            note_nul(name, problems, location)
+            note_nul(value, problems, (*location, str(name)))
+    elif isinstance(content, list | tuple):
+        for number, value in enumerate(content):
+            note_nul(value, problems, (*location, number))
+
+
 def note_validation_error(error: ValidationError, model: type[BaseModel], problems: Problems) -> None:
     """Note each problem that pydantic found in a spec of type `model`."""
-    for detail in error.errors(include_url=False):
+    details = error.errors(include_url=False)
+    for detail in details:
         location = detail["loc"]
         kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-        if kind == "too_short" and value:
-            continue  # pydantic counts only the valid entries; what is wrong with the others is already reported
+        if kind == "too_short" and value and _has_wrong_entries(details, location):
+            continue  # pydantic counts only the valid entries; what is wrong with the others is reported with these
         cause = context.get("error")
         if isinstance(cause, Misfit):
             for key, text in cause.problems:
@@ -116,6 +132,10 @@ def note_validation_error(error: ValidationError, model: type[BaseModel], proble
         else:
             secret = location[:2] == ("privacy", "key")
             problems.add(dotted(location), _in_words(kind, value, context, model, location, secret=secret))
+
+
+def _has_wrong_entries(details: Sequence[Any], location: Sequence[int | str]) -> bool:
+    return any(len(one["loc"]) > len(location) and one["loc"][: len(location)] == location for one in details)
 
 
 def _below(location: Sequence[int | str], key: str) -> tuple[int | str, ...]:
@@ -156,9 +176,18 @@ def _in_words(
         return f"found {describe(value)}; {_NEEDED[kind]} is needed"
     if kind == "greater_than_equal":
         return f"found {describe(value)}; at least {context['ge']} is needed"
-    if kind in ("too_short", "string_too_short"):
-        return f"found an empty {describe(value).removeprefix('a ')}; at least one entry is needed"
+    if kind in ("too_short", "too_long", "string_too_short"):
+        return _of_length(value, context)
     return f"found {describe(value)}; {_description(model, location)} is needed"
+
+
+def _of_length(value: Any, context: Mapping[str, Any]) -> str:
+    """What is too short or too long: "found a list of 1 entry; at least 2 are needed"."""
+    if not value or isinstance(value, str):
+        return f"found an empty {describe(value).removeprefix('a ')}; at least one entry is needed"
+    n, least, most = len(value), context.get("min_length"), context.get("max_length")
+    needed = f"at least {least} are needed" if least is not None else f"at most {most} are allowed"
+    return f"found a list of {n:,} {'entry' if n == 1 else 'entries'}; {needed}"
 
 
 def _allowed(section: type[BaseModel]) -> list[str]:

@@ -21,7 +21,7 @@ from pipeline.spec.collect.section import CollectSection, with_measured
 from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName
 from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
-from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
+from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
 from pipeline.spec.provenance_section import ProvenanceSection
 from pipeline.spec.public import encode, encode_budget, encode_household_table, encode_universe
 from pipeline.spec.questions.section import QuestionsSection
@@ -326,6 +326,8 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 
 def _validated(content: Mapping[str, Any], source: str, context: Any) -> ReleaseSpec:
     problems = Problems(source)
+    note_nul(content, problems)
+    problems.raise_if_any()
     try:
         spec = ReleaseSpec.model_validate(with_measured(content), context=context)
     except ValidationError as error:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError, MemoryShortError, ReleaseError
 from pipeline.storage.durable import sync_folder
 from pipeline.storage.guard import GuardedFile
+from pipeline.storage.local_name import local_name
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ HEADER_KEY = b"spinewise"
 #: Numbers (rows times columns) in one row group of a Parquet file; 8 MB of int64.
 VALUES_PER_ROW_GROUP = 1 << 20
 
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 def write_problem(error: OSError, path: Path) -> str:
@@ -47,6 +48,8 @@ def write_problem(error: OSError, path: Path) -> str:
         with suppress(OSError):
             free = f" ({shutil.disk_usage(path.parent).free / 1e6:.1f} MB are free)"
         return f"cannot write {path}: there is no space left for it{free}"
+    if error.errno == errno.EFBIG:
+        return f"cannot write {path}: it is larger than a file may be{_largest_file()}"
     if error.errno == errno.EXDEV:
         return (
             f"cannot move {path} into place: the release's public and restricted folders are on different file "
@@ -55,6 +58,17 @@ def write_problem(error: OSError, path: Path) -> str:
     if error.errno == errno.EROFS:
         return f"cannot write {path}: the file system is read-only"
     return f"cannot write {path}: {error.strerror or error}"
+
+
+def _largest_file() -> str:
+    """The limit that the shell or the service sets, in words; empty where there is none, or the system has no such."""
+    with suppress(ImportError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if limit != resource.RLIM_INFINITY:
+            return f" here: the limit is {limit / 1e6:.1f} MB (ulimit -f, RLIMIT_FSIZE)"
+    return " on this file system"
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
@@ -209,7 +223,7 @@ class ParquetSink:
     def __init__(self, path: Path, schema: pa.Schema, header: Mapping[str, object]) -> None:
         self.schema = schema.with_metadata({HEADER_KEY: canonical_json(dict(header))})
         self._writer = pq.ParquetWriter(
-            path,
+            local_name(path),
             self.schema,
             version="2.6",
             data_page_version="1.0",

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.errors import ReleaseError
+from pipeline.storage.local_name import local_name
 from pipeline.storage.pages import PageError, pages
 
 #: Numbers in one row group: writers of releases put 2^20 into one, or 2^24 of a table, or one row.
@@ -48,14 +49,17 @@ class GuardedFile:
     def __init__(self, path: Path, rows: int | None = None, *, own_groups: bool = True) -> None:
         self._path = path
         self._rows = rows
-        self._plain = pq.ParquetFile(path, page_checksum_verification=True)
+        try:
+            self._plain = pq.ParquetFile(local_name(path), page_checksum_verification=True)
+        except UnicodeDecodeError as error:
+            raise ReleaseError(f"{path}: the name of a column is not UTF-8: {error.object!r}") from None
         self.metadata = self._plain.metadata
         self.schema_arrow: pa.Schema = self._plain.schema_arrow
         self.num_row_groups: int = self._plain.num_row_groups
         texts = [field.name for field in self.schema_arrow if _is_text(field.type)]
         # Texts come as dictionaries, however they are stored: one for each that is different.
         self._file = pq.ParquetFile(
-            path, page_checksum_verification=True, read_dictionary=texts, metadata=self.metadata
+            local_name(path), page_checksum_verification=True, read_dictionary=texts, metadata=self.metadata
         )
         self._bytes: BinaryIO = path.open("rb")
         try:
@@ -162,6 +166,15 @@ class GuardedFile:
                     f"states {chunk.num_values:,} values, which take {most:,} bytes at most, and it is not read"
                 )
 
+    def _check_nul(self, name: str, texts: pa.Array) -> None:
+        if _is_text(texts.type) and not pa.types.is_binary(texts.type):
+            with_nul = texts.filter(pc.match_substring(texts, "\0"))
+            if len(with_nul):
+                raise ReleaseError(
+                    f"{self._path}: column {name} has the text {with_nul[0].as_py()!r:.60}; no code or label has a NUL "
+                    "character, and it is not read"
+                )
+
     def _spelled(self, table: pa.Table) -> pa.Table:
         """The table in the file's own types, unless the texts are too long to be spelled out."""
         columns = []
@@ -169,6 +182,7 @@ class GuardedFile:
             kind = self.schema_arrow.field(field.name).type
             if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
                 for chunk in column.chunks:
+                    self._check_nul(field.name, chunk.dictionary)
                     longest = pc.max(pc.binary_length(chunk.dictionary)).as_py() or 0
                     n = len(chunk) if _is_text(kind) else len(chunk.dictionary)
                     if longest > _LONG_TEXT and longest * n > _MOST_TEXT:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import ReleaseError
 from pipeline.storage.files import open_parquet, read_row_groups, reading
+from pipeline.storage.local_name import local_name
 
 _OPTIONS = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
 
@@ -77,7 +78,7 @@ def write_plain_parquet(target: Path, parts: Iterator[pa.Table], titles: Mapping
     target.parent.mkdir(parents=True, exist_ok=True)
     first = next(parts)
     schema = with_titles(first.schema, titles or {})
-    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(local_name(target), schema, compression="zstd") as writer:
         writer.write_table(first.cast(schema))
         for part in parts:
             writer.write_table(part.cast(schema))

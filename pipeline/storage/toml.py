@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
-import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from pipeline.storage.small_files import read_small
+
+#: Bytes of a spec or of settings.
+_LONGEST: Final = 1 << 26
 
 
 class TomlError(Exception):
@@ -17,15 +21,12 @@ def read_toml_text(path: Path) -> str:
     """The text of a file.
 
     Raises:
-        OSError: it cannot be read, or is no file, such as a pipe, which could be waited for without end and read once.
+        OSError: it cannot be read, is too long, or is no regular file: a pipe could be waited for without end.
         UnicodeDecodeError: it is not UTF-8.
     """
-    kind = path.stat().st_mode
-    if stat.S_ISDIR(kind):
+    if path.is_dir():
         raise OSError(errno.EISDIR, "is a folder")
-    if not stat.S_ISREG(kind):
-        raise OSError(errno.EINVAL, "is not a file that can be read twice")
-    return path.read_text("utf-8-sig")
+    return read_small(path, _LONGEST).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_toml(text: str) -> dict[str, Any]:

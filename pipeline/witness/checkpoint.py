@@ -71,5 +71,7 @@ def opened_checkpoint(note: bytes, key: PublicKey, where: str) -> Checkpoint:
 
 
 def read_checkpoint(path: Path, key: PublicKey) -> Checkpoint:
-    """The checkpoint in a file; ReleaseError as `opened_checkpoint`."""
+    """The checkpoint in a file; ReleaseError as `opened_checkpoint`, InputError where it is a folder."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; the file of a checkpoint is needed")
     return opened_checkpoint(read_note(path, str(path)), key, str(path))

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey, M
 
 from pipeline.errors import InputError
 from pipeline.privacy.keys import write_private
+from pipeline.storage.small_files import read_small
 
 ED25519: Final = b"\x01"
 ML_DSA_65: Final = b"\xffspinewise ML-DSA-65\n"
@@ -59,8 +60,7 @@ class PublicKey:
     def read(cls, path: Path) -> PublicKey:
         """The key in a file; InputError where there is none."""
         try:
-            with path.open("rb") as file:
-                content = file.read(LONGEST_PUBLIC_KEY_TEXT)
+            content = read_small(path, LONGEST_PUBLIC_KEY_TEXT)
         except OSError as error:
             raise InputError(f"public key file {path}: cannot be opened ({error.strerror})") from None
         if content.lstrip().startswith(_PRIVATE.encode()):

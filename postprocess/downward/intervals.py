@@ -12,7 +12,8 @@ Where both together hold more than they need to, each holds less (`narrowing`).
 
 A large count gets its standard error by the exact linear variance, times the quantiles of the simulated errors in
 standard errors of counts of its size, one to each side: where small counts become 0, large ones beside them grow. Sizes
-and cells with too few simulated errors take those of their neighbours in size, then of the whole table. Whatever is not
+and cells with too few simulated errors take those of their neighbours in size, then of the whole table; where that has
+too few as well, quantiles are the normal ones, with what whole numbers add to the variance (`ROUNDED`). Whatever is not
 certain has an interval of at least one person to each side.
 
 Of sums of an amount, where a large number stands apart, as the few largest of a table of small ones do, such a release
@@ -48,6 +49,10 @@ from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 #: Standard errors by which the two ends of a large sum differ where it stands apart, and up to which it is looked at:
 #: inversion takes errors of all geounits of a level together, whatever the standard error of each.
 APART, LARGEST = 0.5, 8.0
+#: What whole numbers add to a variance, in persons squared: that of rounding a release to them, 1/12, and as much again
+#: for an interval that has so many whole numbers on average. Simulated errors are whole and are spread over their unit,
+#: so they have both.
+ROUNDED = 1 / 6
 #: Numbers that are worked on together, so that they stay in a processor's cache.
 _AT_ONCE = 1 << 17
 
@@ -129,8 +134,9 @@ class Intervals:
         size = size_class(released)
         least, most = self._in_steps.low[cell, size], self._in_steps.high[cell, size]
         few = np.isnan(least) | np.isnan(most)
-        least = np.where(few, -NORMAL_QUANTILE, (least + 0.5) * STEP) * standard
-        most = np.where(few, NORMAL_QUANTILE, (most - 0.5) * STEP) * standard
+        reach = NORMAL_QUANTILE * np.sqrt(standard**2 + ROUNDED)
+        least = np.where(few, -reach, (least + 0.5) * STEP * standard)
+        most = np.where(few, reach, (most - 0.5) * STEP * standard)
         numbers = np.floor(most - least + evenly(released, cell))
         # Whole numbers about the middle of what the truth may be.
         low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)

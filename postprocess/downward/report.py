@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from postprocess.families.family import Solution
 
 
-@dataclass
+@dataclass(frozen=True)
 class SolverReport:
-    """What the solvers did, for the manifest; only public values."""
+    """What the solvers did, for the manifest; only public values. Reports are added with `+`."""
 
     families: int = 0
-    by_solver: dict[str, int] = field(default_factory=dict)
+    by_solver: Mapping[str, int] = field(default_factory=dict)
     iterations: int = 0
     primal: float = 0.0
     dual: float = 0.0
     checked: int = 0
     largest_difference: float = 0.0
 
-    def add(self, solution: Solution) -> None:
-        """Count one family's solution."""
-        self.families += 1
-        self.by_solver[solution.solver] = self.by_solver.get(solution.solver, 0) + 1
-        self.iterations += solution.iterations
-        self.primal = max(self.primal, solution.primal)
-        self.dual = max(self.dual, solution.dual)
+    @classmethod
+    def of(cls, solutions: Iterable[Solution]) -> SolverReport:
+        """Of some families' solutions."""
+        every = tuple(solutions)
+        return cls(
+            families=len(every),
+            by_solver=dict(Counter(solution.solver for solution in every)),
+            iterations=sum(solution.iterations for solution in every),
+            primal=max([0.0, *(solution.primal for solution in every)]),
+            dual=max([0.0, *(solution.dual for solution in every)]),
+        )
 
-    def merge(self, report: SolverReport) -> None:
-        """Add what another report counts."""
-        self.families += report.families
-        for solver, count in report.by_solver.items():
-            self.by_solver[solver] = self.by_solver.get(solver, 0) + count
-        self.iterations += report.iterations
-        self.primal = max(self.primal, report.primal)
-        self.dual = max(self.dual, report.dual)
-        self.checked += report.checked
-        self.largest_difference = max(self.largest_difference, report.largest_difference)
+    def __add__(self, other: SolverReport) -> SolverReport:
+        return SolverReport(
+            families=self.families + other.families,
+            by_solver=dict(Counter(self.by_solver) + Counter(other.by_solver)),
+            iterations=self.iterations + other.iterations,
+            primal=max(self.primal, other.primal),
+            dual=max(self.dual, other.dual),
+            checked=self.checked + other.checked,
+            largest_difference=max(self.largest_difference, other.largest_difference),
+        )
 
     def public(self) -> dict[str, object]:
         """For the manifest: what does not depend on the last bits of floating point. Residuals are upper limits."""

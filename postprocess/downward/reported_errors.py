@@ -5,6 +5,7 @@ What a count from reports says of the truth depends on both: see `reported_inter
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -92,7 +93,8 @@ def count_reported(
         simulated: `(n, n_cells)` released anew.
         own: of the reports.
     """
-    counts, size = ErrorCounts.empty(table, basis, variances), table.marginal.size
+    nothing, size = ErrorCounts.empty(table, basis, variances), table.marginal.size
+    by_release = SizedErrors.none()
     persons: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
     units = units_of(table.marginal, own)
     by_class = standard_errors(table, basis, variances)
@@ -106,6 +108,5 @@ def count_reported(
         rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
         owner = owners_of(cells, persons[rows], size)
         zeros -= np.bincount(owner, minlength=len(zeros))
-        counts.by_release += SizedErrors.of(owner, seen, (truth - seen) // units[owner])
-    counts.by_release += SizedErrors.of_zeros(zeros)
-    return counts
+        by_release += SizedErrors.of(owner, seen, (truth - seen) // units[owner])
+    return replace(nothing, by_release=by_release + SizedErrors.of_zeros(zeros))

@@ -55,9 +55,9 @@ class PublishedTable:
     marginal: Marginal
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ErrorCounts:
-    """How often each error was seen, for one table at one level.
+    """How often each error was seen, for one table at one level; simulated runs share those of no errors.
 
     Attributes:
         by_truth: r - t by the size of t, in classes of `unit` persons.
@@ -82,11 +82,13 @@ class ErrorCounts:
             max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))),
         )
 
-    def add(self, counts: ErrorCounts) -> None:
-        """Add the errors of another run, in place."""
-        self.by_truth = self.by_truth + counts.by_truth
-        self.by_release = self.by_release + counts.by_release
-        self.large = self.large + counts.large
+    def __add__(self, other: ErrorCounts) -> ErrorCounts:
+        """The errors of both; ValueError where their classes are not of the same unit."""
+        if self.unit != other.unit:
+            raise ValueError(f"errors in classes of {self.unit} persons and of {other.unit} cannot be added")
+        return ErrorCounts(
+            self.by_truth + other.by_truth, self.by_release + other.by_release, self.large + other.large, self.unit
+        )
 
 
 def is_large(counts: IntArray, standard: FloatArray, least: float = LARGE) -> BoolArray:
@@ -128,7 +130,8 @@ def count_errors(
         released: `(n, n_cells)` what stands in for the truth.
         simulated: `(n, n_cells)` released anew.
     """
-    counts = ErrorCounts.empty(table, basis, variances)
+    unit = ErrorCounts.empty(table, basis, variances).unit
+    by_truth = by_release = of_large = SizedErrors.none()
     by_class = standard_errors(table, basis, variances)
     uncertain = by_class >= EXACT_STANDARD
     zeros = uncertain.T.astype(np.int64) @ np.bincount(variances.classes, minlength=len(uncertain))
@@ -139,16 +142,14 @@ def count_errors(
         standard = standard[counted]
         zeros -= np.bincount(cells, minlength=len(zeros))
         error = seen - truth
-        counts.by_truth += SizedErrors.of(cells, truth, error // counts.unit)
-        counts.by_release += SizedErrors.of(cells, seen, -error // counts.unit)
+        by_truth += SizedErrors.of(cells, truth, error // unit)
+        by_release += SizedErrors.of(cells, seen, -error // unit)
         large = is_large(seen, standard)
         cells, seen, error, standard = cells[large], seen[large], error[large], standard[large]
         in_steps = np.floor((error + evenly(cells, seen, error) - 0.5) / standard / STEP)
-        counts.large += SizedErrors.of(cells, seen, in_steps.astype(np.int64))
+        of_large += SizedErrors.of(cells, seen, in_steps.astype(np.int64))
     right = SizedErrors.of_zeros(zeros)
-    counts.by_truth += right
-    counts.by_release += right
-    return counts
+    return ErrorCounts(by_truth + right, by_release + right, of_large, unit)
 
 
 def pairs_of(

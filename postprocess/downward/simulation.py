@@ -177,8 +177,7 @@ class _Errors:
                     seen = count_errors(table, basis, variances, released, simulated)
                 else:
                     seen = count_reported(table, basis, variances, released, simulated, own)
-                seen.add(self.counts[i])
-                self.counts[i] = seen
+                self.counts[i] += seen
 
 
 def _solved_down(
@@ -262,8 +261,8 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
             values: NDArray[np.signedinteger] = np.zeros((len(rows), size), dtype=np.int16)
             for first, last in successive(rows, max(1, CHUNK_NUMBERS // size)):
                 shape = (last - first, size)
-                part = draw(run.replicate, problem.first_level + number, i, int(rows[first]), shape)
-                part += answers_of(query.marginal, stretch.released[number], first, last)
+                noise = draw(run.replicate, problem.first_level + number, i, int(rows[first]), shape)
+                part = noise + answers_of(query.marginal, stretch.released[number], first, last)
                 if query.marginal.answered:
                     part[:, ~query.marginal.asked] = 0
                 if kinds is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +20,7 @@ from postprocess.linear.upward import basis_of, silent_of, upward_pass
 from postprocess.problem import Problem
 
 
-@dataclass
+@dataclass(frozen=True)
 class Seen:
     """Stands in for `ErrorCounts`: every released answer with its error.
 
@@ -28,10 +28,10 @@ class Seen:
         pairs: (released answers, errors), flat, of each time that errors were counted.
     """
 
-    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
 
-    def add(self, other: Seen) -> None:
-        self.pairs = other.pairs + self.pairs
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(self.pairs + other.pairs)
 
     @property
     def released(self) -> np.ndarray:
@@ -45,7 +45,7 @@ class Seen:
 def see(table: PublishedTable, _: Basis, __: AnswerVariances, released: sp.csr_array, simulated: sp.csr_array) -> Seen:
     """Stands in for `count_errors`."""
     answers = table.marginal.answer(released.toarray())
-    return Seen([(answers.ravel(), (table.marginal.answer(simulated.toarray()) - answers).ravel())])
+    return Seen(((answers.ravel(), (table.marginal.answer(simulated.toarray()) - answers).ravel()),))
 
 
 def sampled_runs(  # a problem, its release, and how it is sampled

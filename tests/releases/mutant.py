@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.audits.questions_asked import Question
 from pipeline.auditor.contents import canonical
 from pipeline.storage.files import ParquetSink
 
@@ -31,7 +32,8 @@ class Mutant:
         on: "release" (a run with the fault, or the edited copy, is judged), "ledger" (the same, with a ledger and a
             secret key), "joined" and "joined ledger" (the same of persons, households and patients), "amounts" and
             "amounts ledger" (of wages), "balances" (of amounts of either sign), "jobs" and "jobs ledger" (of
-            persons with several jobs), or "installed" (the audit of the installation judges).
+            persons with several jobs), "answer" (an answer to `question`, with a ledger), or "installed" (the audit of
+            the installation judges).
         caught_by: who catches it, in the order of the table's columns.
     """
 
@@ -40,6 +42,7 @@ class Mutant:
     plant: Plant | None = None
     edit: Edit | None = None
     on: str = "release"
+    question: Question | None = None
 
 
 SECOND, AUDIT, VERIFY, CHECKER, INSTALLED = "second program", "audit", "verify", "checker", "installed"

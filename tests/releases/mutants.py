@@ -40,6 +40,7 @@ from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.privacy.noise.tails import boundaries
 from releases.amount_mutants import AMOUNTS
+from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
 from releases.mutant import Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
 
@@ -340,4 +341,4 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a level that is not charged", "sa", plant=_free_level, on="ledger"),
     mutant("a ledger that forgets", "sa", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
-PLANTED += JOINED + AMOUNTS
+PLANTED += JOINED + AMOUNTS + ANSWERS

@@ -18,6 +18,7 @@ from features.imports.tables.profile import Column
 from features.imports.tables.table_file import TableFile
 from geography.codes import counted, first_few
 from pipeline.errors import InputError
+from pipeline.storage.local_name import local_name
 
 #: What keys of households are called, without "_id" and the like.
 _KEY_NAMES = ("household", "hh", "serial", "dwelling", "family", "home")
@@ -118,7 +119,7 @@ def place_persons(persons: TableFile, households: TableFile, key: str, leaf: str
             homeless.update(dict.fromkeys(missing[: 10 - len(homeless)]))
             columns = {name: pa.array(values, pa.string()) for name, values in chunk.items() if name != leaf}
             batch = pa.RecordBatch.from_pydict({leaf: pa.array(places, pa.string()), **columns})
-            writer = writer or pq.ParquetWriter(target, batch.schema, compression="zstd")
+            writer = writer or pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
             writer.write_batch(batch)
     finally:
         if writer is not None:

@@ -24,6 +24,7 @@ from geography.build import spine_from_prefixes, spine_from_table
 from geography.codes import counted
 from pipeline.errors import InputError, SpineError
 from pipeline.spec.wording.fields import unfit
+from pipeline.storage.local_name import local_name
 
 #: A chunk of a table: columns of text.
 Texts = dict[str, list[str]]
@@ -73,7 +74,7 @@ class Parts:
                         for column, values in change(chunk).items()
                     }
                     batch = pa.RecordBatch.from_pydict(columns)
-                    writer = writer or pq.ParquetWriter(target, batch.schema, compression="zstd")
+                    writer = writer or pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
                     writer.write_batch(batch)
         finally:
             if writer is not None:

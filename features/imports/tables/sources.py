@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
+from pipeline.storage.local_name import local_name
 
 _ROWS_AT_ONCE = 100_000
 _POSTGRESQL = ("postgresql://", "postgres://")
@@ -104,7 +105,7 @@ def _write_rows(place: str, rows: Iterator[list[str | None]], target: Path) -> i
         raise InputError(f"{place}: two columns are named {twice[0]!r}; name them apart")
     n_rows = 0
     schema = pa.schema([(name, pa.string()) for name in names])
-    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(local_name(target), schema, compression="zstd") as writer:
         while part := list(islice(rows, _ROWS_AT_ONCE)):
             columns = [pa.array([row[i] if i < len(row) else None for row in part], pa.string()) for i in range(width)]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
@@ -136,7 +137,7 @@ def fetch(source: str, query: str, target: Path) -> int:
                     raise InputError(
                         f"{describe_source(source)}: the query has two columns {twice[0]!r}; name them apart"
                     )
-                writer = pq.ParquetWriter(target, batch.schema, compression="zstd")
+                writer = pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
             writer.write_batch(batch)
             n_rows += batch.num_rows
     finally:
@@ -156,7 +157,9 @@ def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
     if not in_memory and not Path(source).is_file():
         raise InputError(f"{source}: no such file; a DuckDB database is needed")
     try:
-        with duckdb.connect(":memory:" if in_memory else source, read_only=not in_memory) as connection:
+        with duckdb.connect(
+            ":memory:" if in_memory else local_name(Path(source)), read_only=not in_memory
+        ) as connection:
             relation: Any = connection.sql(query)
             if relation is None:
                 raise InputError(f"{describe_source(source)}: the query gives no rows; a SELECT is needed")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from pipeline.errors import InputError, ReleaseError
+from pipeline.storage.small_files import read_small
 
 #: Bytes of a proof or a checkpoint that is read.
 _LONGEST = 1 << 24
@@ -25,7 +26,6 @@ def write_output(target: Path, data: bytes) -> None:
 def read_input(path: Path) -> bytes:
     """The content of a file; InputError where it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return file.read(_LONGEST)
+        return read_small(path, _LONGEST)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None

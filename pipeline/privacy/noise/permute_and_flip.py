@@ -179,7 +179,10 @@ def _undecided(epsilon: Fraction, loss: int) -> tuple[int, int]:
 def _nodes(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Points from 0 to 1 and their weights, exact for polynomials of degrees below 2 n."""
     at, weights = np.polynomial.legendre.leggauss(n)
-    return (at + 1) / 2, weights / 2
+    nodes = (at + 1) / 2, weights / 2
+    for array in nodes:
+        array.setflags(write=False)
+    return nodes
 
 
 def _exact(value: object) -> Fraction:

@@ -8,6 +8,10 @@ Medical Research 21) does not exclude 0 for the t between the roots of
     (P - t H)^2 = (P_high - P)^2 + t^2 (H - H_low)^2,   t >= R,
 
 which is Fieller's interval where those of the counts are symmetric. For t below 0 the ends of H are the other ones.
+Released counts and the ends of their intervals are whole numbers: that a true count is from 3 to 7 says of a quantity
+without steps that it is from 2.5 to 7.5, and the formula is for such. So each end of an interval of whole numbers is
+taken half a record (or half a unit of an amount) further out (`Counted.of_whole`), but for one that is the count
+itself: the truth is surely not beyond it, as that of an exact count.
 Errors of P and H are taken as independent. They are not: released households have learned from the persons, so that
 both err in the same direction, and the average errs less than is said here. A household has at least and at most so
 many members, and so has the average.
@@ -26,11 +30,24 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Counts `(n,)` with the ends of their 90 % intervals; NaN where an interval is unknown, None for no intervals."""
+    """Counts `(n,)` with the ends of their 90 % intervals; NaN where an interval is unknown, None for no intervals.
+
+    The ends are those of numbers without steps; whole ones are given to `of_whole`.
+    """
 
     counts: NDArray[np.int64]
     lows: Floats | None = None
     highs: Floats | None = None
+
+    @classmethod
+    def of_whole(cls, counts: NDArray[np.int64], lows: Floats | None, highs: Floats | None) -> Counted:
+        """From intervals whose ends are whole numbers, both among those that the truth may be: half a step wider.
+
+        An end that is the count itself is a limit, and stays.
+        """
+        if lows is None or highs is None:
+            return cls(counts)
+        return cls(counts, lows - 0.5 * (lows < counts), highs + 0.5 * (counts < highs))
 
     @classmethod
     def joined(cls, parts: Sequence[Counted]) -> Counted:
@@ -66,11 +83,12 @@ def average_sizes(persons: Counted, households: Counted, least: int, most: int) 
     values = np.divide(p, h, out=np.full(len(h), np.nan), where=some)
     if persons.lows is None or persons.highs is None or households.lows is None or households.highs is None:
         return Averages(values, None, None)
-    below, above, more, fewer = p - persons.lows, persons.highs - p, households.highs - h, h - households.lows
+    below, above, more = p - persons.lows, persons.highs - p, households.highs - h
+    fewer = np.minimum(h - households.lows, h)  # there are no fewer than none
     if least < 0:
         low, high = _signed_low_end(p, h, below, more, fewer), -_signed_low_end(-p, h, above, more, fewer)
     else:
-        low, high = _low_end(p, h, below, more), _high_end(p, h, above, fewer)
+        low, high = _low_end(p, h, np.minimum(below, p), more), _high_end(p, h, above, fewer)
     known = some & ~np.isnan(low) & ~np.isnan(high)
     low = np.where(known, np.minimum(np.clip(low, least, most), values), np.nan)
     return Averages(values, low, np.where(known, np.maximum(np.clip(high, least, most), values), np.nan))

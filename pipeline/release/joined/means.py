@@ -95,7 +95,7 @@ def means_of(companion: str, amount: AmountAttribute, sums: ReleasedTable, count
 def _flat(table: ReleasedTable) -> Counted:
     """All numbers of a table one after the other."""
     ends = (None if end is None else end.ravel() for end in (table.lows, table.highs))
-    return Counted(table.counts.ravel(), *ends)
+    return Counted.of_whole(table.counts.ravel(), *ends)
 
 
 def _scaled(of: Averages, unit: Fraction) -> Averages:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from releases.named import write_named_town
+from releases.patients import write_patients
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from flows.checks.validation import validate
 from flows.cli import app
-from pipeline.errors import RefusedError
+from pipeline.errors import RefusedError, SpecError
 from pipeline.records import record_files as records
 
 
@@ -204,3 +205,50 @@ def test_a_mistake_in_a_file_of_names_is_found(tmp_path: Path) -> None:
     assert "geography.names.county" in found.findings[0].text
     assert "1 code that no area of the spine has: 'C'" in found.findings[0].text
     assert found.n_leaves, "the areas themselves are right"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            '[provenance.inputs]\ngeograpy = { source = "public" }\n',
+            "no public input 'geograpy'; its public inputs are",
+        ),
+        ('[provenance]\naccept = ["labls"]\n', "no public input 'labls'"),
+        ('[provenance.inputs]\ngeography = { source = "records" }\n', "made from the records"),
+    ],
+)
+def test_inputs_that_the_spec_does_not_have(line: str, says: str, folder: Path, tmp_path: Path) -> None:
+    """A run refuses them, and so does this, in the same words."""
+    spec = folder / "release.toml"
+    spec.write_text(spec.read_text() + line)
+    (finding,) = validate(folder, spec).findings
+    assert says in finding.text
+    assert (finding.file, finding.part) == (str(spec), "spec")
+    with pytest.raises(SpecError, match=says):
+        run(spec, tmp_path / "out")
+    assert finding.text == refusal_of(spec, tmp_path)
+
+
+def refusal_of(spec: Path, folder: Path) -> str:
+    with pytest.raises(SpecError) as error:
+        run(spec, folder / "out")
+    return str(error.value)
+
+
+def test_units_are_no_surprise_and_are_told_apart_by_their_texts(tmp_path: Path) -> None:
+    """A unit that is stated may have several records; one that is written in two ways is told by its rows alone."""
+    spec = write_patients(tmp_path)
+    assert not any("'patient'" in remark for remark in validate(None, spec).remarks)
+    visits = tmp_path / "visits.csv"
+    lines = visits.read_text().splitlines()
+    changed = [("p1", "p1 "), ("p2", "P2"), ("p3", "p3\0")]
+    for before, after in changed:
+        row = next(i for i, line in enumerate(lines) if line.endswith(f",{before}"))
+        lines[row] = lines[row].removesuffix(before) + after
+    visits.write_text("\n".join(lines) + "\n")
+    texts = [line.rsplit(",", 1)[1] for line in lines[1:]]
+    n_rows = sum(text.strip(" \0").lower() in ("p1", "p2", "p3") for text in texts)
+    (remark,) = [remark for remark in validate(None, spec).remarks if "'patient'" in remark]
+    assert f"column 'patient': 6 units, in {n_rows:,} rows, differ from another in blanks" in remark
+    assert not any(name in remark for name in ("p1", "P2", "p3"))

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from releases.command import spinewise
 from releases.small import run as run_town
+from typer.testing import CliRunner
 
+from flows.cli import app
 from flows.runs.verify import verify_release
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
-from pipeline.witness.signing_keys import PublicKey
-from pipeline.witness.statement import signature_problems
+from pipeline.witness.signing_keys import PublicKey, SigningKey
+from pipeline.witness.statement import sign_release, signature_problems
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +163,25 @@ def test_roots_of_a_town_take_no_time(town: Path) -> None:
     assert {leaf.file: leaf.root for leaf in leaves} == {
         file: root.root for file, root in rows.tables.items() if not file.startswith("companions/")
     }
+
+
+def test_verify_says_that_a_signature_was_not_checked(
+    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --signed-by a forged release with the agency's name on it would verify without a word."""
+    copy = tmp_path / "town"
+    shutil.copytree(town, copy)
+    key = SigningKey.generate("statistics.example/releases")
+    public = tmp_path / "agency.sign.pub"
+    public.write_text(key.public().text())
+    monkeypatch.setattr("flows.runs.verify.verify_release", lambda *_: [])
+
+    def said(*words: str) -> str:
+        return CliRunner().invoke(app, ["verify", str(copy), *words]).stderr
+
+    remark = "its signature was not checked: name the key with --signed-by"
+    assert remark not in said()
+    sign_release(release_at(copy), key)
+    assert said().replace("\n", " ").count(remark) == 1
+    assert remark not in said("--quiet")
+    assert remark not in said("--signed-by", str(public))

@@ -15,6 +15,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from releases.command import environment
 from releases.small import QUICK, public_bytes, request_of, run, write_town
 
 from flows.confidential.custody import KeySource
@@ -31,6 +32,23 @@ from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.release.layout import RunDirectory
+
+#: Serves one question, and says whether this process may be dumped (PR_GET_DUMPABLE), and how large a core may be.
+SERVING = """
+import ctypes, resource
+from multiprocessing import Pipe
+from flows.confidential.process import _serve
+here, there = Pipe()
+here.send(("identity", ()))
+here.close()
+prctl = ctypes.CDLL(None).prctl
+before = prctl(3, 0, 0, 0, 0)
+try:
+    _serve(there, None, None, None, "insecure-test:1")
+except OSError:
+    pass
+print(before, prctl(3, 0, 0, 0, 0), *resource.getrlimit(resource.RLIMIT_CORE))
+"""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is searched through /proc")
 
@@ -379,3 +397,18 @@ def test_a_defect_says_nothing() -> None:
 def test_only_errors_of_this_software_are_made_again() -> None:
     made = restored({"module": "subprocess", "name": "Popen", "text": "touch x"})
     assert type(made) is SpinewiseError
+
+
+def test_its_memory_is_not_dumped_and_not_read_by_others() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SERVING], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "0", "0", "0"]
+
+
+def test_the_process_that_runs_may_write_no_core() -> None:
+    with MeasuringProcess(KeySource(), "insecure-test:1") as process:
+        process.identity()
+        limits = Path(f"/proc/{process._process.pid}/limits").read_text()
+    (line,) = (line for line in limits.splitlines() if line.startswith("Max core file size"))
+    assert line.split()[-3:-1] == ["0", "0"]

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.confidential.errors import described, restored
 from flows.confidential.refusals import shielded
 from pipeline.errors import RecordsError, RefusedError
+from pipeline.execution.machine_faults import NO_MEMORY
 from pipeline.release.layout import RunDirectory
 
 
@@ -37,3 +39,18 @@ def test_the_error_that_is_raised_says_nothing(directory: RunDirectory, error: E
 def test_a_result_is_passed_on(directory: RunDirectory) -> None:
     assert shielded(directory, "tabulate", lambda: "fingerprint") == "fingerprint"
     assert not directory.refusal.exists()
+
+
+def test_a_lack_of_memory_is_told_as_such_and_not_as_a_defect(directory: RunDirectory) -> None:
+    """Libraries are loaded late, and where memory is short the loader says so in words of its own."""
+    error = ImportError("libopenblas.so: failed to map segment from shared object")
+
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(RefusedError) as raised:
+        shielded(directory, "check", fail)
+    assert raised.value.exit_status == 1
+    assert directory.refusal.read_text() == f"{NO_MEMORY}\n"
+    assert isinstance(restored(described(error, directory, "compare")), MemoryError)
+    assert isinstance(restored(described(OSError(12, "Cannot allocate memory"), None, "compare")), MemoryError)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 from releases.homes import write_homes
 from releases.small import request_of, run
 from typer.testing import CliRunner
@@ -104,6 +105,30 @@ def test_average_sizes_are_persons_by_households_everywhere(release: Release) ->
         assert (some["average:low90"] < some["average:high90"]).all()
     assert release.household_sizes("block")["average"].isna().any()
     assert release.companion("homes").household_sizes("tract").equals(release.household_sizes("tract"))
+
+
+def test_ends_of_averages_are_made_from_those_of_whole_counts_half_a_step_further_out(release: Release) -> None:
+    """Each end solves its equation, or is the limit of 1 or of 8 members; most solve it."""
+    solved = 0
+    for level in LEVELS:
+        sizes = release.household_sizes(level)
+        some = (sizes["households"] > 0).to_numpy()
+        p, h, low, high = sizes[["persons", "households", "average:low90", "average:high90"]][some].to_numpy(float).T
+        persons = release.table("residence", level)[["household" + end for end in ("", ":low90", ":high90")]]
+        homes = release.companion("homes").table("total", level)[["total" + end for end in ("", ":low90", ":high90")]]
+        (fewer_p, more_p), (fewer_h, more_h) = (_reaches(each.to_numpy(float)[some]) for each in (persons, homes))
+        for end, limit, of_p, of_h in ((low, 1, fewer_p, more_h), (high, 8, more_p, np.minimum(fewer_h, h))):
+            gap = (p - end * h) ** 2 - of_p**2 - (end * of_h) ** 2
+            solves = np.abs(gap) <= 1e-9 * np.maximum(p**2, 1)
+            assert (solves | ((end == limit) & (gap <= 0))).all()
+            solved += int(solves.sum())
+    assert solved > 20
+
+
+def _reaches(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How far counts `(n, 3)` with their whole ends reach down and up, as numbers without steps."""
+    fewer, more = numbers[:, 0] - numbers[:, 1], numbers[:, 2] - numbers[:, 0]
+    return fewer + 0.5 * (fewer > 0), more + 0.5 * (more > 0)
 
 
 def test_areas_of_ones_own_have_an_average_too(release: Release) -> None:

@@ -176,3 +176,27 @@ def test_a_number_that_nothing_can_hold(words: list[str], option: str, tmp_path:
     assert "Traceback" not in done.stderr
     assert option in done.stderr
     assert not names["new"].exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "too many open files: at most"),
+        (OSError(errno.ENFILE, "Too many open files in system"), "too many open files: at most"),
+        (ImportError("x.so: failed to map segment from shared object"), "not enough memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory", "x"), "not enough memory"),
+        (RuntimeError("can't start new thread"), "no further process or thread can be started"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "no further process or thread"),
+        (OSError(errno.EFBIG, "File too large"), "cannot write the output: File too large"),
+    ],
+)
+def test_a_limit_of_the_machine_is_told_also_where_it_is_behind_another_error(error: Exception, told: str) -> None:
+    direct = fault_of(error)
+    assert direct is not None
+    assert direct[0].startswith(told)
+    assert direct[1] == 1
+    if not told.startswith("cannot write"):
+        behind = ImportError("no module")
+        behind.__cause__ = error
+        assert fault_of(behind) == direct
+    assert fault_of(ImportError("no module")) is None

@@ -8,8 +8,18 @@ import pytest
 
 from flows.confidential.custody import KeySource, configured_source
 from pipeline.errors import InputError
-from pipeline.execution.settings import Settings, load_settings, unknown_variables, where_set
+from pipeline.execution.settings import (
+    HARMLESS,
+    NEEDS_TRUST,
+    REQUIREMENTS,
+    Settings,
+    load_settings,
+    trusts_current_folder,
+    unknown_variables,
+    where_set,
+)
 from pipeline.privacy.keys import MasterKey
+from pipeline.storage.toml import read_toml_text
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +46,13 @@ def test_the_stronger_place_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found() == (None, "the default")
     user = user_says(tmp_path, 'workers = 2\nout = "/srv/user"\nretries = 1')
     assert found() == (2, f"{user}: workers")
-    Path("spinewise.toml").write_text('workers = 3\nout = "/srv/project"')
+    Path("spinewise.toml").write_text("workers = 3\ntimeout = 60")
     assert found() == (3, "spinewise.toml: workers")
     monkeypatch.setenv("SPINEWISE_WORKERS", "4")
     assert found() == (4, "SPINEWISE_WORKERS")
     monkeypatch.setenv("SPINEWISE_OUT", "")
     settings = load_settings(workers=5, out=None)
-    assert (settings.workers, settings.out, settings.retries) == (5, Path("/srv/project"), 1)
+    assert (settings.workers, settings.out, settings.retries, settings.timeout) == (5, Path("/srv/user"), 1, 60)
 
 
 def test_the_projects_file_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +121,14 @@ def test_the_page_lists_every_setting_with_its_text_and_default() -> None:
             assert row.split("|")[3].strip().strip("`").lower() == stated, name
 
 
+def test_the_page_says_of_every_setting_whether_any_folder_may_set_it() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text("utf-8")
+    for name in Settings.model_fields:
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `SPINEWISE_{name.upper()}`"))
+        stated = "any" if name in HARMLESS else "any, as `true`" if name in REQUIREMENTS else "trusted"
+        assert row.split("|")[5].strip() == ("" if name == "trust" else stated), name
+
+
 @pytest.mark.parametrize(
     "line", ['key_command = "touch ran"', 'ledger = "mine.db"', 'on_failure_command = "touch ran"']
 )
@@ -140,3 +158,170 @@ def test_a_file_that_the_user_names_is_trusted(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "mine.toml").write_text('ledger = "mine.db"')
     monkeypatch.setenv("SPINEWISE_CONFIG", str(tmp_path / "mine.toml"))
     assert load_settings().ledger == "mine.db"
+
+
+#: A value of each setting as TOML, which is not the default, and the value that it is then.
+VALUES: dict[str, tuple[str, object]] = {
+    "out": ('"/elsewhere"', Path("/elsewhere")),
+    "workers": ("3", 3),
+    "memory": ("1.5", 1.5),
+    "ledger": ('"/elsewhere/ledger"', "/elsewhere/ledger"),
+    "require_ledger": ("true", True),
+    "state": ('"/elsewhere"', Path("/elsewhere")),
+    "ledger_marks": ('"/elsewhere/marks"', "/elsewhere/marks"),
+    "key_file": ('"/elsewhere/key"', Path("/elsewhere/key")),
+    "key_command": ('"touch ran"', "touch ran"),
+    "beacon_file": ('"/elsewhere/round"', Path("/elsewhere/round")),
+    "beacon_command": ('"touch ran"', "touch ran"),
+    "sign_key_file": ('"/elsewhere/key"', Path("/elsewhere/key")),
+    "sign_key_command": ('"touch ran"', "touch ran"),
+    "work_pool": ('"other"', "other"),
+    "retries": ("2", 2),
+    "retry_delay": ("5", 5.0),
+    "timeout": ("60", 60.0),
+    "on_failure_command": ('"touch ran"', "touch ran"),
+    "on_failure_webhook": ('"http://elsewhere"', "http://elsewhere"),
+    "allowed_specs": ('["/elsewhere"]', (Path("/elsewhere"),)),
+    "allowed_outputs": ('["/elsewhere"]', (Path("/elsewhere"),)),
+    "trust": ('["/elsewhere"]', (Path("/elsewhere"),)),
+}
+
+
+def test_every_setting_is_in_one_list() -> None:
+    listed = [*HARMLESS, *REQUIREMENTS, *NEEDS_TRUST]
+    assert sorted(listed) == sorted(Settings.model_fields) == sorted(VALUES)
+
+
+def test_what_names_a_file_a_command_or_a_server_is_never_harmless() -> None:
+    """By the kind of its value, whatever the lists say: numbers alone are harmless, yes and no alone is required."""
+    for name, field in Settings.model_fields.items():
+        kind = str(field.annotation)
+        if name in HARMLESS:
+            assert not any(other in kind for other in ("str", "Path", "bool")), name
+        assert (name in REQUIREMENTS) == (field.annotation is bool), name
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+@pytest.mark.parametrize("linked", [False, True], ids=["file", "link"])
+def test_each_setting_of_a_folder_untrusted_and_trusted(name: str, linked: bool, tmp_path: Path) -> None:
+    value, expected = VALUES[name]
+    project = Path("spinewise.toml")
+    folders = [Path.cwd()]
+    if linked:  # the user trusts where the link leads, and not where it is: its paths are looked up here
+        (tmp_path / "own").mkdir()
+        (tmp_path / "own" / "spinewise.toml").write_text(f"{name} = {value}")
+        project.symlink_to(tmp_path / "own" / "spinewise.toml")
+        user_says(tmp_path, f'trust = ["{tmp_path / "own"}"]')
+        folders.append(tmp_path / "own")
+    else:
+        project.write_text(f"{name} = {value}")
+    if name in (*HARMLESS, *REQUIREMENTS):
+        assert getattr(load_settings(), name) == expected
+        return
+    with pytest.raises(InputError, match=rf"^spinewise\.toml: {name}: a f"):
+        load_settings()
+    for only in ("/", str(tmp_path), str(Path.cwd() / "below")):  # above it, below it, and a list of one letter
+        user_says(tmp_path, f'trust = ["{only}"]')
+        with pytest.raises(InputError, match=rf"^spinewise\.toml: {name}: a f"):
+            load_settings()
+    user_says(tmp_path, f"trust = [{', '.join(f'{str(folder)!r}' for folder in folders)}]")
+    if name == "trust":
+        with pytest.raises(InputError, match="a folder cannot trust itself"):
+            load_settings()
+    else:
+        assert getattr(load_settings(), name) == expected
+
+
+PLACES = ("flag", "variable", "project", "user")
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+@pytest.mark.parametrize("yes", PLACES)
+def test_a_requirement_holds_whoever_makes_it(
+    name: str, yes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {place: place == yes for place in PLACES}
+    monkeypatch.setenv(f"SPINEWISE_{name.upper()}", str(said["variable"]).lower())
+    Path("spinewise.toml").write_text(f"{name} = {str(said['project']).lower()}")
+    user = user_says(tmp_path, f"{name} = {str(said['user']).lower()}")
+    assert getattr(load_settings(**{name: said["flag"]}), name) is True
+    if yes == "user":
+        assert where_set(name) == f"{user}: {name}"
+    user.unlink()
+    Path("spinewise.toml").unlink()
+    monkeypatch.delenv(f"SPINEWISE_{name.upper()}")
+    assert getattr(load_settings(**{name: False}), name) is False
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_a_requirement_that_says_neither_yes_nor_no_is_told_where_it_stands(name: str, tmp_path: Path) -> None:
+    user = user_says(tmp_path, f'{name} = "perhaps"')
+    with pytest.raises(InputError, match=f"{user}: {name}: found 'perhaps'; input should be a valid boolean"):
+        load_settings()
+    Path("spinewise.toml").write_text(f"{name} = false")
+    with pytest.raises(InputError, match=f"{user}: {name}: found 'perhaps'"):
+        load_settings()
+
+
+@pytest.mark.parametrize("trust", [".", "", "..", "here", "./"])
+def test_trust_is_of_a_folder_and_not_of_wherever_one_is(
+    trust: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("spinewise.toml").write_text('key_command = "touch ran"')
+    user_says(tmp_path, f'trust = ["{trust}"]')
+    with pytest.raises(InputError, match=r"trust: found .* give the whole path"):
+        load_settings()
+    user_says(tmp_path, "")
+    monkeypatch.setenv("SPINEWISE_TRUST", f'["{trust}"]')
+    with pytest.raises(InputError, match=r"SPINEWISE_TRUST: found .* give the whole path"):
+        load_settings()
+    monkeypatch.setenv("SPINEWISE_TRUST", str(tmp_path / "work"))
+    with pytest.raises(InputError, match=r"SPINEWISE_TRUST: found .*; a list is written in JSON"):
+        load_settings()
+    monkeypatch.setenv("SPINEWISE_TRUST", f'["{tmp_path / "work"}"]')
+    assert load_settings().key_command == "touch ran"
+    assert trusts_current_folder()
+
+
+def test_a_file_that_is_named_by_a_path_from_here_is_this_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SPINEWISE_CONFIG=spinewise.toml, exported once, would name a file of every folder that one enters."""
+    Path("mine.toml").write_text('key_command = "touch ran"')
+    monkeypatch.setenv("SPINEWISE_CONFIG", "mine.toml")
+    with pytest.raises(InputError, match=r"mine\.toml: key_command: a file of the current folder"):
+        load_settings()
+    monkeypatch.setenv("SPINEWISE_CONFIG", str(tmp_path / "work" / "mine.toml"))
+    assert load_settings().key_command == "touch ran"
+
+
+@pytest.mark.parametrize("name", [name for name, (value, _) in VALUES.items() if "/" in value])
+def test_the_users_own_file_names_keys_and_budgets_by_whole_paths(name: str, tmp_path: Path) -> None:
+    """A relative path of the user's file would be a file of the folder that somebody else made."""
+    value, expected = VALUES[name]
+    user_says(tmp_path, f"{name} = {value}")
+    assert getattr(load_settings(), name) == expected
+    if name in ("out", "on_failure_webhook"):
+        return
+    user_says(tmp_path, f"{name} = {value.replace('/elsewhere', 'elsewhere')}")
+    with pytest.raises(InputError, match=f"{name}: found 'elsewhere.*', which is another file in each folder"):
+        load_settings()
+
+
+def test_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was checked is what holds: a file that changes between two readings would pass the check with the first."""
+    Path("spinewise.toml").write_text("workers = 3")
+    user = user_says(tmp_path, "retries = 2")
+    read = []
+
+    def read_text(path: Path) -> str:
+        text = read_toml_text(path)
+        read.append(path)
+        if path.name == "spinewise.toml":
+            path.write_text('key_command = "touch ran"')
+        return text
+
+    monkeypatch.setattr("pipeline.execution.settings.read_toml_text", read_text)
+    settings = load_settings()
+    assert (settings.workers, settings.retries, settings.key_command) == (3, 2, None)
+    assert read == [Path("spinewise.toml"), user]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
 import pytest
 
+from pipeline.privacy.accounting.local import _decimal as _of_reports
+from pipeline.privacy.accounting.statement_models import headline, odds
 from pipeline.privacy.accounting.statements import _up
 from pipeline.privacy.budget import Framework, Neighbours, reach_between, reach_of_total
 from pipeline.privacy.ledger.events import Group, by_up_to, cost_of, numbers_of_unit, per_person
+from pipeline.privacy.ledger.refusals import amount_text
+from pipeline.privacy.ledger.report import _text as _in_report
 from pipeline.questions.resolved import Part
 from pipeline.questions.sensitivity import scale_for
 from pipeline.release.privacy_statement import decimal_text
@@ -82,6 +86,33 @@ def test_what_is_stated_is_never_less_than_what_is_so(value: float | Fraction) -
 def test_a_decimal_in_the_manifest_is_never_less_than_the_fraction(value: Fraction) -> None:
     stated = Fraction(Decimal(decimal_text(value)))
     assert value < stated <= value * (1 + Fraction(1, 10**11))
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        (headline("16.4802"), "16.49"),
+        (headline("1.00001"), "1.001"),
+        (odds("1.5"), "4.5"),
+        (odds("1"), "2.8"),
+        (odds("1000"), "10^435"),
+        (_of_reports(Fraction(1, 3)), "0.333333333334"),
+        (_of_reports(Fraction(2, 3)), "0.666666666667"),
+        (amount_text(Fraction(1, 3), up=True), "0.333334 (1/3)"),
+        (amount_text(Fraction(2, 3)), "0.666666 (2/3)"),
+    ],
+)
+def test_figures_for_people_are_rounded_to_the_side_that_promises_less(stated: str, said: str) -> None:
+    """Epsilons, odds and what is spent up, what is left down; by hand."""
+    assert stated == said
+
+
+@pytest.mark.parametrize(("rounding", "last"), [(ROUND_CEILING, "4"), (ROUND_FLOOR, "3")])
+def test_a_fraction_too_long_to_read_is_rounded_as_it_is_told(rounding: str, last: str) -> None:
+    """The ledger's report: what is spent up, what is left down; exact as long as the fraction is short."""
+    long = Fraction(1, 3) + Fraction(1, 7**500)
+    assert _in_report(long, rounding) == "0." + 39 * "3" + last
+    assert _in_report(Fraction(1, 3), rounding) == "1/3"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def errors_of(truth: np.ndarray, standard: float = 6.0, runs: int = 6) -> ErrorC
     counts = ErrorCounts.empty(TABLE, BASIS, variances(standard))
     for run in range(runs):
         again = release(truth, 100 + run, standard)
-        counts.add(count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(again)))
+        counts += count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(again))
     return counts
 
 
@@ -117,6 +117,21 @@ def test_the_central_range_by_brute_force() -> None:
         assert row[high:].sum() <= most < row[high - 1 :].sum()
 
 
+@pytest.mark.parametrize("standard", [0.9, 1.0, 1.1, 1.2, 1.3, 1.5, 2.0, 6.0, 20.0])
+def test_tables_too_small_for_simulated_errors_cover_whole_numbers_of_any_standard_error(standard: float) -> None:
+    """With small standard errors, as an answer that is added to a release gives, 86.9 % were covered at 1.2.
+
+    Errors are those of an estimate that is rounded; the rule that makes widths whole looks at the number itself.
+    """
+    rng = np.random.default_rng(33)
+    truth = rng.integers(1_000, 100_000, (N, CELLS))
+    released = truth + np.rint(rng.normal(0, standard, truth.shape)).astype(np.int64)
+    none = ErrorCounts.empty(TABLE, BASIS, variances(standard))
+    low, high = Intervals(TABLE, none).ends(BASIS, variances(standard), released, slice(0, N))
+    assert 0.886 <= ((low <= truth) & (truth <= high)).mean() <= 0.922
+    assert np.array_equal(np.rint(low), low)
+
+
 def test_large_counts_that_grow_where_small_ones_vanish() -> None:
     """Releases above the truth by a standard error on average: intervals reach further down than up, and hold it."""
     rng = np.random.default_rng(15)
@@ -129,7 +144,7 @@ def test_large_counts_that_grow_where_small_ones_vanish() -> None:
     counts = ErrorCounts.empty(TABLE, BASIS, variances(6.0))
     for run in range(3):
         again = sp.csr_array(raised(published, 17 + run))
-        counts.add(count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again))
+        counts += count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again)
     low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
     assert coverage(low, high, truth, truth)[100] == pytest.approx(LARGE_COVERAGE, abs=0.01)
     assert (published - low).mean() == pytest.approx(6.0 + 1.7 * 6.0, abs=0.8)
@@ -151,7 +166,7 @@ def test_large_counts_that_err_by_many_standard_errors() -> None:
         counts = ErrorCounts.empty(TABLE, BASIS, variances(6.0))
         for run in range(3):
             again = sp.csr_array(published_of(published, 27 + run, times))
-            counts.add(count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again))
+            counts += count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again)
         low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
         found = ((low <= truth) & (truth <= high)).mean()
         assert found == pytest.approx(held, abs=0.01) if times < 20 else found > held
@@ -238,7 +253,7 @@ def test_what_is_certain_alone_has_no_width() -> None:
     truth = population(8)
     standard = np.array([0.02, 0.0, 0.02, np.nan, 0.02, 0.02])
     counts = ErrorCounts.empty(TABLE, BASIS, variances(standard))
-    counts.add(count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(truth)))
+    counts += count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(truth))
     low, high = Intervals(TABLE, counts).ends(BASIS, variances(standard), truth, slice(None))
     assert np.array_equal(low[:, 1], truth[:, 1])
     assert np.array_equal(high[:, 1], truth[:, 1])
@@ -299,7 +314,7 @@ def test_the_largest_sums_of_a_table_of_small_ones_are_held_too() -> None:
     known, found = variances(standard, len(truth)), released(truth)
     errors = ErrorCounts.empty(TABLE, BASIS, known)
     for _ in range(4):
-        errors.add(count_errors(TABLE, BASIS, known, sp.csr_array(found), sp.csr_array(released(found))))
+        errors += count_errors(TABLE, BASIS, known, sp.csr_array(found), sp.csr_array(released(found)))
     shares = {}
     for of_sums in (False, True):
         low, high = Intervals(TABLE, errors, of_sums).ends(BASIS, known, found, slice(None))
@@ -323,7 +338,7 @@ def test_sums_that_do_not_stand_apart_have_the_ends_that_they_had() -> None:
     found = np.maximum(np.rint(truth + rng.normal(0, standard, truth.shape)), 0).astype(np.int64)
     again = np.maximum(np.rint(found + rng.normal(0, standard, truth.shape)), 0).astype(np.int64)
     errors = ErrorCounts.empty(TABLE, BASIS, known)
-    errors.add(count_errors(TABLE, BASIS, known, sp.csr_array(found), sp.csr_array(again)))
+    errors += count_errors(TABLE, BASIS, known, sp.csr_array(found), sp.csr_array(again))
     ends = [Intervals(TABLE, errors, of_sums).ends(BASIS, known, found, slice(None)) for of_sums in (False, True)]
     some = (found > 500) & (found < 2500)
     assert np.array_equal(ends[0][0][some], ends[1][0][some])

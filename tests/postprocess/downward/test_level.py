@@ -28,7 +28,7 @@ def release(problem: Problem) -> tuple[list[np.ndarray], SolverReport]:
     for level, estimate in enumerate(upward_pass(problem, basis)):
         above, one = downward_level(problem, basis, level, estimate, above)
         released.append(above.toarray())
-        report.merge(one)
+        report += one
     return released, report
 
 

@@ -74,7 +74,7 @@ def errors_of(truth: np.ndarray, runs: int, seed: int = 50) -> ErrorCounts:
     errors = ErrorCounts.empty(TABLE, BASIS, known)
     for run in range(runs):
         again = sp.csr_array(release(truth, seed + run))
-        errors.add(count_reported(TABLE, BASIS, known, sp.csr_array(truth), again, Reports()))
+        errors += count_reported(TABLE, BASIS, known, sp.csr_array(truth), again, Reports())
     return errors
 
 
@@ -229,7 +229,7 @@ def test_cells_are_alike_within_a_factor_of_two_and_an_octave_of_persons() -> No
     truth = np.repeat([[70, 40, 75, 70], [34, 20, 33, 40]], 50, axis=0)
     errors = ErrorCounts.empty(TABLE, BASIS, variances(truth.sum(axis=1)))
     stand_ins, known = sp.csr_array(truth), variances(truth.sum(axis=1))
-    errors.add(count_reported(TABLE, BASIS, known, stand_ins, stand_ins, WithRest()))
+    errors += count_reported(TABLE, BASIS, known, stand_ins, stand_ins, WithRest())
     alike = ReportedIntervals(TABLE, errors, WithRest(), 100)._alike
     large, small = (alike[octave * CELLS : (octave + 1) * CELLS] for octave in (7, 6))
     for first, second, third, rest in (large, small):

@@ -99,7 +99,7 @@ def seen(
         for run in runs:
             errors = simulate_run(run, rounded_normal(made.problem, key))
             for table, one in zip(made.tables, errors, strict=True):
-                out[table.name, table.level].add(one)  # type: ignore[arg-type]
+                out[table.name, table.level] += one  # type: ignore[operator]
     return out
 
 

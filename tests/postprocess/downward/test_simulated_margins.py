@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from geography.spine import Level, Spine
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.level import downward_level
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
-from postprocess.downward.sized_errors import ERROR_CLASSES, SIZE_CLASSES, size_class
+from postprocess.downward.sized_errors import ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
@@ -88,8 +88,8 @@ def coverage(misstated: float) -> dict[tuple[str, int], float]:
 
         errors = [ErrorCounts.empty(t, basis, variances[t.level]) for t in tables]
         for replicate in range(8):
-            for sum_, one in zip(errors, simulate(problem, released, tables, variances, draw, replicate), strict=True):
-                sum_.add(one)
+            again = simulate(problem, released, tables, variances, draw, replicate)
+            errors = [sum_ + one for sum_, one in zip(errors, again, strict=True)]
         for table, one in zip(tables, errors, strict=True):
             counts = table.marginal.answer(released[table.level].toarray())
             low, high = Intervals(table, one).ends(basis, variances[table.level], counts, slice(None))
@@ -157,3 +157,17 @@ def test_errors_of_any_size_are_told_apart() -> None:
     errors = ErrorCounts.empty(PublishedTable("t", 2, marginal), basis, variances[2])
     standard = np.sqrt(variances[2].of_answers(basis, marginal)).max()
     assert errors.unit * ERROR_CLASSES > 7 * standard
+
+
+def test_adding_errors_changes_neither() -> None:
+    """All runs begin with the same object of no errors, and so it has to stay one."""
+    truth, release, large = (SizedErrors.of_zeros(np.array([times])) for times in (2, 3, 4))
+    one = ErrorCounts(truth, release, large, 1)
+    nothing = ErrorCounts(SizedErrors.none(), SizedErrors.none(), SizedErrors.none(), 1)
+    total = nothing + one + one
+    for errors, times in ((nothing, [0, 0, 0]), (one, [2, 3, 4]), (total, [4, 6, 8])):
+        assert [int(sized.times.sum()) for sized in (errors.by_truth, errors.by_release, errors.large)] == times
+    with pytest.raises(FrozenInstanceError):
+        total.unit = 2  # type: ignore[misc]
+    with pytest.raises(ValueError, match="classes of 1 persons and of 2"):
+        total + replace(one, unit=2)

@@ -55,7 +55,7 @@ def by_subtrees(problem: Problem, cut: Cut) -> tuple[list[np.ndarray], list[Solv
         flags = [checked[cut.level + 1 + i][own] for i, own in enumerate(rows[:-1])]
         for i, (one, report) in enumerate(downward_part(part, basis, counts[first:last], flags, passes)):
             below[i].append(one.toarray())
-            told[i].merge(report)
+            told[i] += report
     return [*found, *(np.concatenate(level) for level in below)], [*reports, *told]
 
 

@@ -274,6 +274,50 @@ GOLDEN: dict[tuple[str, str], tuple[dict[str, str], dict[str, list[int]]]] = {
         {"count": "2a89490577b24dbf5df1d7ae7729e155ab5999c4a297adc012bca8fd41df35d6"},
         {"count": [17, 7, -2, 2, 1, 0, -1, 4, -1, 2, 1, 0, 3, -2, 2, -1, 2, 1, 0, -3]},
     ),
+    ("pure", "sum wages by county"): (
+        {"sum": "7578a1d9c433f8b9072ed5feab50b1d7da53b44019d31719ceb8cf5d092b465c"},
+        {"sum": [7189, 13130]},
+    ),
+    ("pure", "clip wages among 20000, 40000, 60000 above 1/10"): (
+        {
+            "clip": "c095cff93e547e7ba31f4ad056a7e0de9296c186d99042ed04704e324bb79831",
+            "windows": "da5f794324fd3a042598d7864ea49855f2a133ddc97d198e4e254e1cd1681701",
+        },
+        {"clip": [2], "window1": [-17], "window2": [75], "window3": [12], "window4": [-14]},
+    ),
+    ("pure", "max wages by sex"): (
+        {
+            "quantile": "d3877cb91110f35745aa9bec0a98495e4d48e5052544b33ce20e958a6aa3cb4e",
+            "windows": "0f52411bc7358882097d59629c59fdd8976f0b95a946242c280a2780fe108448",
+        },
+        {
+            "quantile": [50, 52],
+            "window1": [1, -23],
+            "window2": [7, 36],
+            "window3": [106, 12],
+            "window4": [32, -50],
+            "window5": [-30, 58],
+            "window6": [-35, -40],
+            "window7": [-42, -10],
+            "window8": [141, -3],
+            "window9": [-11, 175],
+            "window10": [32, -26],
+            "window11": [63, 32],
+            "window12": [62, 69],
+            "window13": [28, 60],
+            "window14": [-4, -48],
+            "window15": [3, 96],
+            "window16": [2, -31],
+            "window17": [-21, -10],
+            "window18": [-18, -5],
+            "window19": [-39, 9],
+            "window20": [-6, -87],
+        },
+    ),
+    ("units", "sum wages by county"): (
+        {"sum": "3b4b562c2f6758c610f0cbb2356f58f5d7d356e9e5e083d86c83747f22937f78"},
+        {"sum": [2940, 9837]},
+    ),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 from releases.again import computed_again
 from releases.command import spinewise
 from releases.small import public_bytes
-from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, update
+from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
 from features.exports.release import export_release
 from flows.audits.finished import audit_release
@@ -28,7 +28,7 @@ from flows.runs.record_sources import universes_to_rerun
 from flows.runs.updates.update import Updated
 from flows.runs.verify import verify_release
 from pipeline.auditor.form import FormError
-from pipeline.auditor.program import audit
+from pipeline.auditor.program import audit, audit_with, secret_of
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
@@ -221,8 +221,14 @@ def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
     run = release_at(made.new.root)
     with pytest.raises(InputError, match="repeat the release that it replaces and each answer"):
         universes_to_rerun(run, None, made.spec)
-    with pytest.raises(InputError, match="audit the release that it replaces"):
+    names = ", ".join(root.name for root in made.answers)
+    with pytest.raises(InputError, match=rf"audit the release that it replaces and the answers \({names}\)"):
         audit_release(run, KeySource(), None, 1, lambda _: None)
+    for root in made.answers:
+        secret, _ = secret_of(root, key_of(made.spec.parent, 1))
+        found = list(audit_with(root, secret, insecure=True, ledger=None))
+        assert [one for one in found if not one.passed] == []
+        assert "noise redrawn" in {one.check for one in found}
     with pytest.raises(FormError, match="audit the release that it replaces"):
         list(audit(run.root))
     with pytest.raises(InputError, match="has no place for"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
+from pipeline.model.schema import AmountAttribute
 from pipeline.reading.shares import ratio_interval
 from pipeline.reading.sums import QUANTILE, Moments
 from pipeline.release.joined.averages import Averages, Counted, average_sizes
+from pipeline.release.joined.means import means_of
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes, write_household_sizes
+from pipeline.release.tables import ReleasedTable
 
 RNG = np.random.default_rng(16)
 N = 4_000
@@ -115,6 +119,62 @@ def test_exact_counts_give_an_exact_average_and_unknown_ones_no_interval() -> No
     assert np.isnan(low).all()
     assert np.isnan(high).all()
     assert average_sizes(Counted(counts[0]), exact[1], 1, 12).lows is None
+
+
+def test_intervals_of_whole_numbers_reach_half_a_step_further_but_not_beyond_a_limit() -> None:
+    """By hand: of usual counts both ends, of exact ones none, of a 0 that nothing can be below the upper end alone."""
+    counts, lows, highs = np.array([5, 5, 0, 7]), np.array([3.0, 5.0, 0.0, np.nan]), np.array([7.0, 5.0, 2.0, np.nan])
+    found = Counted.of_whole(counts, lows, highs)
+    assert found.lows is not None
+    assert found.highs is not None
+    assert np.array_equal(found.lows, [2.5, 5.0, 0.0, np.nan], equal_nan=True)
+    assert np.array_equal(found.highs, [7.5, 5.0, 2.5, np.nan], equal_nan=True)
+    assert Counted.of_whole(counts, None, None).lows is None
+
+
+def test_averages_of_whole_counts_are_covered_as_the_counts_are() -> None:
+    """Counts whose intervals of whole numbers hold 90 %: put into the formula as they are, they cover less."""
+    truth, reach = np.array([640, 250]), np.array([4, 2])
+    spread = (reach + 0.5) / QUANTILE
+    drawn = truth + np.rint(RNG.normal(0, spread, (40_000, 2))).astype(np.int64)
+    ends = [
+        (drawn[:, i], (drawn[:, i] - reach[i]).astype(float), (drawn[:, i] + reach[i]).astype(float)) for i in (0, 1)
+    ]
+
+    def covered(persons: Counted, households: Counted) -> float:
+        _, low, high = _ends(persons, households)
+        return float(((low <= truth[0] / truth[1]) & (truth[0] / truth[1] <= high)).mean())
+
+    assert all(
+        abs(((low <= t) & (t <= high)).mean() - 0.9) < 0.006 for t, (_, low, high) in zip(truth, ends, strict=True)
+    )
+    assert abs(covered(Counted.of_whole(*ends[0]), Counted.of_whole(*ends[1])) - 0.9) < 0.008
+    assert covered(Counted(*ends[0]), Counted(*ends[1])) < 0.87
+
+
+def test_a_mean_of_an_amount_is_made_from_ends_half_a_step_further_out() -> None:
+    """30 units of 2 euros by 5 records: reaches of 6.5 and 7.5 units, of 1.5 and 2.5 records."""
+    sums, counts = (
+        ReleasedTable(
+            "total",
+            "block",
+            "total",
+            np.array(["b"]),
+            ("total",),
+            np.array([[n]]),
+            np.array([[float(low)]]),
+            np.array([[float(high)]]),
+        )
+        for n, low, high in ((30, 24, 37), (5, 4, 7))
+    )
+    found = means_of("wages", AmountAttribute.of("wages", Fraction(0), Fraction(200), Fraction(2)), sums, counts).means
+    assert found is not None
+    assert found.lows is not None
+    assert found.highs is not None
+    low, high = float(found.lows[0, 0]) / 2, float(found.highs[0, 0]) / 2
+    assert (30 - 5 * low) ** 2 == pytest.approx(6.5**2 + (2.5 * low) ** 2, rel=1e-12)
+    assert (30 - 5 * high) ** 2 == pytest.approx(7.5**2 + (1.5 * high) ** 2, rel=1e-12)
+    assert low < 6 < high
 
 
 @pytest.mark.parametrize("with_margins", [True, False])

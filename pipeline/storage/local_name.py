@@ -1,0 +1,10 @@
+"""A file's path as the libraries below must be given it, so that they take it for nothing but a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def local_name(path: Path) -> str:
+    """The absolute path: pyarrow takes a relative one with a colon, "results:may/a.parquet", for an address."""
+    return str(path.absolute())

@@ -1,0 +1,93 @@
+"""`spinewise audit ANSWER_DIR`, and what the other judges say of an answer without noise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from releases.asked import ask, key_at, ledger_of, write_workers
+from typer.testing import CliRunner
+
+import flows.confidential.questions
+from flows.cli import app
+from flows.confidential.custody import KeySource
+from flows.runs.questions.answering import AnsweringHere
+from flows.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.auditor.program import main
+from pipeline.errors import InputError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.release.layout import RunDirectory
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Path]:
+    with ledger_of(tmp_path) as place:
+        yield place
+
+
+@pytest.fixture
+def answer(tmp_path: Path, ledger: Path) -> Path:
+    assert ledger.is_file()
+    return ask(write_workers(tmp_path, n=60), "count by county, sex")
+
+
+def test_the_command_audits_an_answer(answer: Path, ledger: Path) -> None:
+    done = CliRunner().invoke(app, ["audit", str(answer), "--ledger", str(ledger)])
+    assert done.exit_code == 0, done.output
+    assert f"Audit of the answer {answer.name}: passed" in done.output
+    path = answer / "restricted" / "audit" / "audit.json"
+    assert path.stat().st_mode & 0o077 == 0
+    about = json.loads(path.read_text())["about"]
+    assert (about["key"], about["ledger"]) == ("given", "compared")
+    assert main([str(answer), "--ledger", str(ledger)]) == 0
+    with pytest.raises(InputError, match="attacks a release"):
+        CliRunner().invoke(app, ["audit", str(answer), "--reconstruct"], catch_exceptions=False)
+    assert main([str(answer), "--reconstruct"]) == 2
+
+
+def test_an_answer_without_noise_passes_every_judge_but_the_second_program(
+    tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`verify` and the ledger see no records; `rerun` draws with the same faulty program."""
+    sound = flows.confidential.questions.noise_of
+    monkeypatch.setattr(flows.confidential.questions, "noise_of", lambda *given: 0 * sound(*given))
+    root = ask(write_workers(tmp_path, n=60), "count by county, sex")
+    run = RunDirectory(root)
+    assert verify_answer(run) == []
+    with Ledger.open(str(ledger), state=tmp_path / "state") as opened:
+        assert opened.verify() == ()
+    again = again_of(run, None, None, KeySource())
+    assert compared(run, again, AnsweringHere(again)) == []
+    done = CliRunner().invoke(app, ["audit", str(root)])
+    assert done.exit_code == 1
+    assert "FAILED independent: noise redrawn, the count: " in done.output
+    assert main([str(root)]) == 1
+
+
+@pytest.mark.parametrize("name", ["question.json", "areas.parquet", "counts.parquet", "run.json"])
+def test_an_answer_of_an_earlier_version_is_told_so(
+    answer: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (answer / "restricted" / name).unlink()
+    with pytest.raises(InputError, match=f"restricted/ has no {name}: it was made by an earlier version"):
+        CliRunner().invoke(app, ["audit", str(answer)], catch_exceptions=False)
+    assert main([str(answer)]) == 2
+    assert "ask the question again" in capsys.readouterr().err
+
+
+def test_what_is_missing_or_anothers_is_refused(answer: Path, tmp_path: Path, ledger: Path) -> None:
+    (answer / "restricted" / "key").rename(tmp_path / "own")
+    with pytest.raises(InputError, match="is not the one that"):
+        CliRunner().invoke(
+            app, ["audit", str(answer), "--key-file", str(key_at(tmp_path / "other").file)], catch_exceptions=False
+        )
+    with pytest.raises(InputError, match="found only with its key"):
+        CliRunner().invoke(app, ["audit", str(answer), "--ledger", str(ledger)], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["audit", str(answer)])  # the noise is tested by its distribution alone
+    assert done.exit_code == 0, done.output
+    assert "redrawn" not in done.output
+    done = CliRunner().invoke(app, ["audit", str(answer), "--key-file", str(tmp_path / "own")])
+    assert done.exit_code == 0, done.output
+    assert "redrawn" in done.output

@@ -1,0 +1,93 @@
+"""Every page runs its own scripts and no other: what is put into a page by a name or a value does not run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from releases.browser import chromium, opened
+from releases.command import PROJECT, printed
+
+from pipeline.audit.findings import Audit, certain
+from pipeline.audit.report import write_audit
+from pipeline.release.layout import RunDirectory
+
+PACKAGES = ("geography", "postprocess", "pipeline", "flows", "features", "spinewise")
+META = '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{{ policy }}">'
+#: What a stranger would put into a page: scripts, and what fetches, frames, sends or moves it.
+INJECTED = """<script>document.title = "ran"</script><img src="x" onerror="document.title = 'ran'">
+<svg onload="document.title = 'ran'"></svg><a id="lure" href="javascript:document.title = 'ran'">here</a>
+<iframe srcdoc="<script>parent.document.title = 'ran'</script>"></iframe><img src="http://127.0.0.1:9/seen">
+<script src="http://127.0.0.1:9/script.js"></script><link rel="stylesheet" href="http://127.0.0.1:9/style.css">"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pages(town: Path, town_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of each template, by the template's name."""
+    folder = tmp_path_factory.mktemp("pages")
+    printed("compare", town, town, "--html", folder / "compare.html")
+    printed("plan", town_spec, "--chart", folder / "plan.html")
+    audit = Audit("audit", (certain("files", "hashes", "all", [], well="as stated"),), {"release": "town"})
+    html, _ = write_audit(audit, folder / "audit", private=True)
+    run = RunDirectory(town)
+    return {
+        "report": run.report,
+        "accuracy": run.accuracy_page,
+        "compare": folder / "compare.html",
+        "plan": folder / "plan.html",
+        "audit": html,
+    }
+
+
+def templates() -> dict[str, Path]:
+    """The whole pages among the templates, by name; parts of pages are not."""
+    found = [path for package in PACKAGES for path in (PROJECT / package).rglob("*.html*")]
+    return {
+        path.name.partition(".")[0]: path for path in found if path.read_text("utf-8").lower().startswith("<!doctype")
+    }
+
+
+def test_every_template_of_a_page_begins_with_the_policy(pages: dict[str, Path]) -> None:
+    found = templates()
+    assert len(found) >= 6
+    for name, path in found.items():
+        text = path.read_text("utf-8")
+        assert META in text, path
+        assert text.count("Content-Security-Policy") == 1
+        assert re.search(r"<(script|style|link|title|body)\b", text.partition(META)[0]) is None, path
+        assert name in pages or name == "fitness", f"{name}: a page of it is to be opened here"
+
+
+@pytest.mark.parametrize("name", ["report", "accuracy", "compare", "plan", "audit"])
+def test_a_page_works_and_what_is_put_into_it_does_not_run(
+    name: str, browser: Any, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    shown = opened(browser, pages[name], ready=name == "report")
+    if name == "plan":
+        assert shown.page.locator("svg path[aria-roledescription]").count() > 10  # the chart is drawn
+    assert shown.complaints == []
+    assert shown.requests == []
+    assert shown.page.evaluate("getComputedStyle(document.querySelector('main')).maxWidth") not in ("", "none")
+
+    text = pages[name].read_text("utf-8")
+    spoilt = tmp_path / "spoilt.html"
+    spoilt.write_text(text.replace("<main", f"{INJECTED}<main", 1), "utf-8")
+    shown = opened(browser, spoilt, ready=False)
+    shown.page.evaluate("document.getElementById('lure').click()")
+    shown.page.wait_for_timeout(300)
+    assert shown.page.title() not in ("ran", "")
+    assert any("Content Security Policy" in line for line in shown.complaints)
+
+    open_to_all = tmp_path / "open.html"
+    without = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", spoilt.read_text("utf-8"))
+    open_to_all.write_text(without, "utf-8")
+    assert opened(browser, open_to_all, ready=False).page.title() == "ran"  # it would have run

@@ -1,0 +1,185 @@
+"""Paths as users may type them: with a colon, a folder in place of a file, the root, and none at all."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from oracles.command_lines import commands
+from oracles.watched import spinewise
+from releases.small import QUICK, public_bytes, run, write_town
+
+from pipeline.records.record_files import column_names
+from pipeline.storage.files import open_parquet
+from pipeline.storage.plain_tables import write_plain_parquet
+
+PROJECT = Path(__file__).parents[2]
+#: Functions of libraries that take a text for an address if it may be one.
+GUESSING = {"ParquetFile", "ParquetWriter", "read_table", "write_table", "read_metadata", "read_parquet", "to_parquet"}
+GUESSING |= {"read_file", "to_file", "read_schema", "ParquetDataset"}
+
+PATHS = [
+    (words, parameter)
+    for words, command in commands()
+    for parameter in command.params
+    if parameter.type_descriptor.annotation in (Path, list[Path]) or parameter.name in ("source", "households")
+]
+
+
+def line_with(words: tuple[str, ...], parameter: Any, value: str, sound: dict[str, str]) -> list[str]:
+    """A command line with everything that is required, and the value for that parameter."""
+    (command,) = (command for other, command in commands() if other == words)
+    options, arguments = list(words), list[str]()
+    for one in command.params:
+        if one is not parameter and not one.required:
+            continue
+        text = value if one is parameter else sound.get(one.name, "x")
+        if one.param_type_name == "argument":
+            arguments.append(text)
+        else:
+            options += [one.opts[0], text]
+    return [*options, *(["--no-prefect"] if words == ("run",) else []), *(["--", *arguments] if arguments else [])]
+
+
+def test_every_command_with_a_path_is_tried() -> None:
+    assert len(PATHS) > 80
+    assert {words[0] for words, _ in PATHS} >= {"run", "example", "key", "log", "import", "export", "ledger"}
+
+
+def test_an_empty_text_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any option or argument: one sentence, status 2, before anything is read or written."""
+    monkeypatch.chdir(tmp_path)
+    for words, parameter in PATHS:
+        line = line_with(words, parameter, "", {})
+        status, printed = spinewise(*line)
+        name = "an argument" if parameter.param_type_name == "argument" else parameter.opts[0]
+        assert (status, printed) == (
+            2, f"Error: {name}: found an empty text; a value is needed (is a variable of the shell not set?)\n"
+        ), line  # fmt: skip
+        if parameter.param_type_name == "option" and name.startswith("--"):
+            status, printed = spinewise(*words, f"{name}=")
+            assert status == 2
+            assert f"{name}: found an empty text" in printed
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", [".", "/", "..", "/dev"])
+def test_a_key_is_a_file(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in (("key", "sign-new", value, "--name", "a.example/b"), ("key", "new", value)):
+        status, printed = spinewise(*line)
+        assert status == 2
+        assert printed.count("\n") == 1
+        assert value in printed
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [".", "/"])
+def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence and status 2, or it is a folder that the command can use; the root is never written to."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "ledger.sqlite"))
+    spec = write_town(tmp_path / "in", *QUICK)
+    root = run(spec, tmp_path / "out")
+    for line in (
+        ("ledger", "open", "persons", "--population", "all", "--rho", "3"),
+        ("key", "new", "good.key"),
+        ("key", "sign-new", "good.sign", "--name", "a.example/b"),
+        ("log", "new", "log", "--origin", "a.example/log", "--sign-key-file", "good.sign"),
+        ("export", root, "--format", "nmf", "--out", "nmf"),
+    ):
+        assert spinewise(*line)[0] == 0
+    sound = dict.fromkeys(("release", "first", "second", "answers"), str(root)) | {
+        "spec": str(spec), "data": "in", "path": "in", "source": "in/persons.csv", "measurements": "nmf",
+        "question": "count where sex is f", "signed_by": "good.sign.pub", "name": "a.example/b", "dataset": "persons",
+        "layout": "csv", "candidates": "in/blocks.csv", "origin": "x.example/log", "file": "new.key", "folder": "log",
+        "proof": "log/checkpoint", "out": "new",
+    }  # fmt: skip
+    usable = {("run", "out"), ("doctor", "out"), ("example", "folder"), ("ledger", "releases"), ("audit", "out")}
+    before = set(Path("/").iterdir())
+    for words, parameter in PATHS:
+        if (words[0], parameter.name) in usable or words[0] in ("deploy", "audit"):  # a server; minutes of tests
+            continue
+        typed = line_with(words, parameter, value, sound)
+        if words == ("log", "check") and parameter.name == "since":
+            typed = ["log", "check", "log/checkpoint", "--signed-by", "good.sign.pub", "--since", value]
+        status, printed = spinewise(*typed)
+        assert status == 2, (typed, printed)
+        assert "Traceback" not in printed
+        assert printed.strip(), typed
+    assert set(Path("/").iterdir()) == before
+
+
+def test_a_folder_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({"a": [1]})
+    write_plain_parquet(Path("a:b/c.parquet"), iter([table]))
+    with open_parquet(Path("a:b/c.parquet")) as file:
+        assert file.read().equals(table)
+    assert column_names(Path("a:b/c.parquet")) == ("a",)
+
+
+@pytest.mark.slow
+def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative ones, which libraries take for addresses: the same bytes as under another name."""
+    monkeypatch.chdir(tmp_path)
+    assert spinewise("example", "s3:demo", "--people", "200") == (0, "s3:demo/release.toml\n")
+    assert spinewise("example", "demo", "--people", "200")[0] == 0
+    assert {path.name: path.read_bytes() for path in Path("s3:demo").iterdir()} == {
+        path.name: path.read_bytes() for path in Path("demo").iterdir()
+    }
+    write_town(Path("a:in"), *QUICK)
+    people = pa.table({name: ["x", "y"] for name in ("block", "age")})
+    pq.write_table(people, tmp_path / "a:in" / "some.parquet")
+    plain = run(Path("a:in/release.toml"), Path("out"))
+    status, printed = spinewise("run", "a:in/release.toml", "--out", "a:out", "--no-prefect", "--quiet")
+    assert status == 0, printed
+    root = Path("a:out/town")
+    assert public_bytes(root) == public_bytes(plain)
+    Path("a:areas.csv").write_text("area,geocode\nmine,A0101\n")
+    pq.write_table(pa.table({"area": ["mine"], "geocode": ["A0101"]}), tmp_path / "a:areas.parquet")
+    Path("a:link").mkdir()
+    lines: list[tuple[object, ...]] = [
+        ("validate", "a:in", "a:in/release.toml"),
+        ("check", root),
+        ("verify", root, "--workers", 1),
+        ("query", root, "total", "--areas", "a:areas.csv"),
+        ("query", root, "total", "--areas", "a:areas.parquet"),
+        ("compare", root, plain, "--html", "a:page.html"),
+        ("spine", "a:in/release.toml"),
+        ("import", "table", "a:in/persons.csv", "--out", "a:table", "--geography", "block"),
+        ("import", "table", "a:in/some.parquet", "--out", "a:other", "--geography", "block"),
+        ("key", "new", "a:key"),
+        ("ledger", "open", "persons", "--population", "all", "--rho", "3", "--ledger", "a:ledger.sqlite"),
+        ("ledger", "verify", root, "--ledger", "a:ledger.sqlite"),
+    ]
+    layouts = ("csv", "parquet", "nmf", "xlsx", "duckdb", "sdmx")
+    lines += [("export", root, "--format", layout, "--out", f"a:{layout}") for layout in layouts]
+    lines += [("estimate", "a:nmf", "a:in/release.toml", "--out", "a:estimated", "--workers", 1)]
+    for line in lines:
+        status, printed = spinewise(*line)
+        assert status == 0, (line, printed)
+    assert {path.name for path in tmp_path.iterdir()} >= {f"a:{layout}" for layout in layouts}
+
+
+def test_no_library_guesses_what_a_path_is() -> None:
+    """Every path that these functions get is absolute, in the whole product."""
+    found, wrong = 0, []
+    for package in ("geography", "postprocess", "pipeline", "features", "flows", "spinewise"):
+        for file in (PROJECT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                    continue
+                if node.func.attr not in GUESSING or "writer" in ast.unparse(node.func.value).lower():
+                    continue
+                texts = [ast.unparse(argument) for argument in node.args[:2]]
+                found += 1
+                if not any("local_name(" in text or ".absolute()" in text or text == "sink" for text in texts):
+                    wrong.append(f"{file.relative_to(PROJECT)}:{node.lineno}: {ast.unparse(node)[:80]}")
+    assert found > 15
+    assert not wrong, "\n".join(wrong)

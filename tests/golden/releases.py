@@ -1,0 +1,252 @@
+"""The small releases of the safety line: input files and commands, so that every version of the program can make them.
+
+Between them they have every kind of measurement, of public input and of publication.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from releases.asked import write_workers
+from releases.homes import write_homes
+from releases.households import write_quarter
+from releases.jobs import write_jobs
+from releases.mixed import write_mixed
+from releases.named import write_named_town
+from releases.one_town import write_one_town
+from releases.patients import write_patients
+from releases.shared_town import write_shared_town
+from releases.small import QUICK, write_town
+from releases.survey import write_survey
+from releases.survey_of_words import write_words
+from releases.updated import DETAILED, PUBLISH, QUESTIONS
+from releases.wages import BALANCES, OVER, write_wages
+
+#: Arguments of one command.
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SmallRelease:
+    """Inputs, the commands that make publications of them, and where these are.
+
+    Attributes:
+        name: of it.
+        write: writes the inputs into a folder.
+        commands: run one after the other in that folder.
+        published: the directories with a public/ folder, as paths in that folder.
+        charged: whether a ledger is charged, whose clock and identity differ from run to run.
+    """
+
+    name: str
+    write: Callable[[Path], object]
+    commands: tuple[Command, ...]
+    published: tuple[str, ...]
+    charged: bool = False
+
+    def make(self, folder: Path, project: Path, python: str = sys.executable) -> None:
+        """Run the commands with the packages of a checkout, after `write`; CalledProcessError where one fails."""
+        for command in self.commands:
+            program = [python, "-m", "flows.cli", *command]
+            subprocess.run(
+                program, cwd=folder, env=_environment(folder, project), capture_output=True, text=True, check=True
+            )
+
+
+def _environment(folder: Path, project: Path) -> Mapping[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SPINEWISE_")}
+    place = {"SPINEWISE_LEDGER": str(folder / "ledger.sqlite"), "SPINEWISE_STATE": str(folder / "state")}
+    return {**own, **place, "PYTHONPATH": str(project), "COLUMNS": "100"}
+
+
+def _run(spec: str, out: str = "out", *more: str) -> Command:
+    return ("run", spec, "--out", out, "--no-prefect", "--workers", "1", "--quiet", *more)
+
+
+def _one(name: str, write: Callable[[Path], object], spec: str, out: str) -> SmallRelease:
+    return SmallRelease(name, write, (_run(spec),), (f"out/{out}",))
+
+
+#: A town with everything that a spec can state, under pure differential privacy.
+_PURE = (('rho = "2"', 'framework = "pure"\nepsilon = "2"'), ('privacy = { rho = "1" }', 'privacy = { epsilon = "1" }'))
+#: Areas that have one child alone are not measured twice.
+_BYPASS = (
+    ("levels = { county = 1, tract = 3, block = 5 }", "levels = { county = 1, tract = 3, block = 5 }\nbypass = true"),
+)
+#: The baseline of benchmarks, where each level is estimated from its own measurements.
+_TOPDOWN = (("[companions.units]", '[postprocess]\nsolver = "batched"\nestimator = "topdown"\n\n[companions.units]'),)
+#: A question of each statistic, with its budget.
+_ASKED = (
+    ("count by tract, sex, age where age in 18-64, 65+", "1/2"),
+    ("sum wages by county", "1/4"),
+    ("mean wages where sex = f", "1/4"),
+    ("median wages by sex", "1/4"),
+    ("max wages", "1/4"),
+    ("clip wages among 20000, 40000, 60000 above 1/100", "1/4"),
+)
+_KEY: Final = "key"
+
+
+def _charged(folder: Path) -> None:
+    """Made-up workers, and a key that is always the same and no test key."""
+    write_workers(folder / "in", PUBLISH, DETAILED)
+    _write_key(folder)
+
+
+def _write_key(folder: Path) -> None:
+    path = folder / _KEY
+    secret = hashlib.sha256(b"the key of the golden releases").hexdigest()
+    path.write_text(f"spinewise-master-key-1 {secret}\n", encoding="ascii")
+    path.chmod(0o600)
+
+
+def _opened(dataset: str, rho: str) -> Command:
+    return ("ledger", "open", dataset, "--rho", rho, "--population", "made up")
+
+
+def _ask(questions: Sequence[tuple[str, str]]) -> list[Command]:
+    more = ("--key-file", _KEY, "--out", "answers", "--quiet")
+    return [
+        ("ask", "in/release.toml", text, "--rho", rho, "--name", f"q{number}", *more)
+        for number, (text, rho) in enumerate(questions)
+    ]
+
+
+def _answers() -> SmallRelease:
+    asked = _ask(_ASKED)
+    published = tuple(f"answers/q{number}" for number in range(len(_ASKED)))
+    return SmallRelease("answers", _charged, (_opened("workers", "9"), *asked), published, charged=True)
+
+
+def _updated() -> SmallRelease:
+    asked = _ask(QUESTIONS)
+    used = [word for number in range(len(QUESTIONS)) for word in ("--with", f"answers/q{number}")]
+    update = ("update", "out/work", *used, "--out", "updated", "--workers", "1", "--quiet")
+    commands = (_opened("workers", "9"), _run("in/release.toml", "out", "--key-file", _KEY), *asked, update)
+    return SmallRelease("updated", _charged, commands, ("out/work", "updated/work"), charged=True)
+
+
+_CHOSEN = """
+name = "chosen"
+[privacy]
+rho = "1"
+dataset = "people"
+[geography]
+file = "blocks.csv"
+column = "block"
+levels = { county = 1, block = 3 }
+[schema.attributes]
+race = ["a", "b", "c", "d"]
+sex = ["f", "m"]
+[schema.recodes.some]
+attribute = "race"
+groups = { ab = ["a", "b"], cd = ["c", "d"] }
+[strategy]
+queries = { race = "1" }
+levels = { county = "1/2", block = "1/2" }
+[select.detail]
+level = "block"
+versions = ["total", "some", "race * sex"]
+thresholds = [0, 30, 60]
+share = "1/5"
+choice_share = "1/4"
+[input]
+file = "persons.csv"
+form = "long"
+geocode = "block"
+[publish]
+replicates = 2
+"""
+
+
+def _chosen(folder: Path) -> None:
+    """Blocks of 0 to 100 persons, whose detail is chosen privately."""
+    blocks = [f"{county}{block:02d}" for county in "AB" for block in range(30)]
+    pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
+    cells = [(block, race, sex) for block in blocks for race in "abcd" for sex in "fm"]
+    means = np.repeat(np.linspace(0, 100 / 8, len(blocks)), 8)
+    persons = pd.DataFrame(cells, columns=["block", "race", "sex"])
+    persons.assign(count=np.random.default_rng(1).poisson(means)).to_csv(folder / "persons.csv", index=False)
+    (folder / "release.toml").write_text(_CHOSEN, encoding="utf-8")
+    _write_key(folder)
+
+
+_SAMPLED = """
+name = "sampled"
+privacy = { rho = "1/4", key = "insecure-test:1" }
+geography = { file = "people.csv", column = "leaf", levels = { nation = 1, region = 2, area = 3, leaf = 6 } }
+schema.attributes = { group = ["a", "b", "c", "d", "e"] }
+input = { file = "people.csv", form = "wide", geocode = "leaf", cells = [ { counts = "{group}" } ] }
+tables = { total = "total", group = "group" }
+publish = { microdata = false }
+
+[strategy]
+queries = { total = "1/4", group = "3/4" }
+levels = { nation = "1/5", region = "1/5", area = "1/5", leaf = "2/5" }
+"""
+
+
+def _sampled(folder: Path) -> None:
+    """30 areas of 95 leaves, few enough to be quick and so many that they are simulated by a sample."""
+    rng, areas, leaves = np.random.default_rng(1), 30, 95
+    codes = [f"E{area // 10}{area % 10}{leaf:03d}" for area in range(areas) for leaf in range(leaves)]
+    means = np.array([60, 20, 30, 1300, 20.0]) * np.exp(rng.normal(0, 0.8, (areas, 1, 5)))
+    counts = rng.poisson(means * np.exp(rng.normal(0, 0.5, (areas, leaves, 5)))).reshape(areas * leaves, 5)
+    pd.DataFrame(counts, columns=list("abcde")).assign(leaf=codes).to_csv(folder / "people.csv", index=False)
+    (folder / "release.toml").write_text(_SAMPLED, encoding="utf-8")
+
+
+def _mixed(folder: Path) -> None:
+    (folder / "in").mkdir()
+    write_mixed(folder / "in", dataset="people")
+    _write_key(folder)
+
+
+RELEASES: Final[Sequence[SmallRelease]] = (
+    _one("town", lambda folder: write_town(folder, *QUICK), "release.toml", "town"),
+    _one("pure", lambda folder: write_town(folder, *QUICK, *_PURE), "release.toml", "town"),
+    _one("bypass", lambda folder: write_town(folder, *QUICK, *_BYPASS), "release.toml", "town"),
+    _one("topdown", lambda folder: write_town(folder, QUICK[0], *_TOPDOWN), "release.toml", "town"),
+    _one("named", write_named_town, "release.toml", "town"),
+    _one("shares", write_shared_town, "release.toml", "town"),
+    _one("wages", lambda folder: write_wages(folder, OVER), "wages.toml", "wages"),
+    _one("balances", lambda folder: write_wages(folder, *BALANCES), "wages.toml", "wages"),
+    _one("jobs", write_jobs, "jobs.toml", "jobs"),
+    _one("homes", write_homes, "release.toml", "homes"),
+    _one("patients", write_patients, "release.toml", "homes"),
+    _one("households", write_quarter, "quarter.toml", "quarter"),
+    _one("one_town", write_one_town, "release.toml", "one-town"),
+    _one("survey", lambda folder: write_survey(folder, "direct_encoding", 4, "1"), "survey.toml", "survey"),
+    _one("unary", lambda folder: write_survey(folder, "unary_encoding", 5, "1"), "survey.toml", "survey"),
+    _one("words", write_words, "survey.toml", "survey"),
+    SmallRelease(
+        "mixed",
+        _mixed,
+        (
+            _opened("people", "1"),
+            _run("in/register/register.toml", "in/register/out", "--key-file", _KEY),
+            _run("in/survey.toml", "out", "--key-file", _KEY),
+        ),
+        ("in/register/out/register", "out/survey"),
+        charged=True,
+    ),
+    SmallRelease(
+        "chosen",
+        _chosen,
+        (_opened("people", "1"), _run("release.toml", "out", "--key-file", _KEY)),
+        ("out/chosen",),
+        True,
+    ),
+    _one("sampled", _sampled, "release.toml", "sampled"),
+    _answers(),
+    _updated(),
+)

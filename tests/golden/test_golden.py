@@ -1,0 +1,50 @@
+"""The small releases hold what is stored of them, column by column; and a change of one number is told."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from releases.small import run
+
+from golden.content import content_of, differences
+from golden.releases import RELEASES, SmallRelease
+from golden.store import STORED, held_by, stored
+
+
+def test_each_is_stored_and_nothing_else() -> None:
+    assert {path.stem for path in STORED.glob("*")} == {release.name for release in RELEASES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
+def test_a_small_release_holds_what_is_stored(release: SmallRelease, tmp_path: Path) -> None:
+    assert differences(stored(release.name), held_by(release, tmp_path)) == []
+
+
+def test_one_changed_number_is_told(tmp_path: Path) -> None:
+    """Of each kind of file, the smallest change of one value."""
+    town = next(release for release in RELEASES if release.name == "town")
+    spec = town.write(tmp_path / "in")
+    assert isinstance(spec, Path)
+    public = run(spec, tmp_path / "out") / "public"
+    before = content_of(public)
+    assert differences({f"out/town/{name}": text for name, text in before.items()}, stored("town")) == []
+    for file, column in (("tables/sex/tract.parquet", 1), ("measurements/block/total.parquet", "value")):
+        changed = tmp_path / "changed"
+        shutil.copytree(public, changed)
+        table = pq.read_table(changed / file)
+        name = column if isinstance(column, str) else table.column_names[column]
+        values = table.column(name).combine_chunks()
+        flat = values.flatten() if pa.types.is_list(values.type) else values
+        one_more = pa.array([flat[0].as_py() + 1, *flat.to_pylist()[1:]], flat.type)
+        again = pa.ListArray.from_arrays(values.offsets, one_more) if pa.types.is_list(values.type) else one_more
+        field = table.schema.field(name)
+        place = table.column_names.index(name)
+        pq.write_table(table.set_column(place, pa.field(name, again.type, field.nullable), again), changed / file)
+        told = differences(before, content_of(changed))
+        assert [line.partition(": was")[0] for line in told] == [f"{file}: column {name}"]
+        shutil.rmtree(changed)

@@ -1,0 +1,607 @@
+"""Bad inputs by seed, of every kind that a user can give, and what may come of each.
+
+An input is damaged, given to the function that reads it, and judged: a traceback, no end in 60 seconds, an exit status
+that does not fit, and silent acceptance. What must be accepted and what must be refused is decided here, by readers
+that share no code with the program: exact texts in dictionaries, `csv`, JSON, and the pages of pyarrow.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import itertools
+import json
+import random
+import re
+import shutil
+import tomllib
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from releases import wages
+from releases.asked import ask, ledger_of, write_workers
+from releases.small import QUICK, run, write_town
+
+from flows.checks.validation import validate
+from flows.runs.questions.checking import verify_answer
+from geography.errors import SpinewiseError
+from oracles.command_lines import Places, command_line
+from oracles.damage import damaged_bytes, damaged_json, damaged_parquet, restored
+from oracles.malformed import places, toml
+from oracles.watched import Hangs, ends_well, spinewise, watched
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
+from pipeline.model.memory_table import MemoryTable
+from pipeline.questions.text import parse
+from pipeline.records.tabulate import tabulate
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
+
+SECONDS = 60
+#: Inputs after which the tally is told.
+TOLD = 50
+JUNK: tuple[str, ...] = (
+    "", " ", "\0", "a\0", "0", "-1", "1", "01", "1.0", "+1", "1e3", "1e400", "nan", "inf", "null", "None", "true",
+    "False", "٣", "é", "e\u0301", "ß", "\ufeff", "\u200b", "\x7f", "a\tb", 'a"b', "a,b", "a\nb", "x" * 300, "..",
+    "0..4", "..4", "child * f", "total", "detailed", "1/2", "1/0", "/dev/null", "-", "#", "[", "{", "\U0001f600",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with the end of one input."""
+
+    kind: str
+    number: int
+    what: str
+    detail: str
+
+
+@dataclass
+class Tally:
+    """How many inputs of each kind were refused and accepted, and what went wrong."""
+
+    ends: Counter[tuple[str, str]] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+
+
+class WrongEndError(AssertionError):
+    """An end that may not be: `what` is its class."""
+
+    def __init__(self, what: str, detail: str) -> None:
+        super().__init__(f"{what}: {detail}")
+        self.what, self.detail = what, detail
+
+
+def outcome(read: Callable[[], Any]) -> tuple[Any, str]:
+    """What a function gives, and ""; or None and the message of a refusal, which is one of ours with status 2."""
+    try:
+        return read(), ""
+    except SpinewiseError as error:
+        if error.exit_status != 2:
+            raise WrongEndError("wrong status", f"{error.exit_status}: {error}") from None
+        if not str(error).strip():
+            raise WrongEndError("wrong status", "no message") from None
+        return None, str(error)
+
+
+def near(rng: random.Random, text: str, others: list[str]) -> str:
+    """A text that looks like another, or is it in another spelling; or junk, or another that is right."""
+    choices = (
+        lambda: text + "\0",
+        lambda: "\0" + text,
+        lambda: text + " ",
+        lambda: " " + text,
+        lambda: text + "\t",
+        lambda: text + "\u00a0",
+        lambda: text.upper() if text.upper() != text else text.lower(),
+        lambda: unicodedata.normalize("NFD", text + "é"),
+        lambda: unicodedata.normalize("NFKC", text),
+        lambda: "0" + text,
+        lambda: text.lstrip("0"),
+        lambda: text + ".0",
+        lambda: text[:-1],
+        lambda: text + text[-1:],
+        lambda: "\ufeff" + text,
+        lambda: text + "\u200b",
+        lambda: text.translate({ord("0"): "\uff10", ord("a"): "\u0430", ord("A"): "\u0391"}),
+        lambda: rng.choice(JUNK),
+        lambda: rng.choice(others or [text]),
+    )
+    return rng.choice(choices)()
+
+
+def changed_rows(rng: random.Random, rows: list[list[str]]) -> list[list[str]]:
+    """A table as texts, the header first, with one or two changes of cells, rows or columns."""
+    rows = copy.deepcopy(rows)
+    for _ in range(rng.choice((1, 1, 2))):
+        column = rng.randrange(len(rows[0]))
+        row = rng.randrange(1, len(rows)) if len(rows) > 1 else 0
+        what = rng.random()
+        if what < 0.75:
+            rows[row][column] = near(rng, rows[row][column], [one[column] for one in rows])
+        elif what < 0.8:
+            rows[0][column] = near(rng, rows[0][column], rows[0])
+        elif what < 0.86:
+            rows.insert(row, list(rows[row]))
+        elif what < 0.9 and row:
+            del rows[row]
+        elif what < 0.94:
+            rows = [[*one, one[column]] for one in rows]
+        elif what < 0.97 and len(rows[0]) > 1:
+            rows = [one[:column] + one[column + 1 :] for one in rows]
+        else:
+            for one in rows[1:]:
+                one[column] = near(random.Random(0), one[column], [""])
+    return rows
+
+
+def csv_bytes(rng: random.Random, rows: list[list[str]]) -> bytes:
+    """The table as CSV, in one of the ways in which programs write it; all are read alike."""
+    text = io.StringIO()
+    quoting: Literal[0, 1] = csv.QUOTE_MINIMAL if rng.random() < 0.5 else csv.QUOTE_ALL
+    csv.writer(text, lineterminator=rng.choice(("\n", "\r\n")), quoting=quoting).writerows(rows)
+    return text.getvalue().encode("utf-8", "surrogatepass")
+
+
+def without_mark(rows: list[list[str]], file: Path) -> list[list[str]]:
+    """What a CSV file of the rows holds: U+FEFF at its beginning, before any quotes, is a mark of its encoding."""
+    if not file.read_bytes().startswith("\ufeff".encode()):
+        return rows
+    return [[rows[0][0].removeprefix("\ufeff"), *rows[0][1:]], *rows[1:]]
+
+
+class World:
+    """Good inputs in a folder, made once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.town = write_town(folder / "town", *QUICK)
+        (folder / "wages").mkdir(parents=True)
+        self.wages = wages.write_wages(folder / "wages")
+        self.work = write_workers(folder / "work", n=60)
+        self.specs = [path.read_text("utf-8") for path in (self.town, self.wages, self.work)]
+        self.places = [path.parent for path in (self.town, self.wages, self.work)]
+        self.loaded = load_spec(self.town)
+        self.universe = self.loaded.universes()[0]
+        self.spine = read_spine(self.loaded.geography)
+        self.leaves = {str(code): number for number, code in enumerate(self.spine.leaf_level.geocodes)}
+
+    def rows(self, name: str) -> list[list[str]]:
+        """A CSV file of the town."""
+        with (self.folder / "town" / name).open(encoding="utf-8", newline="") as file:
+            return list(csv.reader(file))
+
+    @cached_property
+    def release(self) -> Path:
+        """A release of the town."""
+        return run(self.town, self.folder / "out")
+
+    @cached_property
+    def answer(self) -> Path:
+        """An answer about the workers."""
+        with ledger_of(self.folder / "work"):
+            return ask(self.work, "count by tract, sex where age >= 18")
+
+    @cached_property
+    def command_places(self) -> Places:
+        """What command lines may name."""
+        root = self.release
+        releases = (root, root / "public")
+        town = self.town.parent
+        return Places(
+            self.folder / "new",
+            {
+                "spec": (self.town,), "release": releases, "first": releases, "second": releases,
+                "data": (town, town / "persons.csv"), "source": (town / "persons.csv", town / "blocks.csv"),
+                "areas": (town / "blocks.csv",), "households": (town / "units.csv",), "path": (town,),
+            },
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------- specs
+
+
+def bad_spec(rng: random.Random, world: World) -> str:
+    """A spec with changed keys: refused in words, or another spec; never the same one."""
+    which = rng.randrange(len(world.specs))
+    good = world.specs[which]
+    content = tomllib.loads(good)
+    changed = copy.deepcopy(content)
+    place = rng.choice(places(content))
+    inside: Any = changed
+    for part in place[:-1]:
+        inside = inside[part]
+    name, what = place[-1], rng.random()
+    value = inside[name]
+    if what < 0.5:
+        inside[name] = _like(rng, value)
+    elif what < 0.6:
+        inside[name] = rng.choice([[], [value], [value] * 2, [value] * 3, {}, {"a": value}, {"": value}])
+    elif what < 0.7:
+        del inside[name]
+    elif isinstance(inside, list):
+        inside.insert(int(name), _like(rng, value))
+    elif what < 0.85:
+        inside[near(rng, str(name), list(map(str, inside)))] = inside.pop(name)
+    else:
+        inside[near(rng, str(name), list(map(str, inside)))] = _like(rng, value)
+    folder, text = world.places[which], toml(changed)
+    try:
+        same_text = tomllib.loads(text) == content
+    except tomllib.TOMLDecodeError:
+        same_text = False
+    spec, message = outcome(lambda: parse_spec(text, "spec.toml", folder))
+    if spec is None:
+        if not message.startswith("spec.toml: "):
+            raise WrongEndError("wrong status", f"names no file: {message}")
+        return "refused"
+    if not same_text and _means_the_same(spec, parse_spec(good, "spec.toml", folder), content, changed):
+        raise WrongEndError("silent acceptance", f"{place}: {value!r} -> {changed!r:.2000}")
+    if rng.random() < 0.1:
+        file = folder / "changed.toml"
+        file.write_text(text, "utf-8")
+        outcome(lambda: validate(None, file))
+    return "accepted"
+
+
+def _like(rng: random.Random, value: Any) -> Any:
+    if isinstance(value, str):
+        return (
+            near(rng, value, list(JUNK))
+            if rng.random() < 0.8
+            else rng.choice([0, 1.5, True, [], {}, 2**70, float("nan")])
+        )
+    if isinstance(value, bool):
+        return rng.choice([not value, "true", 1, [], {}])
+    if isinstance(value, int):
+        return rng.choice([value + 1, -value, 0, 2**63, float(value), str(value), True, [value], {}, float("inf")])
+    if isinstance(value, list):
+        return rng.choice(
+            [value[:1], value[1:], [*value, *value[:1]], value * 3, [value], [], "x", {}, list(reversed(value))]
+        )
+    return rng.choice([{}, [], "x", 1, [value]])
+
+
+def _means_the_same(spec: ReleaseSpec, good: ReleaseSpec, content: Any, changed: Any) -> bool:
+    """Whether a changed document is the same spec, and is not just another way to write it."""
+    return spec == good and _written(content) != _written(changed)
+
+
+def _written(value: Any) -> Any:
+    """A document without what may be written in several ways: numbers as text, one value for a list of it, nothing."""
+    if isinstance(value, Mapping):
+        return {name: _written(inner) for name, inner in sorted(value.items()) if inner not in ([], {})}
+    if isinstance(value, list):
+        return _written(value[0]) if len(value) == 1 else [_written(inner) for inner in value]
+    if isinstance(value, str):
+        try:
+            return Fraction(value.strip())
+        except (ValueError, ZeroDivisionError):
+            return value
+    return value
+
+
+# -------------------------------------------------------------------------------------------------------- records
+
+
+def _expected(world: World, rows: list[list[str]]) -> Counter[tuple[str, ...]] | None:
+    """Persons by geocode and values, by exact texts; None where the file must be refused."""
+    names = ("block", *world.universe.schema.names)
+    header, body = rows[0], [row for row in rows[1:] if row]
+    if any(header.count(name) != 1 for name in names) or not body or any(len(row) != len(header) for row in body):
+        return None
+    at = [header.index(name) for name in names]
+    allowed = [set(world.leaves), *(set(one.values) for one in world.universe.schema.attributes)]
+    found: Counter[tuple[str, ...]] = Counter()
+    for row in body:
+        person = tuple(row[place] for place in at)
+        if any(text not in right for text, right in zip(person, allowed, strict=True)):
+            return None
+        found[person] += 1
+    return found
+
+
+def _counted(world: World, counts: Any) -> Counter[tuple[str, ...]]:
+    codes, schema = list(world.leaves), world.universe.schema
+    cells = list(itertools.product(*(one.values for one in schema.attributes)))
+    table = counts.tocoo()
+    return Counter(
+        {
+            (codes[leaf], *cells[cell]): int(n)
+            for leaf, cell, n in zip(table.coords[0], table.coords[1], table.data, strict=True)
+        }
+    )
+
+
+def bad_records(rng: random.Random, world: World) -> str:
+    """Records with changed cells, as CSV, Parquet or a table in memory: counted as an exact reader does, or refused."""
+    rows = changed_rows(rng, world.rows("persons.csv"))
+    form = rng.choice(("csv", "parquet", "pandas"))
+    source: Path | MemoryTable = world.folder / f"persons.{'parquet' if form == 'parquet' else 'csv'}"
+    if form == "csv":
+        Path(str(source)).write_bytes(csv_bytes(rng, rows))
+    else:
+        names, columns = rows[0], list(map(list, zip(*rows[1:], strict=True)))
+        arrays = [_array(rng, column) for column in columns]
+        table = pa.Table.from_arrays(arrays, names=[name.encode("utf-8", "replace").decode() for name in names])
+        if form == "parquet":
+            pq.write_table(table, str(source), row_group_size=rng.choice((7, 1000)))
+        else:
+            source = MemoryTable("persons", "the table", tuple(names), lambda wanted: table.select(list(wanted)))
+    records = replace(world.universe.require_input(), file=source)
+    counts, message = outcome(lambda: tabulate(records, world.universe.schema, world.spine))
+    expected = _expected(world, without_mark(rows, Path(str(source))) if form == "csv" else rows)
+    if (counts is None) != (expected is None):
+        what = "silent acceptance" if expected is None else "refused though right"
+        raise WrongEndError(what, f"{form}: {message} {_difference(world.rows('persons.csv'), rows)}")
+    if counts is None or expected is None:
+        return "refused"
+    if _counted(world, counts) != expected:
+        raise WrongEndError("silent acceptance", f"{form}: other counts {_difference(world.rows('persons.csv'), rows)}")
+    return "accepted"
+
+
+def _array(rng: random.Random, texts: list[str]) -> pa.Array:
+    """A column of text in one of Arrow's types for it."""
+    array = pa.array([text.encode("utf-8", "replace").decode() for text in texts], pa.string())
+    return rng.choice((lambda: array, lambda: array.cast(pa.large_string()), array.dictionary_encode))()
+
+
+def _difference(good: list[list[str]], bad: list[list[str]]) -> str:
+    pairs = [(number, a, b) for number, (a, b) in enumerate(zip(good, bad, strict=False)) if a != b]
+    return f"{pairs[:2]} of {len(good)} and {len(bad)} rows"
+
+
+# ---------------------------------------------------------------------------------------------------------- areas
+
+
+def bad_areas(rng: random.Random, world: World) -> str:
+    """The list of areas, or the facilities beside it, with changed cells: read as by an exact reader, or refused."""
+    if rng.random() < 0.35:
+        return _bad_facilities(rng, world)
+    rows = changed_rows(rng, world.rows("blocks.csv"))
+    source: Path | MemoryTable = world.folder / "blocks.csv"
+    Path(str(source)).write_bytes(csv_bytes(rng, rows))
+    if rng.random() < 0.4:
+        source = Path(str(source)).with_suffix(".parquet")
+        arrays = [_array(rng, list(column)) for column in zip(*rows[1:], strict=True)]
+        pq.write_table(
+            pa.Table.from_arrays(arrays, names=[name.replace("\ud800", "") for name in rows[0]]), str(source)
+        )
+    geography = world.loaded.geography.model_copy(update={"file": source})
+    spine, message = outcome(lambda: read_spine(geography))
+    rows = without_mark(rows, Path(str(source))) if str(source).endswith("csv") else rows
+    header, body = rows[0], [row for row in rows[1:] if row and row != [""]]
+    codes = [row[header.index("block")] for row in body] if header.count("block") == 1 else []
+    right = bool(codes) and len(set(codes)) == len(codes)
+    right = right and all(len(code) == 5 and "\0" not in code for code in codes)
+    if (spine is not None) != right:
+        what = "refused though right" if right else "silent acceptance"
+        raise WrongEndError(what, f"{source}: {message} {_difference(world.rows('blocks.csv'), rows)}")
+    if spine is None:
+        return "refused"
+    if sorted(codes) != spine.leaf_level.geocodes.tolist():
+        raise WrongEndError("silent acceptance", f"other areas {_difference(world.rows('blocks.csv'), rows)}")
+    return "accepted"
+
+
+def _bad_facilities(rng: random.Random, world: World) -> str:
+    rows = changed_rows(rng, world.rows("facilities.csv"))
+    file = world.folder / "facilities.csv"
+    file.write_bytes(csv_bytes(rng, rows))
+    rows = without_mark(rows, file)
+    bound = replace(world.universe.bounds[0], file=file)
+    numbers, message = outcome(lambda: read_facilities(bound, world.spine))
+    header, body = rows[0], [row for row in rows[1:] if row]
+    names = ("block", "dorms", "prisons")
+    expected: dict[str, list[int]] | None = None
+    if all(header.count(name) == 1 for name in names):
+        at = [header.index(name) for name in names]
+        expected = {row[at[0]]: [_whole(row[place]) for place in at[1:]] for row in body}
+        if (
+            len(expected) != len(body)
+            or set(expected) != set(world.leaves)
+            or any(-1 in one for one in expected.values())
+        ):
+            expected = None
+    if (numbers is None) != (expected is None):
+        what = "silent acceptance" if expected is None else "refused though right"
+        raise WrongEndError(what, f"facilities: {message} {_difference(world.rows('facilities.csv'), rows)}")
+    if numbers is None or expected is None:
+        return "refused"
+    if numbers.tolist() != [expected[code] for code in world.leaves]:
+        raise WrongEndError("silent acceptance", f"other facilities {_difference(world.rows('facilities.csv'), rows)}")
+    return "accepted"
+
+
+def _whole(text: str) -> int:
+    """A count as docs/spec.md says that it may be written; -1 where it is none."""
+    digits = text.removeprefix("+").removesuffix(".0").removesuffix(".")
+    return int(digits) if digits.isascii() and digits.isdigit() and int(digits) <= 10**10 else -1
+
+
+# ------------------------------------------------------------------------------------------- questions and answers
+
+QUESTIONS = (
+    "count by tract, sex where age >= 18",
+    "count units by records_per_unit",
+    'median wages by sex where shift = "night" and age in 0-17, 65+',
+    "sum wages by county where sex != m",
+    "quantile 9/10 wages by county, age",
+    "most common 3 shift by tract having count >= 50",
+    "clip wages among 20000, 40000, 60000",
+)
+
+
+def bad_question(rng: random.Random, world: World) -> str:
+    """A question with a word changed: refused, or understood as other than it was, or by its blanks and case alone."""
+    del world
+    text = rng.choice(QUESTIONS)
+    words = text.split(" ")
+    for _ in range(rng.choice((1, 1, 2))):
+        place = rng.randrange(len(words))
+        what = rng.random()
+        if what < 0.6:
+            words[place] = near(rng, words[place], words)
+        elif what < 0.75:
+            words.insert(place, rng.choice(words))
+        elif what < 0.9 and len(words) > 1:
+            del words[place]
+        else:
+            words.insert(place, rng.choice(JUNK))
+    changed = " ".join(words)
+    asked, _ = outcome(lambda: parse(changed))
+    if asked is None:
+        return "refused"
+    good, _ = outcome(lambda: parse(text))
+    if good is not None and str(asked) == str(good) and _spoken(changed) != _spoken(text):
+        raise WrongEndError("silent acceptance", f"{changed!r} is {asked}")
+    return "accepted"
+
+
+def _spoken(text: str) -> str:
+    """A question without blanks, capital letters, and zeros before a number."""
+    return re.sub(r"(?<![0-9.])0+(?=[0-9])", "", "".join(text.split()).lower())
+
+
+def bad_answer(rng: random.Random, world: World) -> str:
+    """A file of an answer with changed values: `verify` refuses it, unless it has the same values."""
+    root = world.answer
+    files = [path for path in sorted((root / "public").iterdir()) if path.is_file()]
+    path = rng.choice(files)
+    content = path.read_bytes()
+    damage = damaged_json if path.suffix == ".json" else damaged_parquet if path.suffix == ".parquet" else damaged_bytes
+    changed = damage(rng, content)
+    with restored([path]):
+        path.write_bytes(changed)
+        try:
+            problems = verify_answer(RunDirectory(root))
+        except SpinewiseError as error:
+            problems = [str(error)]
+    if not problems and changed != content:
+        raise WrongEndError("silent acceptance", f"{path.name}: {changed[:300]!r}")
+    return "refused" if problems else "accepted"
+
+
+# -------------------------------------------------------------------------------------------- releases and commands
+
+
+def bad_release(rng: random.Random, world: World) -> str:
+    """A public file of a release with changed values: every reader ends with a status and a message."""
+    root = world.release
+    files = [path for path in sorted((root / "public").rglob("*")) if path.is_file()]
+    path = rng.choice(files)
+    content = path.read_bytes()
+    damage = damaged_json if path.suffix == ".json" else damaged_parquet if path.suffix == ".parquet" else damaged_bytes
+    out = world.folder / "exported"
+    lines: tuple[tuple[object, ...], ...] = (
+        ("check", root), ("query", root), ("query", root, "age * sex", "--at", "tract"),
+        ("export", root, "--format", "csv", "--out", out), ("compare", root, root), ("fitness", root),
+    )  # fmt: skip
+    with restored([path]):
+        path.write_bytes(damage(rng, content))
+        changed = path.read_bytes() != content
+        line = rng.choice(lines)
+        status, printed = spinewise(*line)
+    shutil.rmtree(out, ignore_errors=True)
+    ends_well(status, printed)
+    if line[0] == "export" and status == 0 and changed:
+        raise WrongEndError("silent acceptance", f"export of {path.relative_to(root)}")
+    return "refused" if status else "accepted"
+
+
+def bad_command(rng: random.Random, world: World) -> str:
+    """A command line: see `oracles.command_lines`."""
+    line = command_line(rng, world.command_places)
+    if line[:1] in (["deploy"], ["audit"]):  # a server; minutes of tests
+        return "left out"
+    world.command_places.folder.mkdir(exist_ok=True)
+    try:
+        status, printed = spinewise(*line)
+    finally:
+        shutil.rmtree(world.command_places.folder, ignore_errors=True)
+    try:
+        ends_well(status, printed)
+    except AssertionError as error:
+        raise WrongEndError("wrong status", f"{line}: {error}") from None
+    return "refused" if status else "accepted"
+
+
+#: Kind -> what makes and judges an input, and how many of a hundred inputs are of it.
+KINDS: Mapping[str, tuple[Callable[[random.Random, World], str], int]] = {
+    "spec": (bad_spec, 40),
+    "records": (bad_records, 25),
+    "areas": (bad_areas, 18),
+    "question": (bad_question, 12),
+    "answer": (bad_answer, 2),
+    "release": (bad_release, 2),
+    "command": (bad_command, 1),
+}
+
+
+def judge(kind: str, number: int, world: World, tally: Tally) -> None:
+    """Make input `number` of a kind, and add its end to the tally."""
+    rng = random.Random(f"bad {kind} {number}")
+    try:
+        with watched(SECONDS):
+            end = KINDS[kind][0](rng, world)
+    except WrongEndError as wrong:
+        tally.faults.append(Fault(kind, number, wrong.what, wrong.detail))
+        end = wrong.what
+    except Hangs as hangs:
+        tally.faults.append(Fault(kind, number, "hang", str(hangs)))
+        end = "hang"
+    except Exception as error:
+        tally.faults.append(Fault(kind, number, "traceback", _place(error)))
+        end = "traceback"
+    tally.ends[kind, end] += 1
+
+
+def _place(error: BaseException) -> str:
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        frames.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{type(error).__name__}: {str(error)[:500]} ({' < '.join(reversed(frames[-6:]))})"
+
+
+def judge_all(first: int, n: int, folder: Path, told: Callable[[Tally], object] = str) -> Tally:
+    """Inputs `first` to `first + n` in the proportions of `KINDS`, in a new folder; `told` gets the tally."""
+    tally = Tally()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPINEWISE_STATE", str(folder / "state"))
+        patch.setenv("SPINEWISE_LEDGER", str(folder / "ledger.sqlite"))
+        patch.delenv("PREFECT_API_URL", raising=False)
+        patch.chdir(folder)
+        world = World(folder / "world")
+        _ = (world.release, world.answer)
+        kinds = [kind for kind, (_, share) in KINDS.items() for _ in range(share)]
+        random.Random(0).shuffle(kinds)
+        for number in range(first, first + n):
+            judge(kinds[number % len(kinds)], number, world, tally)
+            if (number - first) % TOLD == TOLD - 1:
+                told(tally)
+    return tally
+
+
+def as_json(tally: Tally) -> str:
+    """The tally for a file."""
+    ends = {f"{kind}: {end}": n for (kind, end), n in sorted(tally.ends.items())}
+    return json.dumps({"ends": ends, "faults": [vars(fault) for fault in tally.faults]}, indent=1)
+
+
+def frame(tally: Tally) -> pd.DataFrame:
+    """Kinds by ends."""
+    return pd.Series(dict(tally.ends)).unstack(fill_value=0)

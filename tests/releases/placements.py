@@ -1,0 +1,188 @@
+"""Workers whose tasks are done where a test says, and who see that nobody changes what is handed out or comes back."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache, partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from pipeline.execution.batch_store import Arrays, Batches
+from pipeline.execution.cluster import Portable, _arrays_in
+from pipeline.execution.immutable import immutable
+from pipeline.execution.workers import AHEAD, Workers, apart, in_order
+
+#: Values without parts, which a fingerprint takes as they are shown.
+_PLAIN = (str, bytes, int, float, bool, type(None), Path, Enum, np.generic)
+
+
+class Placement(Enum):
+    """Where tasks are done."""
+
+    HERE = "in the process that hands them out"
+    PROCESSES = "in other processes, from the first on, and a single one, too"
+    ALTERNATING = "in turns, the first here"
+    ARRAYS = "apart, as a cluster does: a result comes back as named arrays, or else pickled"
+
+
+class PlacedWorkers(Workers):
+    """Workers with a placement.
+
+    Attributes:
+        kinds: the functions whose tasks were done.
+    """
+
+    def __init__(self, placement: Placement, processes: int = 1) -> None:
+        super().__init__(processes, start_after=0)
+        self.placement = placement
+        self.kinds: set[str] = set()
+        self._numbers = count()
+        self._results: list[tuple[str, object, bytes]] = []
+
+    def run(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], done: Callable[[Any], None] | None = None
+    ) -> Iterator[Any]:
+        submit = partial(self._placed, function)
+        yield from in_order(tasks, submit, lambda placed: placed.result(), AHEAD * self.count, done)
+
+    def begin(self, function: Callable[..., Any], *given: Any, **named: Any) -> Callable[[], Any]:
+        return cache(self._placed(partial(function, **named), *given).result)
+
+    def close(self, *, at_once: bool = False) -> None:
+        super().close(at_once=at_once)
+        changed = [kind for kind, result, before in self._results if fingerprint(result) != before]
+        assert at_once or not changed, f"results were changed after they were given: {changed}"
+
+    def _placed(self, function: Callable[..., Any], *given: Any) -> _Placed:
+        kind = name_of(function)
+        self.kinds.add(kind)
+        assert not (unfrozen := mutable_parts(immutable(given))), f"{kind} is given what can be changed: {unfrozen}"
+        before, number = fingerprint(given), next(self._numbers)
+        if self.placement is Placement.ARRAYS:
+            wait = partial(through_arrays, function, *given)
+        elif self.placement is Placement.HERE or (self.placement is Placement.ALTERNATING and number % 2 == 0):
+            wait = partial(apart, function, *given)
+        else:
+            wait = partial(self._awaited, self._hand_out(function, *given))
+
+        def result() -> Any:
+            found = wait()
+            assert fingerprint(given) == before, f"{kind} changed what it was given"
+            assert not (unfrozen := mutable_parts(found)), f"{kind} gives what can be changed: {unfrozen}"
+            self._results.append((kind, found, fingerprint(found)))
+            return found
+
+        return _Placed(result)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A task whose place is known."""
+
+    result: Callable[[], Any]
+
+    def cancel(self) -> None:
+        """Nothing is to be dropped: what is done here begins when it is asked for."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The module and name of a task's function."""
+    while isinstance(function, partial):
+        function = function.func
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def through_arrays(function: Callable[..., Any], *given: Any) -> Any:
+    """The result of a task on another machine, where it has one form of arrays, or else of another process."""
+    task = given[0] if given else None
+    if isinstance(task, Portable):
+        there = _pickled(task.packed())
+        return immutable(task.result_of(_sent(there.arrays_of(apart(function, there)))))
+    return immutable(_pickled(apart(*_pickled((function, *given)))))
+
+
+def kept_as_arrays(patch: pytest.MonkeyPatch) -> None:
+    """Have all results of batches come back as the arrays in which a resumed run finds them."""
+
+    def run_kept(
+        workers: Workers, _: Batches, __: str, function: Callable[[Any], Any], tasks: Sequence[Any],
+        *, packed: Callable[[Any], Arrays], unpacked: Callable[[Arrays], Any], done: Any, **_named: object,
+    ) -> Iterator[Any]:  # fmt: skip
+        for result in workers.run(function, tasks, done):
+            yield immutable(unpacked(_sent(packed(result))))
+
+    for module in ("draws", "margins", "whole_spine"):
+        patch.setattr(f"flows.estimation.{module}.run_kept", run_kept)
+
+
+def _pickled(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301  # of this very process
+
+
+def _sent(arrays: Arrays) -> Arrays:
+    body = io.BytesIO()
+    np.savez(body, allow_pickle=False, **arrays)
+    return _arrays_in(body.getvalue())
+
+
+def mutable_parts(value: object) -> list[str]:
+    """What could be changed in a value: types that are not frozen, and arrays that can be written to."""
+    found = []
+    for part in _parts(value):
+        if is_dataclass(part) and not part.__dataclass_params__.frozen:  # type: ignore[union-attr]
+            found.append(type(part).__qualname__)
+        if isinstance(part, np.ndarray) and part.flags.writeable:
+            found.append(f"array {part.shape}")
+    return found
+
+
+def fingerprint(value: object) -> bytes:
+    """A hash of all that a value says: of fields, containers and arrays; not of what objects remember beside."""
+    return hashlib.sha256(repr([_said(part) for part in _parts(value)]).encode()).digest()
+
+
+def _said(part: object) -> object:
+    if isinstance(part, np.ndarray):
+        content = repr(part.tolist()).encode() if part.dtype == object else np.ascontiguousarray(part).tobytes()
+        return part.dtype.str, part.shape, hashlib.sha256(content).hexdigest()
+    if isinstance(part, _PLAIN):
+        return part
+    return type(part).__qualname__, len(part) if isinstance(part, tuple | list | Mapping) else 0
+
+
+def _parts(value: object) -> Iterator[object]:
+    """The value and all that is in it, in a fixed order."""
+    waiting = [value]
+    seen: set[int] = set()
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, _PLAIN):
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+        yield part
+        if isinstance(part, (*_PLAIN, type)):
+            continue
+        if sp.issparse(part):
+            # Whether indices are in order is found out at some time, and written down; the numbers are the same.
+            waiting.extend((part.data, part.indices, part.indptr))  # type: ignore[attr-defined]
+        elif is_dataclass(part):
+            waiting.extend(getattr(part, field.name) for field in fields(part))
+        elif isinstance(part, tuple | list):
+            waiting.extend(part)
+        elif isinstance(part, Mapping):
+            waiting.extend(item for pair in part.items() for item in pair)
+        elif isinstance(part, partial):
+            waiting.extend((name_of(part), part.args, part.keywords))
+        elif hasattr(part, "__dict__") and not callable(part):
+            waiting.extend(value for _, value in sorted(vars(part).items()))

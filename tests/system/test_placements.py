@@ -1,0 +1,196 @@
+"""Where and when tasks are done does not show in a single public byte, nor does the number of workers or an engine."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.command import PROJECT, spinewise
+from releases.households import write_quarter
+from releases.placements import PlacedWorkers, Placement, kept_as_arrays
+from releases.shared_town import write_shared_town
+from releases.small import public_bytes, run
+
+import postprocess.downward.tasks
+from flows.audits.installed import CASES
+from flows.audits.trials import outcomes_of, write_pair
+from flows.runs.verify import verify_release
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
+from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import read_table
+from postprocess.downward.samples import Rates
+
+pytestmark = pytest.mark.slow
+
+#: Module that hands tasks to workers -> the functions of its tasks.
+TASKS = {
+    "flows/audits/trials.py": ("flows.audits.trials.run_trials",),
+    "flows/estimation/by_subtree.py": (
+        "flows.estimation.part_tasks.estimate_top",
+        "flows.estimation.part_tasks.estimate_below",
+    ),
+    "flows/estimation/draws.py": ("flows.estimation.draws.run_draw", "flows.estimation.drawn_parts.draw_below"),
+    "flows/estimation/joins.py": ("flows.estimation.joins.estimate_implied",),
+    "flows/estimation/linear_parts.py": ("flows.estimation.linear_parts.linear_below",),
+    "flows/estimation/margins.py": (
+        "flows.estimation.margins.run_simulation",
+        "postprocess.downward.intervals.Intervals.prepared",
+    ),
+    "flows/estimation/shares/spreads.py": ("flows.estimation.shares.spreads.estimate_answers",),
+    "flows/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
+    "flows/publishing/ahead.py": (
+        "pipeline.report.table_numbers.packed_table",
+        "flows.publishing.alike_areas.alike_numbers",
+    ),
+    "flows/publishing/manifest.py": ("pipeline.witness.rows.table_leaf",),
+}
+#: What may be simulated of a spine below the top: in the first run nothing at all.
+RATES = Rates(4, (4.0, 4.0, 1.0), 1)
+#: Placements of a whole spine and of one that is cut.
+WAYS = [
+    (Placement.PROCESSES, False),
+    (Placement.ARRAYS, False),
+    (Placement.ALTERNATING, True),
+    (Placement.ARRAYS, True),
+]
+#: The kinds of tasks that were seen, over all tests of this module.
+SEEN: set[str] = set()
+
+
+def with_draws(folder: Path) -> Path:
+    """The town with shares, draws, unbiased estimates and margins."""
+    return write_shared_town(folder, ("unbiased = true", "unbiased = true\ndraws = 2"))
+
+
+@pytest.fixture(scope="module", params=[with_draws, write_quarter], ids=["shares", "joins"])
+def released(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release whose margins are of a sample, with everything done in one process."""
+    write: Callable[[Path], Path] = request.param
+    folder = tmp_path_factory.mktemp("placed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: RATES)
+        return run(write(folder), folder / "out", i_know=True)
+
+
+@pytest.mark.parametrize(("placement", "cut"), WAYS)
+def test_every_placement_gives_the_same_bytes(
+    released: Path, placement: Placement, *, cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the release is computed again, and nothing that was handed out or came back was changed."""
+    monkeypatch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: RATES)
+    # The town is one batch; small ones make several tasks of each level.
+    monkeypatch.setattr(postprocess.downward.tasks, "BATCH_CELLS", 60)
+    if placement is Placement.ARRAYS:
+        kept_as_arrays(monkeypatch)
+    if cut:
+        monkeypatch.setattr("flows.runs.verify.Job", partial(Job, most_cells=1, part_cells=1))
+    workers = PlacedWorkers(placement)
+    monkeypatch.setattr("flows.runs.verify.Workers", lambda _: workers)
+    assert verify_release(RunDirectory(released), 1, Silent()) == []
+    SEEN.update(workers.kinds)
+
+
+def test_trials_of_the_installed_audit(tmp_path: Path) -> None:
+    pair = write_pair(tmp_path, CASES[0], Fraction(1))
+    found = []
+    for placement in (Placement.HERE, Placement.ALTERNATING):
+        workers = PlacedWorkers(placement)
+        with workers:
+            (outcomes,) = outcomes_of(pair, pair, 2, 1, workers, whole=False)
+        found.append((outcomes.one.tobytes(), outcomes.other.tobytes()))
+        SEEN.update(workers.kinds)
+    assert found[0] == found[1]
+
+
+def test_every_kind_of_task_is_known_and_was_done() -> None:
+    """A module that hands out tasks of another kind fails here until the tests above do them."""
+    found = {
+        str(path.relative_to(PROJECT)): number
+        for folder in ("geography", "postprocess", "pipeline", "features", "flows", "spinewise")
+        for path in sorted((PROJECT / folder).rglob("*.py"))
+        if path.parent != PROJECT / "pipeline" / "execution" and (number := handed_out(path))
+    }
+    assert found == {name: len(kinds) for name, kinds in TASKS.items()}
+    assert {kind for kinds in TASKS.values() for kind in kinds} == SEEN
+
+
+def handed_out(path: Path) -> int:
+    """How often a module names what hands out tasks: `workers.run`, `workers.begin` or `run_kept`."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return sum(
+        (isinstance(node, ast.Attribute) and node.attr in ("run", "begin") and "workers" in ast.unparse(node.value))
+        or (isinstance(node, ast.Name) and node.id == "run_kept")
+        for node in ast.walk(tree)
+    )
+
+
+SAMPLED = """
+name = "sampled"
+[privacy]
+rho = "1/4"
+key = "insecure-test:1"
+[geography]
+file = "sampled.parquet"
+column = "leaf"
+levels = { nation = 1, region = 2, area = 3, leaf = 6 }
+[schema.attributes]
+eth = ["a", "b", "c", "d", "e"]
+[strategy]
+queries = { total = "1/4", eth = "3/4" }
+levels = { nation = "1/5", region = "1/5", area = "1/5", leaf = "2/5" }
+[input]
+file = "sampled.parquet"
+form = "wide"
+geocode = "leaf"
+cells = [ { counts = "{eth}" } ]
+[tables]
+total = "total"
+eth = "eth"
+[publish]
+microdata = false
+"""
+
+
+def write_sampled(folder: Path) -> tuple[Path, pd.DataFrame]:
+    """A spec whose margins are of a sample, with no leaf in the first run, and the counts of 2,850 leaves."""
+    rng, areas, leaves = np.random.default_rng(1), 30, 95
+    mean = np.array([60, 20, 30, 1300, 20.0])
+    mean = mean * np.exp(rng.normal(0, 0.8, (areas, 1, 5))) * np.exp(rng.normal(0, 0.5, (areas, leaves, 5)))
+    codes = [f"E{area // 10}{area % 10}{leaf:03}" for area in range(areas) for leaf in range(leaves)]
+    truth = pd.DataFrame(rng.poisson(mean).reshape(-1, 5), columns=list("abcde"), index=codes)
+    truth.rename_axis("leaf").reset_index().to_parquet(folder / "sampled.parquet", index=False)
+    spec = folder / "sampled.toml"
+    spec.write_text(SAMPLED)
+    return spec, truth
+
+
+def test_a_sampled_spine_has_one_set_of_intervals_that_cover(
+    tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker here, two with the engine, four whose first task is slow: the same bytes; each size is covered."""
+    spec, truth = write_sampled(tmp_path)
+    here = run(spec, tmp_path / "here")
+    table = read_table(RunDirectory(here).main.table("eth", "leaf"))
+    assert table.lows is not None
+    assert table.highs is not None
+    true = truth.loc[list(table.geocodes)].to_numpy()
+    inside = (table.lows <= true) & (true <= table.highs)
+    for sizes in (true, table.counts):
+        for least, most in ((5, 10), (10, 100), (100, 1000), (1000, math.inf)):
+            of_size = (sizes >= least) & (sizes < most)
+            assert of_size.sum() > 1000
+            assert 0.88 <= inside[of_size].mean() <= 0.95, (least, inside[of_size].mean())
+    done = spinewise("run", spec, "--out", tmp_path, "--workers", 2, PREFECT_HOME=str(prefect_home))
+    assert done.returncode == 0, done.stderr
+    assert public_bytes(tmp_path / "sampled") == public_bytes(here)
+    monkeypatch.setattr("flows.runs.verify.Workers", lambda _: Workers(4, start_after=1e-6))
+    assert verify_release(RunDirectory(here), 4, Silent()) == []
