@@ -1,9 +1,12 @@
 """Plans against whole runs: the errors of three divisions of one budget, and the cost that is foretold.
 
     python benchmarks/bench_plan.py [--json PATH] [--part divisions|cost] [--data ri_2010|ri_pl94] [--keys 3]
+    python benchmarks/bench_plan.py --shapes RUNS.jsonl [--only NAME ...] [--fit]
 
-Needs the real census data in ../shared/data beside the project; without it says so and ends. Seconds of one core are
-those that all processes of a run used; elapsed seconds need free cores to mean anything.
+`--shapes` runs each of the twenty made-up shapes of `plan_shapes` that the file does not have yet, and prints what is
+foretold of it beside what it used; with `--fit` also constants of the model that fit better what is not held out.
+The rest needs the real census data in ../shared/data beside the project; without it says so and ends. Seconds of one
+core are those that all processes of a run used; elapsed seconds need free cores to mean anything.
 """
 
 from __future__ import annotations
@@ -11,20 +14,29 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from bench_fixed_cost import adopt_orphans
+from bench_fixed_cost import cost_of as used_by
 from bench_release import DATA, EXAMPLES, PROJECT, run, spec_text
+from plan_shapes import SHAPES, write_shape
+from scipy.optimize import least_squares
 
 from flows.plan.best import find_best
-from flows.plan.cost.model import cost_of
+from flows.plan.cost import model as cost_model
+from flows.plan.cost.model import Cost, cost_of, sizes_of
 from flows.plan.release_plan import plan_release
 from flows.plan.targets import parse_weights
 from flows.plan.write_spec import write_divided
+from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import load_spec
@@ -37,6 +49,13 @@ AIMS = {
 LEAST = {"ri_2010": 0.002, "ri_pl94": 0.002}
 #: Shares of the state's tracts, and whether margins are made, in the runs whose cost is compared.
 RUNS = ((0.25, False), (1.0, False), (0.25, True), (1.0, True))
+
+#: Constants of the model that the made-up shapes determine; the others stay as `bench_cost.py` has fitted them.
+SECONDS = (
+    *("START", "WORKER_START", "PER_GEOUNIT", "PER_PUBLISHED", "PER_SQUARE", "CHECK", "PER_USE"),
+    *("REPLICATE", "SIMULATED", "PER_SIMULATED"),
+)
+MEMORY = ("MAIN_MB", "WORKER_MB", "FILLED_BYTES", "SQUARE_BYTES")
 
 
 def with_strategy(folder: Path, text: str, universe: Universe) -> str:
@@ -121,8 +140,6 @@ def bench_cost(name: str) -> list[dict[str, Any]]:
             done = run(Path(out), text)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             spec = load_spec(Path(out) / "release.toml")
-            from pipeline.inputs.geography import read_spine
-
             foretold = cost_of(spec, read_spine(spec.geography), 2)
             rows.append(
                 {
@@ -137,6 +154,68 @@ def bench_cost(name: str) -> list[dict[str, Any]]:
     return rows
 
 
+def measure_shapes(path: Path, only: Sequence[str]) -> None:
+    """Run what the file does not have; one line of JSON a run."""
+    adopt_orphans()
+    done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
+    for one in SHAPES:
+        if one.name in done or (only and one.name not in only):
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            command = [sys.executable, "-m", "flows.entry", "run", str(write_shape(folder, one)), "--no-prefect"]
+            command += ["--out", str(folder / "out"), "--workers", str(one.workers), "--i-know"]
+            used = used_by(command, folder)
+            (log,) = folder.glob("out/*/restricted/run.log")
+            steps = [line.split(maxsplit=1)[1] for line in log.read_text(encoding="utf-8").splitlines()]
+        row = {"name": one.name, "core_seconds": used.cpu_seconds, "peak_mb": used.peak_mb, "steps": steps}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def foretold_shapes() -> dict[str, Callable[[], Cost]]:
+    """What is foretold of each shape, without the engine, by the model's constants at the time of the call."""
+    out: dict[str, Callable[[], Cost]] = {}
+    for one in SHAPES:
+        with tempfile.TemporaryDirectory() as place:
+            spec = load_spec(write_shape(Path(place), one))
+            spine = read_spine(spec.geography)
+        out[one.name] = partial(cost_of, spec, spine, one.workers, sizes=sizes_of(spec, spine), engine=False)
+    return out
+
+
+def compare_shapes(used: Mapping[str, Any], foretold: Mapping[str, Callable[[], Cost]]) -> None:
+    """Print foretold and used of every shape that was run."""
+    for one in SHAPES:
+        if one.name in used:
+            cost, row = foretold[one.name](), used[one.name]
+            pairs = ((cost.core_seconds, row["core_seconds"]), (cost.peak_mb, row["peak_mb"]))
+            worst = max(max(a / b, b / a) for a, b in pairs)
+            seconds, megabytes = (
+                f"{a:,.{digits}f} / {b:,.{digits}f}" for (a, b), digits in zip(pairs, (1, 0), strict=True)
+            )
+            fitted = "" if one.held_out else "fit"
+            print(f"| {one.name}: {one.about} | {fitted} | {seconds} | {megabytes} | {worst:.2f} |")
+
+
+def fit_shapes(used: Mapping[str, Any], foretold: Mapping[str, Callable[[], Cost]]) -> None:
+    """Set and print constants that fit better, by the squares of logarithms, the shapes that are not held out."""
+    fitted = [one.name for one in SHAPES if one.name in used and not one.held_out]
+    for figure, names in (("core_seconds", SECONDS), ("peak_mb", MEMORY)):
+        begin = np.log([getattr(cost_model, name) for name in names])
+
+        def residuals(logarithms: Any, figure: str = figure, names: Any = names, begin: Any = begin) -> Any:
+            for name, value in zip(names, np.exp(logarithms), strict=True):
+                setattr(cost_model, name, float(f"{value:.2g}"))
+            ratios = [getattr(foretold[name](), figure) / used[name][figure] for name in fitted]
+            # What the runs do not determine stays near where it was.
+            return np.concatenate([np.log(ratios), 0.05 * (logarithms - begin)])
+
+        best = least_squares(residuals, begin, loss="soft_l1", f_scale=0.1, diff_step=0.1).x
+        residuals(best)
+        print(figure, ", ".join(f"{name} = {getattr(cost_model, name):.2g}" for name in names))
+
+
 def main() -> None:
     """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -144,7 +223,18 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=3)
     parser.add_argument("--part", choices=["divisions", "cost"], action="append")
     parser.add_argument("--data", choices=list(EXAMPLES), action="append")
+    parser.add_argument("--shapes", type=Path)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--fit", action="store_true")
     arguments = parser.parse_args()
+    if arguments.shapes is not None:
+        measure_shapes(arguments.shapes, arguments.only)
+        used = {row["name"]: row for row in map(json.loads, arguments.shapes.read_text(encoding="utf-8").splitlines())}
+        foretold = foretold_shapes()
+        if arguments.fit:
+            fit_shapes(used, foretold)
+        compare_shapes(used, foretold)
+        return
     if not DATA.is_dir():
         print("bench_plan: the real census data (../shared/data) is not beside the project; nothing is measured")
         return

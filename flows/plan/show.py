@@ -324,7 +324,7 @@ def cost_line(cost: Cost) -> str:
     return (
         f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
         f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of "
-        f"memory{margins} (both within a factor of 1.5 in 28 measured runs)."
+        f"memory{margins} (both within a factor of 1.5 in 20 measured runs)."
     )
 
 

@@ -10,17 +10,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.plan.cost.size import basis_of_spec
+from flows.plan.cost.reported import MOST_AHEAD, MOST_HELD, held_bytes
 from flows.publishing.alike_areas import AlikeAreas, AlikeNumbers, alike_numbers, tables_by_level
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table, Universe
 from pipeline.report.moments import PackedMoments
 from pipeline.report.table_numbers import PackedTable, packed_table
 
-#: Bytes of a matrix for each geounit, beyond which covariances are left out of the page: several are held at once.
-_MOST_HELD = 4_000_000_000
-#: Those up to which they are worked out beside other steps.
-_MOST_AHEAD = 400_000_000
 #: Numbers of a table and level up to which another process packs it; larger ones are read part by part.
 _MOST_NUMBERS = 4_000_000
 
@@ -34,7 +30,7 @@ def begin_alike(job: Job) -> None:
     Where it takes much memory it is not begun before the report is.
     """
     for universe in job.universes:
-        if _held(job, universe) <= _MOST_AHEAD:
+        if held_bytes(universe, job.n_geounits) <= MOST_AHEAD:
             _begin_alike(job, universe)
 
 
@@ -88,15 +84,10 @@ def _exact(begun: Sequence[Callable[[], AlikeNumbers]], level: int, table: Table
 
 def _begin_alike(job: Job, universe: Universe) -> None:
     """One task: two would hold as much each, and slow down what this process does beside them."""
-    if job.spec.publish.margins and _held(job, universe) <= _MOST_HELD and _alike(universe) not in job.begun:
+    few = held_bytes(universe, job.n_geounits) <= MOST_HELD
+    if job.spec.publish.margins and few and _alike(universe) not in job.begun:
         task = AlikeAreas(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)
         job.begun[_alike(universe)] = [job.workers.begin(alike_numbers, task)]
-
-
-def _held(job: Job, universe: Universe) -> int:
-    """Bytes of a matrix for each geounit."""
-    basis = basis_of_spec(universe)
-    return 8 * job.n_geounits * basis.n_blocks * basis.n_asymmetric**2
 
 
 def _alike(universe: Universe) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from flows.confidential.custody import Keyholder, KeySource
+from flows.plan.cost.limits import check_possible
 from flows.runs.beacons import check_beacon
 from flows.runs.chosen_clips import check_chosen
 from flows.runs.given_records import require_given, with_given
@@ -148,15 +149,19 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
 def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:
     """The checks of a universe of a spec that can be made before any file is read.
 
-    Each raises InputError if it fails: there is no noise for the budget, two columns of a table would have the same
-    name, or the joins limit persons in a way that no bound can state.
+    Each raises InputError if it fails: there are more cells than can be solved, there is no noise for the budget, two
+    columns of a table would have the same name, or the joins limit persons in a way that no bound can state.
     """
     tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     if not universe.name:
         tables += [partial(check_labels, table.name, table.labels) for table in spec.tables_of_households()]
     if spec.publish.draws:
         tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
-    checks: list[Callable[[], object]] = [partial(privacy_statement, universe), *tables]
+    checks: list[Callable[[], object]] = [
+        partial(check_possible, spec, universe),
+        partial(privacy_statement, universe),
+        *tables,
+    ]
     if spec.join and not universe.name:
         from flows.estimation.join_queries import further_queries  # brings the solvers
 

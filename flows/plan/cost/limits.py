@@ -1,4 +1,8 @@
-"""Which specs a plan works out: beyond, it would take hours or more memory than there is, and so it says so at once.
+"""Which specs can be run at all, and of these which a plan works out errors for; of the others it is said at once.
+
+An area at the top has nobody above it who could have nobody in a cell: all its possible cells are in one problem, with
+a number for each two of them. What no machine can solve is refused by `validate`, `plan` and `run` alike. A run whose
+errors alone would take too long to work out is not refused: it does not need them.
 
 Errors are worked out from matrices of one number for each pair of the values of grouped attributes, one matrix for each
 set of the attributes that are only kept whole or summed out, and at least two for each level. The bounds here are of
@@ -10,19 +14,36 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from flows.plan.cost.size import basis_of_spec
+from flows.plan.cost.size import basis_of_spec, possible_cells
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.algebra import Basis
 
-__all__ = ["MOST_NUMBERS", "MOST_OPERATIONS", "check_plan_size", "is_planned"]
+__all__ = ["MOST_NUMBERS", "MOST_OPERATIONS", "MOST_POSSIBLE", "check_plan_size", "check_possible", "is_planned"]
 
+#: Possible cells of a universe: beyond, a matrix of the problem at the top has 8 TB, and takes years to invert.
+MOST_POSSIBLE: Final = 1_000_000
 #: Numbers of the matrices of all levels; operations that inverting them takes; those of a matrix of any size.
 MOST_NUMBERS: Final = 120_000_000
 MOST_OPERATIONS: Final = 200_000_000_000  # about 20 s
 PER_MATRIX: Final = 40_000
+
+
+def check_possible(spec: ReleaseSpec, universe: Universe) -> None:
+    """Refuse a universe that no machine can solve.
+
+    Raises:
+        InputError: it is; the message says how many cells are possible, what they would take, and what would fit.
+    """
+    possible = possible_cells(universe)
+    if possible > MOST_POSSIBLE:
+        raise InputError(
+            f"{_name(spec, universe)}: found {possible:,} possible cells, too many to solve: all cells of the area at "
+            f"the top are in one problem, with a number for each two of them, here {8e-12 * possible**2:,.0f} TB; what "
+            f"fits: at most {MOST_POSSIBLE:,}, by fewer attributes, coarser values or structural_zeros"
+        )
 
 
 def check_plan_size(spec: ReleaseSpec, spine: Spine) -> None:
@@ -32,6 +53,7 @@ def check_plan_size(spec: ReleaseSpec, spine: Spine) -> None:
         InputError: it is; the message says what is too large, and what would fit.
     """
     for universe in spec.universes():
+        check_possible(spec, universe)
         basis = basis_of_spec(universe)
         if not is_planned(spine.n_levels, len(basis.symmetric), basis.n_asymmetric):
             raise InputError(_refusal(spec, universe, basis, spine.n_levels))
@@ -62,7 +84,11 @@ def _refusal(spec: ReleaseSpec, universe: Universe, basis: Basis, n_levels: int)
         least = [n for n in range(apart) if is_planned(n_levels, n, combinations)]
         fits += [f"at most {least[-1]} attributes that are kept whole or summed out"] if least else []
     return (
-        f"{spec.name}{': ' + universe.name if universe.name else ''}: found {universe.schema.n_cells:,} cells, too "
+        f"{_name(spec, universe)}: found {universe.schema.n_cells:,} cells, too "
         f"many to work out errors for at {n_levels} levels: {'; '.join(found)}; what fits: "
         f"{' or '.join(fits) or 'fewer attributes, and fewer grouped values'}"
     )
+
+
+def _name(spec: ReleaseSpec, universe: Universe) -> str:
+    return f"{spec.name}{': ' + universe.name if universe.name else ''}"

@@ -7,14 +7,15 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
            + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
            + SIMULATED for each simulated run
            + what joint draws cost (`flows/plan/cost/drawn.py`)
+           + what the report costs (`flows/plan/cost/reported.py`)
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
 
     main   = MAIN + bytes of what one process holds
     worker = WORKER + bytes of its batches, or of the run that it simulates
 
-`benchmarks/bench_cost.py` fits the constants on a grid of runs and tests them on another; docs/planning.md has the
-figures.
+`benchmarks/bench_plan.py --shapes` fits most constants on whole runs of the command and tests them on others;
+docs/planning.md has the figures. Those that small runs do not determine are of `benchmarks/bench_cost.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.plan.cost.drawn import draw_cost
+from flows.plan.cost.reported import Reported
 from flows.plan.cost.simulated import Simulations
 from flows.plan.cost.size import Size
 from geography.spine import Spine
@@ -32,23 +34,23 @@ from postprocess.downward.simulated_margins import CHUNK_NUMBERS
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
 
 #: Seconds of one core: an empty run, the engine that records it (`benchmarks/bench_fixed_cost.py`), a worker's start.
-START, ENGINE, WORKER_START = 4.3, 10.0, 1.3
+START, ENGINE, WORKER_START = 5.6, 10.0, 1.3
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
-PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 6.3e-5, 1.0e-7, 2.0e-7, 4.0e-7, 5.7e-11
+PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2.0e-7, 3.2e-7, 5.7e-11
 #: Seconds for each query of a level whose privacy losses are composed.
-PER_USE = 0.13
+PER_USE = 0.14
 #: Seconds that cvxpy takes for each family that it solves again, and per square of these.
-CHECK, PER_CHECKED = 0.016, 4.0e-7
+CHECK, PER_CHECKED = 0.0073, 4.0e-7
 #: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
-REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.52, 4.4e-5, 1.7e-7
+REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.17, 4.5e-5, 1.7e-7
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
-MAIN_MB, ENGINE_MB, WORKER_MB = 260.0, 220.0, 53.0
+MAIN_MB, ENGINE_MB, WORKER_MB = 280.0, 220.0, 88.0
 #: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
 #: matrices, cell of the largest batch, and per square of the number of cells.
-GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 380.0
-ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 92.0, 140.0, 50.0, 7.7
+GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 350.0
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 92.0, 140.0, 50.0, 15.0
 #: Of a spine that is cut into subtrees: bytes per geounit of the whole and per cell of those at the cut, the factor of
 #: the second upward pass, and what the variances of the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.0, 110.0, 1.2, 0.1, 0.4
@@ -56,7 +58,7 @@ CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.
 COUNTING = 1.3
 #: Leaf cells from which on workers are used from the start.
 SMALL = 200_000
-#: Sizes and errors, in pairs, that a cell of a table sees.
+#: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
 PLACES = 2_000
 
 
@@ -68,7 +70,7 @@ class Cost:
         core_seconds: of all processes together.
         seconds: elapsed, with `workers` processes on as many free cores.
         peak_mb: memory of all processes together; pages that they share count once.
-        margins_mb: the part of it that is for the simulated runs behind the margins; 0 without margins.
+        margins_mb: the part of it that is for the margins: simulated runs, and the report's covariances; 0 without.
         workers: processes.
         parts: parts that the spine is worked on in; 1 where it is worked on at once.
     """
@@ -83,7 +85,7 @@ class Cost:
     def data(self) -> dict[str, Any]:
         """JSON-able."""
         return vars(self) | {
-            "accuracy": "within a factor of 1.5 in 28 runs whose records fill as many cells as a census does"
+            "accuracy": "within a factor of 1.5 in 20 runs whose records fill as many cells as a census does"
         }
 
 
@@ -133,6 +135,11 @@ def cost_of(
     simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
     cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     drawn, of_draws = draw_cost(spec, spine, workers, cut)
+    reports = [Reported.of(universe, spine, margins=spec.publish.margins) for universe in spec.universes()]
+    reported = sum(report.seconds for report in reports)
+    # Where this is little, it is worked out while the other steps are; else after them.
+    beside = sum(report.bytes for report in reports if report.ahead) / 1e6
+    after = max(0.0 if report.ahead else report.bytes for report in reports) / 1e6
     if cut is not None:
         # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
@@ -144,15 +151,16 @@ def cost_of(
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(
-            core_seconds=start + begun + passes + simulated + drawn,
-            seconds=start + (passes + drawn) / workers + waited,
-            peak_mb=main + held + max(parts + of_draws, at_once),
-            margins_mb=max(0.0, at_once - parts) if most else 0.0,
+            core_seconds=start + begun + passes + simulated + drawn + reported,
+            seconds=start + (passes + drawn) / workers + waited + reported,
+            peak_mb=main + held + beside + max(parts + of_draws, at_once, after),
+            margins_mb=beside + max(0.0, max(at_once, after) - parts) if most else 0.0,
             workers=workers,
             parts=len(cut.parts),
         )
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + waited
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
+    elapsed += sum(report.seconds / (workers if report.ahead else 1) for report in reports)
     used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0
     held = max(_held(size) for size in sizes) / 1e6
@@ -160,9 +168,11 @@ def cost_of(
         held += 8.0 * max(size.final for size in sizes) / 1e6
     batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
     at_once = min(used, runs) * simulating
-    peak = main + processes + held + max(batches, at_once, of_draws)
-    begun = WORKER_START * (used if used > 1 else 0)
-    return Cost(start + begun + passes + simulated + drawn, elapsed, peak, at_once, workers, 1)
+    estimated = held + max(batches, at_once, of_draws)
+    peak = main + processes + (max(estimated, after, beside) if used == 1 else beside + max(estimated, after))
+    begun = WORKER_START * max(used if used > 1 else 0, min(workers, spec.publish.draws) if workers > 1 else 0)
+    core = start + begun + passes + simulated + drawn + reported
+    return Cost(core, elapsed, peak, max(at_once, after, beside), workers, 1)
 
 
 def pass_seconds(size: Size) -> float:
@@ -181,7 +191,7 @@ def _held(size: Size, share: float = 1.0) -> float:
             + ABOVE_BYTES * size.above
             + MATRIX_BYTES * size.matrices
         )
-        + SQUARE_BYTES * float(size.cells) ** 2
+        + SQUARE_BYTES * float(size.possible) ** 2
     )
 
 
@@ -196,7 +206,7 @@ def _simulated(size: Size, simulations: Simulations) -> float:
     """Bytes that a simulated run takes in its process."""
     if not simulations.runs:
         return 0.0
-    errors = 48.0 * size.widest * PLACES
+    errors = 48.0 * size.widest * min(PLACES, size.geounits)
     counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.published))
     return _held(size, simulations.share) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
 

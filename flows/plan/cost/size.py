@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,10 @@ from postprocess.linear.alike import ChildGroups
 #: assumed: with these, areas of the 2020 census fill as many of the 2,016 cells of P.L. 94-171 as they do, within a
 #: sixth (33 in a block group, 183 in a county, 383 in a state of a million).
 RECORDS, OFFSET, EXPONENT = 40.0, 1.0, 2.7
+#: Records in a leaf at most, where a schema has one attribute, such as age: all its values are common.
+MOST_RECORDS = 2_000.0
+#: Different sets of zeros of the leaves of a parent, and of all leaves, where public bounds say who can live there.
+PATTERNS, ALL_PATTERNS = 3, 64
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Size:
     Attributes:
         geounits: of all levels.
         cells: of the schema.
+        possible: of these, the cells that are not structural zeros, and all in the problem of the area at the top.
         filled: cells of a geounit that are assumed not to be empty, added up over all levels.
         measured: noisy answers.
         uses: queries measured, added up over all levels.
@@ -49,6 +53,7 @@ class Size:
 
     geounits: int
     cells: int
+    possible: int
     filled: float
     measured: int
     uses: int
@@ -68,12 +73,14 @@ class Size:
     @classmethod
     def of(cls, universe: Universe, spine: Spine) -> Size:
         """The size of a universe's work."""
-        shape, cells = universe.schema.shape, universe.schema.n_cells
+        cells, possible = universe.schema.n_cells, possible_cells(universe)
+        common = sum(size > 1 for size in universe.schema.shape) < 2
         counts = [len(level) for level in spine.levels]
         basis = basis_of_spec(universe)
         block = basis.n_blocks * basis.n_asymmetric**2
-        upward, final = _alike(spine, whole=not universe.bounds)
-        in_family = [float(cells), *(_filled(shape, spine.n_leaves / n) for n in counts[:-1])]
+        upward, final = alike_matrices(spine, whole=not universe.bounds)
+        # Below the top no family has more cells with persons than its parent.
+        in_family = [float(possible), *(_filled(possible, common, spine.n_leaves / n) for n in counts[:-1])]
         squares = [n * k * k * min(k, 100.0) / 100.0 for n, k in zip(counts, in_family, strict=True)]
         at_once = [
             min(n * cells, BATCH_CELLS, max(1.0, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k))) * k)
@@ -83,7 +90,8 @@ class Size:
         return cls(
             geounits=sum(counts),
             cells=cells,
-            filled=sum(n * _filled(shape, spine.n_leaves / n) for n in counts),
+            possible=possible,
+            filled=sum(n * _filled(possible, common, spine.n_leaves / n) for n in counts),
             measured=sum(
                 n * measured.query.size
                 for n, strategy in zip(counts, universe.strategy.levels, strict=True)
@@ -96,7 +104,7 @@ class Size:
             squares=sum(squares),
             checked=checked,
             n_checked=n_checked,
-            cubes=float(sum(upward) * block * basis.n_asymmetric) + float(cells) ** 3,
+            cubes=float(sum(upward) * block * basis.n_asymmetric) + float(possible) ** 3,
             batch=max(at_once),
             published=sum(
                 counts[spine.index_of(level)] * measured.query.size
@@ -109,11 +117,20 @@ class Size:
         )
 
 
-def _filled(shape: Sequence[int], leaves: float) -> float:
-    """Cells that are assumed not to be empty in an area of `leaves` leaves."""
-    cells = math.prod(shape)
-    if sum(size > 1 for size in shape) < 2:
-        return float(cells)
+def possible_cells(universe: Universe) -> int:
+    """Cells of the schema that are not structural zeros."""
+    return universe.schema.n_cells - int(np.count_nonzero(universe.structural_zeros))
+
+
+def _filled(cells: int, common: bool, leaves: float) -> float:
+    """Cells that are assumed not to be empty in an area of `leaves` leaves.
+
+    Args:
+        cells: that are possible.
+        common: whether all are.
+    """
+    if common:
+        return min(float(cells), MOST_RECORDS * leaves)
     shares = (np.arange(1, cells + 1) + OFFSET) ** -EXPONENT
     return float(-np.expm1(-RECORDS * leaves * shares / shares.sum()).sum())
 
@@ -137,16 +154,17 @@ def basis_of_spec(universe: Universe) -> Basis:
     return Basis.of(shape, [marginal_of(query) for query in queries], uneven)
 
 
-def _alike(spine: Spine, *, whole: bool) -> tuple[list[int], list[int]]:
+def alike_matrices(spine: Spine, *, whole: bool) -> tuple[list[int], list[int]]:
     """How many different matrices each level has, in the upward pass and after both.
 
     Args:
         spine: the geography.
-        whole: leaves do not differ in their zeros; else every parent is taken to have its own matrix.
+        whole: leaves do not differ in their zeros; else every parent is taken to have its own matrix, and its children,
+            if they are leaves, as many as `PATTERNS` says.
     """
     n = [len(level) for level in spine.levels]
     if not whole:
-        return [*n[:-1], min(n[-1], 64)], n
+        return [*n[:-1], min(n[-1], ALL_PATTERNS)], [*n[:-1], min(n[-1], PATTERNS * (n[-2] if len(n) > 1 else 1))]
     below, upward = np.zeros(n[-1], dtype=np.int64), [np.zeros(n[-1], dtype=np.int64)]
     for level in range(spine.n_levels - 2, -1, -1):
         nothing = np.zeros((n[level], 0), dtype=np.int8)

@@ -56,13 +56,13 @@ def test_the_report_and_the_rows_are_the_same(root: Path) -> None:
 def test_what_takes_much_memory_is_not_begun_before_the_report(root: Path) -> None:
     """Nor the tables, which need to know what is certain; and what is too much for a page is not worked out at all."""
     job = job_of(root, Workers(1))
-    with patch.object(ahead, "_MOST_AHEAD", 0):
+    with patch.object(ahead, "MOST_AHEAD", 0):
         begin_alike(job)
         begin_tables(job)
     assert job.begun == {}
     table = job.universes[0].tables[0]
     level = job.spine.index_of(table.levels[0])
-    with patch.object(ahead, "_MOST_HELD", 0):
+    with patch.object(ahead, "MOST_HELD", 0):
         nothing = Ahead(job)
     assert nothing.exact("", level, table) is None
     assert nothing.moments("", level, table) is None

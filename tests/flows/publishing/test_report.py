@@ -126,7 +126,7 @@ def test_of_very_many_areas_the_intervals_say_what_is_exact(
     town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Matrices for each of them would not fit: the page has the same numbers and marks, and no covariances."""
-    monkeypatch.setattr(flows.publishing.ahead, "_MOST_HELD", 0)
+    monkeypatch.setattr(flows.publishing.ahead, "MOST_HELD", 0)
     root = run(write_town(tmp_path), tmp_path / "out")
     assert not verify_release(RunDirectory(root), 1, Silent())
     pages = [RunDirectory(folder).report.read_text("utf-8") for folder in (town, root)]

@@ -8,7 +8,7 @@ import pytest
 from releases.small import write_town
 
 from flows.plan.cost.drawn import draw_cost
-from flows.plan.cost.model import cost_of
+from flows.plan.cost.model import WORKER_START, cost_of
 from flows.runs.open_public import open_listed
 from geography.spine import Spine
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -42,6 +42,7 @@ def test_a_table_at_blocks_costs_more_than_one_at_counties(tmp_path: Path) -> No
 def test_draws_are_part_of_the_cost_of_a_run(tmp_path: Path) -> None:
     with_draws, without = (cost_of(*opened(tmp_path / str(count), drawn(count)), 2) for count in (5000, 0))
     seconds, _ = draw_cost(*opened(tmp_path / "again", drawn(5000)), 2)
-    assert with_draws.core_seconds - without.core_seconds == pytest.approx(seconds, abs=1e-9)
+    # A town so small has work for other processes only where it draws.
+    assert with_draws.core_seconds - without.core_seconds == pytest.approx(seconds + 2 * WORKER_START, abs=1e-9)
     assert with_draws.seconds > without.seconds
     assert with_draws.peak_mb >= without.peak_mb

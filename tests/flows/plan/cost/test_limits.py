@@ -1,18 +1,22 @@
-"""A plan answers, or says within seconds what is too large; a run of the same is refused before anything is charged."""
+"""A plan answers, or says within seconds what is too large; what no machine can solve, a run refuses alike, first."""
 
 from __future__ import annotations
 
+import resource
 import time
 from pathlib import Path
 
 import pytest
+from releases.command import spinewise
 
 from flows.plan.cost.fitting import check_memory, fitting
-from flows.plan.cost.limits import is_planned
+from flows.plan.cost.limits import check_possible, is_planned
 from flows.plan.release_plan import plan_release
+from flows.runs.request import Request, check_request
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
-from pipeline.spec.release_spec import load_spec
+from pipeline.model.universe import Universe
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: CPU seconds, on any machine that is not many times slower than the ones that this was made on.
 SECONDS = 20.0
@@ -52,20 +56,66 @@ def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: i
         assert row.per_number == pytest.approx(errors[row.level, 2], rel=1e-9)
 
 
-def test_what_is_too_large_is_refused_at_once_by_plan_and_run(tmp_path: Path) -> None:
-    path = write_binary(tmp_path, 24)
-    began = time.process_time()
-    with pytest.raises(InputError) as refused:
-        plan_release(path, None, 1)
-    assert time.process_time() - began < SECONDS / 2
-    assert str(refused.value) == (
-        "binary: found 16,777,216 cells, too many to work out errors for at 3 levels: 24 attributes that queries keep "
-        "whole or sum out have 16,777,216 subsets; what fits: at most 19 attributes that are kept whole or summed out"
+REFUSAL = (
+    "binary: found 16,777,216 possible cells, too many to solve: all cells of the area at the top are in one problem, "
+    "with a number for each two of them, here 2,252 TB; what fits: at most 1,000,000, by fewer attributes, coarser "
+    "values or structural_zeros"
+)
+
+
+def test_what_no_machine_can_solve_is_refused_at_once_and_alike(tmp_path: Path) -> None:
+    """`run` said after 41 CPU seconds that 4,222,137 GB of memory would help."""
+    ledger, out = tmp_path / "ledger.sqlite", tmp_path / "out"
+    opened = spinewise(
+        "ledger", "open", "persons", "--population", "binary", "--rho", "4", SPINEWISE_LEDGER=str(ledger)
     )
-    (tmp_path / "less").mkdir()
-    spec = load_spec(write_binary(tmp_path / "less", 20))
-    with pytest.raises(InputError, match=r"the run is expected to take .* GB of memory"):
-        check_memory(spec, fitting(spec, read_spine(spec.geography), 1, 64 * 10**9))
+    assert opened.returncode == 0, opened.stderr
+    path = write_binary(tmp_path, 24)
+    path.write_text(path.read_text().replace("[privacy]", '[privacy]\ndataset = "persons"'))
+    events, before = ledger.read_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    for command in (("plan", path), ("run", path, "--out", out, "--no-prefect"), ("run", path, "--out", out)):
+        refused = spinewise(*command, SPINEWISE_LEDGER=str(ledger))
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert " ".join(refused.stderr.split()).endswith(REFUSAL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3 * SECONDS / 2
+    assert not out.exists()
+    assert ledger.read_bytes() == events
+
+
+def test_structural_zeros_are_no_possible_cells(tmp_path: Path) -> None:
+    path = write_binary(tmp_path, 20)
+    with pytest.raises(InputError, match=r"found 1,048,576 possible cells"):
+        check_possible(*_own(path))
+    zeros = 'structural_zeros = [ { a0 = "yes", a1 = "yes" } ]\n'
+    path.write_text(path.read_text().replace("[privacy]", zeros + "[privacy]"))
+    check_possible(*_own(path))
+
+
+def test_a_run_is_not_refused_for_its_plan_alone(tmp_path: Path) -> None:
+    """3,000 combinations of grouped values: hours for the errors of a plan, which the run does not work out."""
+    path = write_binary(tmp_path, 2)
+    text = path.read_text().replace('a0 = ["no", "yes"]', f"a0 = {[str(value) for value in range(3000)]}")
+    text = text.replace("'", '"').replace('a0 = "1/2"', '"halves" = "1/2"').replace('"a0", levels', '"halves", levels')
+    values = [str(value) for value in range(1500)], [str(value) for value in range(1500, 3000)]
+    recode = f'[schema.recodes.halves]\nattribute = "a0"\ngroups = {{ low = {values[0]}, high = {values[1]} }}\n'
+    path.write_text(text.replace("[strategy.queries]", recode.replace("'", '"') + "[strategy.queries]"))
+    with pytest.raises(InputError, match=r"found 6,000 cells, too many to work out errors for"):
+        plan_release(path, None, 1)
+    checked = check_request(Request(path, tmp_path / "out", None, 1, i_know=True))
+    check_memory(checked.spec, fitting(checked.spec, read_spine(checked.spec.geography), 1, 64 * 10**9))
+
+
+def test_what_one_machine_does_not_hold_is_refused_by_its_run_alone(tmp_path: Path) -> None:
+    """16 attributes of two values: planned, and a run on a machine with 8 GB is refused with what it would take."""
+    spec = load_spec(write_binary(tmp_path, 16))
+    with pytest.raises(InputError, match=r"the run is expected to take [0-9.]+ GB of memory .* 8\.0 GB are available"):
+        check_memory(spec, fitting(spec, read_spine(spec.geography), 1, 8 * 10**9))
+
+
+def _own(path: Path) -> tuple[ReleaseSpec, Universe]:
+    spec = load_spec(path)
+    return spec, spec.universes()[0]
 
 
 @pytest.mark.parametrize(
