@@ -100,7 +100,10 @@ def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: 
         "layout": "csv", "candidates": "in/blocks.csv", "origin": "x.example/log", "file": "new.key", "folder": "log",
         "proof": "log/checkpoint", "out": "new",
     }  # fmt: skip
-    usable = {("run", "out"), ("doctor", "out"), ("example", "folder"), ("ledger", "releases"), ("audit", "out")}
+    usable = {
+        *(("run", "out"), ("estimate", "out"), ("doctor", "out"), ("audit", "out")),
+        *(("example", "folder"), ("ledger", "releases"), ("ledger", "runs")),
+    }
     before = set(Path("/").iterdir())
     for words, parameter in PATHS:
         if (words[0], parameter.name) in usable or words[0] in ("deploy", "audit"):  # a server; minutes of tests
