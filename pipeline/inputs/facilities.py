@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,9 @@ from pipeline.records.columns import CountReader
 from pipeline.records.geocodes import LeafReader
 from pipeline.records.problems import MistakeLog
 
+#: The most persons that all facilities of a bound can have together: sums of them stay far within 64 bits.
+MOST_BOUNDED: Final = 10**15
+
 
 def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
     """The number of facilities of each answer that the bound is on, `(n_geounits, n_columns)` int64.
@@ -21,7 +26,8 @@ def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
     Columns are in the order of the answers' numbers.
 
     Raises:
-        InputError: the file cannot be read, or does not have one row for each geounit of the bound's level.
+        InputError: the file cannot be read, does not have one row for each geounit of the bound's level, or allows
+            more than `MOST_BOUNDED` persons.
     """
     where = f"bound {bound.name!r}"
     upto = spine.down_to(bound.level)
@@ -51,4 +57,10 @@ def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
                 f"{where}: {bound.file}: {len(codes):,} geounits of level {bound.level!r} have {problem}: "
                 f"{first_few(codes)}; each needs one"
             )
+    most = sum(facilities.sum(axis=0).tolist()) * bound.upper
+    if most > MOST_BOUNDED:
+        raise InputError(
+            f"{where}: upper: found {bound.upper:,} persons for each of the facilities of {bound.file}, {most:,} in "
+            f"all; up to {MOST_BOUNDED:,} are allowed"
+        )
     return facilities

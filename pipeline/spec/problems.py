@@ -16,6 +16,7 @@ from pipeline.errors import SpecError
 from pipeline.spec.fields import Misfit, as_text_advice, describe
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_LIMITS = {"greater_than_equal": "at least {ge} is needed", "less_than_equal": "at most {le} is allowed"}
 _NEEDED = {
     "string_type": "text in quotes",
     "int_type": "a whole number",
@@ -174,8 +175,8 @@ def _in_words(
         return as_text_advice(value)
     if kind in _NEEDED:
         return f"found {describe(value)}; {_NEEDED[kind]} is needed"
-    if kind == "greater_than_equal":
-        return f"found {describe(value)}; at least {context['ge']} is needed"
+    if kind in _LIMITS:
+        return f"found {describe(value)}; {_LIMITS[kind].format(**context)}"
     if kind in ("too_short", "too_long", "string_too_short"):
         return _of_length(value, context)
     return f"found {describe(value)}; {_description(model, location)} is needed"

@@ -37,6 +37,8 @@ from pipeline.spec.wording.sections import LabelsSection, Names
 _TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
 
 WholeNumber = Annotated[StrictInt, Field(ge=0)]
+#: As many as a release can have records, see `pipeline.records.columns.LARGEST_COUNT`.
+NumberOfPersons = Annotated[StrictInt, Field(ge=0, le=10**10)]
 
 
 class RegroupSection(Section):
@@ -217,8 +219,8 @@ class BoundSection(Section):
     file: File = Field(description="the CSV or Parquet file of facilities, one row per geounit, relative to the spec")
     geocode: str = Field(description="the file's column of geocodes")
     query: str = Field(description="the query whose answers are bounded")
-    lower: WholeNumber = Field(default=0, description="the smallest number of persons per facility")
-    upper: WholeNumber = Field(description="the largest number of persons per facility; without a facility nobody")
+    lower: NumberOfPersons = Field(default=0, description="the smallest number of persons per facility")
+    upper: NumberOfPersons = Field(description="the largest number of persons per facility; without a facility nobody")
     columns: FilledTable[str] = Field(
         description="a table from the query's answers to the file's columns with the number of facilities"
     )
@@ -256,7 +258,7 @@ class SelectSection(Section):
     versions: tuple[str, ...] = Field(
         description="the queries to choose among, coarse to fine, each refining the one before"
     )
-    thresholds: tuple[WholeNumber, ...] = Field(
+    thresholds: tuple[NumberOfPersons, ...] = Field(
         description="the number of persons from which on each version is meant, from 0 and rising"
     )
     share: QueryShare = Field(

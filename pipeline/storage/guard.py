@@ -178,6 +178,10 @@ class GuardedFile:
     def _spelled(self, table: pa.Table) -> pa.Table:
         """The table in the file's own types, unless the texts are too long to be spelled out."""
         columns = []
+        if unclear := [name for name in table.column_names if self.schema_arrow.names.count(name) != 1]:
+            raise ReleaseError(
+                f"{self._path} is damaged: it has {self.schema_arrow.names.count(unclear[0])} columns {unclear[0]!r}"
+            )
         for field, column in zip(table.schema, table.columns, strict=True):
             kind = self.schema_arrow.field(field.name).type
             if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):

@@ -56,3 +56,21 @@ def test_bounds_may_be_on_a_level_above_the_leaves(town_files: tuple[Bound, Spin
     pd.DataFrame({"tract": tracts[::-1], "dorms": np.arange(len(tracts)), "prisons": 1}).to_parquet(path)
     found = read_facilities(replace(bound, level="tract", file=path, geocode="tract"), spine)
     assert found[:, 0].tolist() == list(range(len(tracts)))[::-1]
+
+
+@pytest.mark.parametrize(("upper", "allowed"), [(10**9, True), (10**10, False)])
+def test_so_many_persons_are_refused_that_their_sums_could_wrap(
+    town_files: tuple[Bound, Spine], upper: int, allowed: bool
+) -> None:
+    """A million facilities of as many persons each: 10^15 in all are allowed."""
+    bound, spine = town_files
+    frame = pd.read_csv(bound.file)
+    frame[["dorms", "prisons"]] = 0
+    frame.loc[0, "dorms"] = 10**6
+    frame.to_csv(bound.file, index=False)
+    large = replace(bound, upper=upper)
+    if allowed:
+        assert read_facilities(large, spine).sum() == 10**6
+        return
+    with pytest.raises(InputError, match=r"upper: found 10,000,000,000 persons .*, 10,000,000,000,000,000 in all"):
+        read_facilities(large, spine)

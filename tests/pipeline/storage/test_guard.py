@@ -215,3 +215,13 @@ def test_files_of_a_release_are_read_as_they_were(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": np.zeros(5000)}), tmp_path / "long.parquet")
     with pytest.raises(ReleaseError, match=r"states 5,000 rows; by the spine and the schema it has 3 at most"):
         open_parquet(tmp_path / "long.parquet", rows=3).__enter__()
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """As a changed byte of the footer makes them: which one is meant cannot be known."""
+    path = tmp_path / "a.parquet"
+    table = pa.table([pa.array(["x"]), pa.array([1])], names=["county", "countx"])
+    pq.write_table(table, path)
+    path.write_bytes(path.read_bytes().replace(b"countx", b"county"))
+    with open_parquet(path) as file, pytest.raises(ReleaseError, match="2 columns 'county'"):
+        file.read()
