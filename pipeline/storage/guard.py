@@ -8,6 +8,7 @@ and nothing larger is read, nor what lies about its size.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -178,10 +179,9 @@ class GuardedFile:
     def _spelled(self, table: pa.Table) -> pa.Table:
         """The table in the file's own types, unless the texts are too long to be spelled out."""
         columns = []
-        if unclear := [name for name in table.column_names if self.schema_arrow.names.count(name) != 1]:
-            raise ReleaseError(
-                f"{self._path} is damaged: it has {self.schema_arrow.names.count(unclear[0])} columns {unclear[0]!r}"
-            )
+        named = Counter(self.schema_arrow.names)
+        if unclear := [name for name in table.column_names if named[name] != 1]:
+            raise ReleaseError(f"{self._path} is damaged: it has {named[unclear[0]]} columns {unclear[0]!r}")
         for field, column in zip(table.schema, table.columns, strict=True):
             kind = self.schema_arrow.field(field.name).type
             if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
