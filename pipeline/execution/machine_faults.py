@@ -26,6 +26,13 @@ _OF_OUTPUT = (errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 NO_MEMORY: Final = "not enough memory; run the same again with fewer --workers, or where there is more of it"
 #: What the loader of libraries, and those that start threads, say where memory is short.
 _NO_MEMORY = ("failed to map segment", "annot allocate memory", "bad_alloc", "Unable to allocate")
+#: The address space that a run needs with one thread, in bytes, and for each more what the two copies of OpenBLAS map,
+#: which have one for each processor, up to a most. OpenBLAS asks for its part while it is loaded; where it does not get
+#: it, it asks again without end, so a limit that is too low is told before. Measured with two threads: 640 MB when a
+#: run has loaded its libraries, 740 MB in the process of measurements; the smallest run ends from 1,000 MB on.
+_LIBRARIES = 920 << 20
+_LIBRARIES_OF_A_THREAD = 84 << 20
+_MOST_THREADS = 64
 #: How far back from an error its causes are looked at.
 _DEPTH = 8
 
@@ -77,6 +84,23 @@ def limit_of(error: BaseException) -> str | None:
             return "no further process or thread can be started: memory is short, or more are not allowed (ulimit -u)"
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def limit_below_libraries() -> str | None:
+    """The message where the limit on a process's address space is one in which the libraries cannot be loaded."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    processors = os.cpu_count() or 1
+    need = _LIBRARIES + (min(processors, _MOST_THREADS) - 1) * _LIBRARIES_OF_A_THREAD
+    if most == resource.RLIM_INFINITY or most >= need:
+        return None
+    return (
+        f"not enough memory: a process may have {most >> 20:,} MB (ulimit -v), and {need >> 20:,} MB are needed with "
+        f"{processors} processors; run the same again where more is allowed"
+    )
 
 
 def _most_files() -> str:
