@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,12 +33,30 @@ RATES = Rates(3, (3.0, 3.0, 1.3), 1)
 
 @pytest.fixture
 def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: RATES)
+    for_a_town(monkeypatch)
+    # The same in other processes, which do all that they are handed out from the first task on.
+    begin, hand_out = Workers.__init__, Workers._hand_out
+    monkeypatch.setattr(Workers, "__init__", partialmethod(begin, start_after=0))
+    monkeypatch.setattr(
+        Workers, "_hand_out", lambda *given, **named: hand_out(given[0], done_for_a_town, *given[1:], **named)
+    )
+
+
+def for_a_town(patch: pytest.MonkeyPatch) -> None:
+    """Have a sample drawn of a town, too."""
+    patch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: RATES)
     # A town is too small for errors of each size; here a few are enough.
     for module in ("ranges", "narrowing"):
-        monkeypatch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
+        patch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
     # One tract at a time.
-    monkeypatch.setattr("flows.estimation.sampled_runs.GROUP_CELLS", 1)
+    patch.setattr("flows.estimation.sampled_runs.GROUP_CELLS", 1)
+
+
+def done_for_a_town(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """A task in another process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for_a_town(patch)
+        return function(*given, **named)
 
 
 def computed(town: Path, root: Path, cut: tuple[int, int], workers: int = 1) -> dict[str, bytes]:
