@@ -49,9 +49,9 @@ _SQLITE_GUARDS = tuple(
     "BEGIN SELECT RAISE(ABORT, 'events of the ledger are never changed or removed'); END"
     for what in ("update", "delete")
 )
+_REFUSAL = " BEGIN RAISE EXCEPTION 'events of the ledger are never changed or removed'; END "
 _POSTGRESQL_GUARDS = (
-    "CREATE FUNCTION ledger_events_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-    "$$ BEGIN RAISE EXCEPTION 'events of the ledger are never changed or removed'; END $$",
+    f"CREATE FUNCTION ledger_events_refuse() RETURNS trigger LANGUAGE plpgsql AS $${_REFUSAL}$$",
     "CREATE TRIGGER ledger_events_no_update BEFORE UPDATE ON ledger_events "
     "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
     "CREATE TRIGGER ledger_events_no_delete BEFORE DELETE OR TRUNCATE ON ledger_events "
@@ -68,11 +68,24 @@ _DETAILS = (
     "WHERE kind IN ('exact', 'key')",
 )
 
+#: Guards of PostgreSQL that no session can set aside, not even one that replicates.
+_ALWAYS = tuple(f"ALTER TABLE ledger_events ENABLE ALWAYS TRIGGER {name}" for name in GUARDS)
+
 #: Statements by dialect; `:ledger` stands for a new ledger's id.
 MIGRATIONS: tuple[Mapping[str, tuple[str, ...]], ...] = (
     {"sqlite": _TABLES + _SQLITE_GUARDS, "postgresql": _TABLES + _POSTGRESQL_GUARDS},
     {"sqlite": _DETAILS, "postgresql": _DETAILS},
+    {"sqlite": (), "postgresql": _ALWAYS},
 )
+#: The guards of PostgreSQL that do what they should: before a statement (2) that is an UPDATE (16), or a DELETE (8) or
+#: TRUNCATE (32), always, without a condition, a function is called that refuses.
+_POSTGRESQL_GUARDED = """
+    SELECT t.tgname FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_language l ON l.oid = p.prolang
+    WHERE t.tgrelid = 'ledger_events'::regclass AND NOT t.tgisinternal AND t.tgenabled = 'A'
+        AND t.tgqual IS NULL AND t.tgattr = '' AND t.tgtype = CASE t.tgname
+            WHEN 'ledger_events_no_update' THEN 18 WHEN 'ledger_events_no_delete' THEN 42 END
+        AND l.lanname = 'plpgsql' AND p.prosrc = :refusal AND p.proconfig IS NULL
+"""
 
 
 def newest() -> int:
@@ -117,9 +130,8 @@ def migrate(connection: sa.Connection, old: int, ledger: str) -> None:
 
 
 def guards(connection: sa.Connection) -> set[str]:
-    """The guards that exist and are enabled."""
+    """The guards that exist, are enabled, and do what they should."""
     if connection.dialect.name == "sqlite":
         query = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'ledger_events'"
-    else:
-        query = "SELECT tgname FROM pg_trigger WHERE tgrelid = 'ledger_events'::regclass AND tgenabled <> 'D'"
-    return set(connection.execute(sa.text(query)).scalars())
+        return set(connection.execute(sa.text(query)).scalars())
+    return set(connection.execute(sa.text(_POSTGRESQL_GUARDED), {"refusal": _REFUSAL}).scalars())

@@ -25,7 +25,7 @@ from pipeline.privacy.ledger.database import connected, engine_of, ledger_url, s
 from pipeline.privacy.ledger.events import DatasetState, Event, LedgerError, continued, replay, sealed
 from pipeline.privacy.ledger.notes import Head
 from pipeline.privacy.ledger.prefix import Prefix
-from pipeline.privacy.ledger.witness import file_witness, rows_witness
+from pipeline.privacy.ledger.witness import file_witness, table_witness
 
 __all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "ledger_url"]
 
@@ -115,8 +115,6 @@ class Store:
             file = Path(str(self._engine.url.database)) if connection.dialect.name == "sqlite" else None
             writing = Writing(connection, self.ledger, prefix, file)
             yield writing
-            if file is None:
-                writing.see_rows()
         if file is not None:
             writing.witness = file_witness(file)
 
@@ -155,7 +153,7 @@ class Writing:
         events: all, those added here included.
         datasets: as all of these events leave them, once these were verified (`Ledger`).
         is_sound: whether what was added here passes the verification; else the next write verifies all events.
-        witness: of the database as it is left; "" before the end.
+        witness: of the database as it is left; of a file "" before the end.
     """
 
     def __init__(self, connection: sa.Connection, ledger: str, prefix: Prefix | None, file: Path | None) -> None:
@@ -166,8 +164,7 @@ class Writing:
         self.events = StoredEvents(connection)
         self.datasets: dict[str, DatasetState] = {}
         self.is_sound = True
-        self.witness = ""
-        self._rows: int | None = None  # witness of the rows that were read
+        self.witness = table_witness(connection) if file is None else ""
 
     def resumed(self) -> dict[str, DatasetState] | None:
         """The datasets by the verified prefix and the events after it; None where all events are to be verified."""
@@ -177,18 +174,7 @@ class Writing:
             return None
         after = self.events.after(head.number)
         datasets = prefix.datasets()
-        if continued(datasets, head.number, head.hash, after):
-            self._rows = None
-            return None
-        if self._rows is not None:
-            self._rows += rows_witness(self._connection, head.number + 1, len(self.events))
-        return datasets
-
-    def see_rows(self) -> None:
-        """Take the witness of all rows, where the database has it by rows."""
-        before, last = self.events.n_read, len(self.events)
-        rows = rows_witness(self._connection, 1, before) if self._rows is None else self._rows
-        self.witness = str(rows + rows_witness(self._connection, before + 1, last))
+        return None if continued(datasets, head.number, head.hash, after) else datasets
 
     def add(self, event: Event) -> Event:
         """Seal the event as the next one, write it, and let the datasets be as it leaves them."""
@@ -204,27 +190,22 @@ class Writing:
         """Whether the events up to `head` are those that were verified."""
         if self._file is not None:
             return file_witness(self._file) == witness
-        rows = rows_witness(self._connection, 1, head.number)
-        n_rows, last = self._connection.execute(sa.text("SELECT count(*), max(number) FROM ledger_events")).one()
-        if str(rows) != witness or n_rows != last:
+        if not witness or self.witness != witness:
             return False
-        self._rows = rows
-        return True
+        ends = sa.select(sa.func.min(_EVENTS.c.number), sa.func.max(_EVENTS.c.number))
+        first, last = self._connection.execute(ends).one()
+        kept = self._connection.execute(sa.select(_EVENTS.c.hash).where(_EVENTS.c.number == head.number)).scalar()
+        return first == 1 and last >= head.number and kept == head.hash
 
 
 class StoredEvents(Sequence[Event]):
-    """The events of a table, of which only what is asked for is read.
-
-    Attributes:
-        n_read: how many there were in the table, before those that were appended here.
-    """
+    """The events of a table, of which only what is asked for is read."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
         self._first = 0  # so many events before `_read`
         self._read: list[Event] | None = None
         self._single: dict[int, Event] = {}
-        self.n_read = 0
 
     def all(self) -> list[Event]:
         """All events."""
@@ -235,7 +216,6 @@ class StoredEvents(Sequence[Event]):
         if self._read is None or number != self._first:
             self._read = _read(self._connection, where=_EVENTS.c.number > number if number else None)
             self._first = number
-            self.n_read = number + len(self._read)
         return self._read
 
     def fetch(self, numbers: Iterable[int]) -> None:

@@ -1,8 +1,10 @@
 """Whether a ledger's first events were touched since they were verified, without reading them.
 
 A file of SQLite has an inode, a size, times and a counter of changes; nobody but the administrator of the machine can
-change the file and keep its time of change (ctime). A row of PostgreSQL has the transaction that wrote it (xmin); an
-updated or inserted row has another one. Where these are as they were, the events are.
+change the file and keep its time of change (ctime). A table of PostgreSQL has guards, which let no session update or
+delete a row; whoever disables, drops or alters a guard or its function, or replaces or rewrites the table, even for a
+moment, leaves other rows in the system's catalogs: each has the transaction that wrote it (xmin). Where these are as
+they were, the events are. That takes the same time for any number of events.
 """
 
 from __future__ import annotations
@@ -12,10 +14,26 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-__all__ = ["file_witness", "rows_witness"]
+from pipeline.privacy.ledger.schema import GUARDS, guards
+
+__all__ = ["file_witness", "table_witness"]
 
 _HEADER = 100  # bytes, of a file of SQLite
 _WAL = 2  # the version of reading and writing by which changes are kept beside the file
+#: The server and the database; the table, its file and its columns; its triggers, their functions and the language.
+_CATALOG = sa.text(
+    """
+    SELECT (pg_control_system()).system_identifier, d.oid, c.oid, c.xmin, pg_relation_filenode(c.oid),
+        (SELECT string_agg(concat(a.attnum, ':', a.xmin), ',' ORDER BY a.attnum)
+         FROM pg_attribute a WHERE a.attrelid = c.oid),
+        (SELECT string_agg(concat_ws(':', t.oid, t.xmin, p.oid, p.xmin, l.xmin, h.xmin), ',' ORDER BY t.oid)
+         FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_language l ON l.oid = p.prolang
+            LEFT JOIN pg_proc h ON h.oid = l.lanplcallfoid
+         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal)
+    FROM pg_class c, pg_database d
+    WHERE c.oid = 'ledger_events'::regclass AND d.datname = current_database()
+    """
+)
 
 
 def file_witness(path: Path) -> str:
@@ -31,17 +49,11 @@ def file_witness(path: Path) -> str:
     return " ".join(map(str, (*parts, header[24:28].hex())))
 
 
-def rows_witness(connection: sa.Connection, first: int, last: int) -> int:
-    """Of the events of these numbers in PostgreSQL; those of consecutive numbers add up.
+def table_witness(connection: sa.Connection) -> str:
+    """Of the table of events in PostgreSQL; "" where it is not guarded.
 
-    A row that is written again has a later transaction, so while all of them are there, their sum only rises.
+    Taken before the events are read: what is changed after that is seen by the next one.
     """
-    found = connection.execute(
-        sa.text(
-            # The number of a transaction, without making a text of each: how much younger it is than the first one.
-            "SELECT count(*), coalesce(sum((age(CAST('3' AS xid))::bigint - age(xmin)) & 4294967295), 0) "
-            "FROM ledger_events WHERE number BETWEEN :first AND :last"
-        ),
-        {"first": first, "last": last},
-    ).one()
-    return int(found[0]) * 2**64 + int(found[1])
+    if not guards(connection) >= set(GUARDS):
+        return ""
+    return " ".join(map(str, connection.execute(_CATALOG).one()))

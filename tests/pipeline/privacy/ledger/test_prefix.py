@@ -24,6 +24,9 @@ from pipeline.privacy.ledger.events import Event, Group, replay
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
 from pipeline.privacy.ledger.prefix import Prefix
+from pipeline.privacy.ledger.schema import _ALWAYS as ALWAYS
+from pipeline.privacy.ledger.schema import _POSTGRESQL_GUARDS as POSTGRESQL_GUARDS
+from pipeline.privacy.ledger.schema import GUARDS as GUARD_NAMES
 from pipeline.privacy.ledger.store import StoredEvents, _read
 from pipeline.privacy.ledger.writes import disclose, key_of
 
@@ -66,14 +69,21 @@ def postgresql() -> Iterator[str]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a new database with `begun` in it."""
-    name = str(tmp_path / "ledger.sqlite")
     if request.param == "postgresql":
-        address = request.getfixturevalue("postgresql")
-        database = f"prefix_{random.SystemRandom().getrandbits(60)}"
-        engine = sa.create_engine(ledger_url(address), isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.execute(sa.text(f"CREATE DATABASE {database}"))
-        name = str(address).replace("/postgres?", f"/{database}?")
+        return str(request.getfixturevalue("served"))
+    begun(str(tmp_path / "ledger.sqlite"))
+    return str(tmp_path / "ledger.sqlite")
+
+
+@pytest.fixture
+def served(postgresql: str) -> str:
+    """Of a new database of PostgreSQL with `begun` in it."""
+    database = f"prefix_{random.SystemRandom().getrandbits(60)}"
+    engine = sa.create_engine(ledger_url(postgresql), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {database}"))
+    engine.dispose()
+    name = postgresql.replace("/postgres?", f"/{database}?")
     begun(name)
     return name
 
@@ -111,6 +121,15 @@ def sql(url: str, *statements: str) -> None:
         for guard in ("ledger_events_no_update", "ledger_events_no_delete"):
             on = " ON ledger_events" if connection.dialect.name == "postgresql" else ""
             connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {guard}{on}"))
+        for statement in statements:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+def as_owner(url: str, *statements: str) -> None:
+    """As a superuser, in one transaction."""
+    engine = sa.create_engine(ledger_url(url))
+    with engine.begin() as connection:
         for statement in statements:
             connection.execute(sa.text(statement))
     engine.dispose()
@@ -248,6 +267,74 @@ def test_events_removed_moved_and_put_in_are_noticed_by_the_next_charge(url: str
         with pytest.raises(LedgerError):
             ledger.reserve(charge(60))
         assert ledger.verify() != ()
+
+
+CHANGE = "UPDATE ledger_events SET count = count + 1 WHERE number = 3"
+GUARDS = [statement for statement in POSTGRESQL_GUARDS if "TRIGGER" in statement]
+REFUSAL = next(statement for statement in POSTGRESQL_GUARDS if "FUNCTION" in statement)
+REPLACED = REFUSAL.replace("CREATE", "CREATE OR REPLACE", 1)
+#: What the owner of a table of PostgreSQL, or a superuser, can do to change an event and leave the guards as they were.
+UNSEEN = {
+    "disabled": ["ALTER TABLE ledger_events DISABLE TRIGGER USER", CHANGE],
+    "disabled in the catalog": [
+        "UPDATE pg_trigger SET tgenabled = 'D' WHERE tgname LIKE 'ledger_events%'",
+        CHANGE,
+        "UPDATE pg_trigger SET tgenabled = 'A' WHERE tgname LIKE 'ledger_events%'",
+    ],
+    "dropped": [*(f"DROP TRIGGER {name} ON ledger_events" for name in GUARD_NAMES), CHANGE, *GUARDS],
+    "empty function": [REPLACED.replace("RAISE EXCEPTION", "RETURN NULL; RAISE EXCEPTION"), CHANGE, REPLACED],
+    "another type": ["ALTER TABLE ledger_events ALTER count TYPE BIGINT USING count + (number = 3)::int"],
+    "another table": [
+        "ALTER TABLE ledger_events RENAME TO before",
+        "CREATE TABLE ledger_events (LIKE before INCLUDING DEFAULTS INCLUDING CONSTRAINTS)",
+        "INSERT INTO ledger_events SELECT * FROM before",
+        CHANGE,
+        *(f"DROP TRIGGER {name} ON before" for name in GUARD_NAMES),
+        *GUARDS,
+    ],
+}
+
+
+@pytest.mark.parametrize("how", UNSEEN)
+def test_what_is_done_to_the_guards_for_a_moment_is_noticed_by_the_next_charge(how: str, served: str) -> None:
+    as_owner(served, *UNSEEN[how], *ALWAYS)
+    with Ledger.open(served) as ledger:
+        assert not any("guard" in problem for problem in ledger.verify())
+        with pytest.raises(LedgerError, match="damaged"):
+            ledger.reserve(charge(60))
+
+
+@pytest.mark.parametrize("change", [CHANGE, "DELETE FROM ledger_events WHERE number = 3", "TRUNCATE ledger_events"])
+def test_a_session_of_a_replica_is_refused_as_any_other(change: str, served: str) -> None:
+    with pytest.raises(sa.exc.DBAPIError, match="never changed or removed"):
+        as_owner(served, "SET session_replication_role = replica", change)
+
+
+@pytest.mark.parametrize(
+    "without",
+    [
+        ["ALTER TABLE ledger_events ENABLE TRIGGER ledger_events_no_update"],
+        ["ALTER TABLE ledger_events DISABLE TRIGGER ledger_events_no_delete"],
+        [REPLACED.replace("RAISE EXCEPTION", "RETURN NULL; RAISE EXCEPTION")],
+        ["DROP TRIGGER ledger_events_no_update ON ledger_events", GUARDS[0].replace("UPDATE", "UPDATE OF count")],
+        [
+            "DROP TRIGGER ledger_events_no_update ON ledger_events",
+            GUARDS[0].replace("EXECUTE", "WHEN (current_user <> 'tests') EXECUTE"),
+        ],
+        ["DROP TRIGGER ledger_events_no_delete ON ledger_events", GUARDS[1].replace(" OR TRUNCATE", "")],
+    ],
+)
+def test_a_table_without_guards_has_no_witness(
+    without: list[str], served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each charge reads all events, and `ledger verify` says what is lost."""
+    as_owner(served, *without, *(ALWAYS if "DROP" in without[0] else ()))
+    read = Read(monkeypatch)
+    with Ledger.open(served) as ledger:
+        for run in (60, 61):
+            assert ledger.reserve(charge(run)).new
+        assert read.events > 2 * (len(ledger.events()) - 10)
+        assert any("has lost its guard" in problem for problem in ledger.verify())
 
 
 def test_an_older_copy_is_refused_by_the_mark_and_a_newer_one_continued(file: str, tmp_path: Path) -> None:

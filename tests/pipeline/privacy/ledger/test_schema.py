@@ -53,7 +53,7 @@ def test_an_older_ledger_is_brought_up_to_date(file: str, tables: sa.Engine, mon
     before = events(file)
     next_version(monkeypatch, *ADDED)
     assert events(file) == before
-    assert version(tables) == 3
+    assert version(tables) == 4
     assert sa.inspect(tables).has_table("ledger_remarks")
     assert events(file) == before, "a second time there is nothing to do"
 
@@ -64,7 +64,7 @@ def test_a_migration_that_fails_changes_nothing(file: str, tables: sa.Engine, mo
         next_version(patched, *ADDED, "CREATE NONSENSE")
         with pytest.raises(LedgerError, match="syntax error"):
             Ledger.open(file)
-    assert version(tables) == 2
+    assert version(tables) == 3
     assert not sa.inspect(tables).has_table("ledger_remarks")
     assert events(file) == before
 
@@ -77,9 +77,9 @@ def test_a_migration_that_would_lose_an_event_is_undone(
         next_version(
             patched, "DROP TRIGGER ledger_events_no_delete", "DELETE FROM ledger_events WHERE number = 2", *ADDED
         )
-        with pytest.raises(LedgerError, match="not brought from version 2 to 3: the events would have changed"):
+        with pytest.raises(LedgerError, match="not brought from version 3 to 4: the events would have changed"):
             Ledger.open(file)
-    assert version(tables) == 2
+    assert version(tables) == 3
     assert events(file) == before
 
 
@@ -87,7 +87,7 @@ def test_a_newer_ledger_is_left_alone(file: str, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patched:
         next_version(patched, *ADDED)
         events(file)
-    with pytest.raises(LedgerError, match="has version 3; this software knows versions up to 2"):
+    with pytest.raises(LedgerError, match="has version 4; this software knows versions up to 3"):
         Ledger.open(file)
 
 
