@@ -32,7 +32,11 @@ PARSED_ONLY = "parsed only"
 #: The comment above a block that is a file, whole or a part that replaces tables of another.
 FILE = re.compile(r"file: (?P<name>[\w.]+)(?:, from (?P<other>[\w.]+))?")
 #: Pages whose blocks are run one after the other in one folder, as a reader would; the tutorial's come first.
-WALKED = [PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "howto").glob("*.md"))]
+WALKED = [
+    PROJECT / "docs" / "tutorial.md",
+    PROJECT / "docs" / "questions.md",
+    *sorted((PROJECT / "docs" / "howto").glob("*.md")),
+]
 #: The comment above a block of settings, and how that of a block of docs/operations.md begins, which a test types.
 SETTINGS, WALK = "settings", "walk:"
 #: Files and folders whose text is the project's own.
