@@ -265,7 +265,7 @@ def test_plan_is_that_of_the_tests() -> None:
     page = testplan.PAGE.read_text("utf-8")
     assert testplan.with_suites(page) == page, "run `make docs`"
     modules = sorted((PROJECT / "tests").rglob("test_*.py"))
-    assert [name_of(path) for path in modules if len(testplan.purpose(path)) < 20] == []
+    assert [name_of(path) for path in modules if len(testplan.purpose(path)) < 10] == []
     assert all(testplan.purpose(path) in page for path in modules)
 
 

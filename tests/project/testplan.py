@@ -26,14 +26,15 @@ def suites_table() -> str:
         folder = path.parent.relative_to(PROJECT).parts[:_DEPTH]
         folders.setdefault("/".join(folder), []).append(purpose(path))
     rows = ["| folder | what its tests show |", "|---|---|"]
-    rows += [f"| `{name}` | {' '.join(shown)} |" for name, shown in sorted(folders.items())]
+    rows += [f"| `{name}` | {'; '.join(shown)} |" for name, shown in sorted(folders.items())]
     return "\n".join(rows) + "\n"
 
 
 def purpose(path: Path) -> str:
-    """The first paragraph of a module's docstring, which says what its tests show; empty where there is none."""
+    """What a module's tests show: the first clause of its docstring; empty where there is none."""
     docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-    return " ".join(docstring.split("\n\n")[0].split()).replace("|", "\\|")
+    clause = re.split(r"(?<=\w\w\w)[:;.](?= |$)", " ".join(docstring.split()), maxsplit=1)[0]
+    return clause.rstrip(".").replace("|", "\\|")
 
 
 if __name__ == "__main__":
