@@ -1,6 +1,6 @@
 """Writes the tables of keys in docs/spec.md from the models that check a spec: `make docs`.
 
-A table stands between `<!-- keys: <model> -->` and `<!-- end of keys -->`; the rest is written by hand.
+A table stands below `<!-- keys: <model> -->`, up to the next line that is none of a table; the rest is written by hand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pipeline.spec.release_spec import spec_json_schema
 SPEC_PAGE = Path(__file__).resolve().parents[2] / "docs" / "spec.md"
 ROOT = "ReleaseSpec"
 
-_BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n).*?(<!-- end of keys -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n\n)(?:\|.*\n)*")
 #: From so many keys on that a model has in common with the top level, they share a row.
 _SHARED = 4
 _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "none"}
@@ -64,7 +64,7 @@ def models() -> dict[str, dict[str, Any]]:
 def with_tables(page: str) -> str:
     """The page with the tables of keys that the models give."""
     known = models()
-    return _BLOCK.sub(lambda block: f"{block[1]}\n{_table(block[2], known)}\n{block[3]}", page)
+    return _BLOCK.sub(lambda block: f"{block[1]}{_table(block[2], known)}", page)
 
 
 def tables_of(page: str) -> list[str]:
