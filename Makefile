@@ -77,11 +77,12 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The tables of docs/spec.md, from the models that check a spec, and the picture of docs/architecture.md.
+# What the pages take from the code: tables of docs/spec.md, docs/privacy.md and docs/testplan.md, the picture of docs/architecture.md.
 docs: $(STAMP)
 	$(BIN)/python tests/project/spec_reference.py
 	$(BIN)/python tests/project/architecture_picture.py
 	$(BIN)/python tests/project/reviewed_files.py
+	$(BIN)/python tests/project/testplan.py
 	$(BIN)/python tests/project/planted_faults.py
 
 # What the small releases hold, as tests/golden/ compares it; after a change of published numbers that is meant.

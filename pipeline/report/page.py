@@ -32,7 +32,7 @@ from pipeline.report.versions import version_view
 from pipeline.spec.provenance import input_names, origin_of
 from pipeline.spec.release_spec import ReleaseSpec
 
-#: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
+#: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report.md.
 SCRIPTS = (
     "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "shown.js", "moments.js", "compare.js", "view.js",
     "takeaway.js", "search.js", "explorer.js",

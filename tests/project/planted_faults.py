@@ -11,14 +11,17 @@ START, END = "<!-- planted faults -->\n\n", "\n\n<!-- end of planted faults -->"
 
 
 def table() -> str:
-    """Each fault, and what catches it."""
+    """The faults by what catches them, those that the fewest programs catch first."""
     from releases.mutant import COURTS
     from releases.mutants import PLANTED
 
-    rows = [f"| planted fault | {' | '.join(COURTS)} |", "|---" * (len(COURTS) + 1) + "|"]
+    faults: dict[tuple[str, ...], list[str]] = {}
     for mutant in PLANTED:
-        marks = " | ".join("caught" if court in mutant.caught_by else "" for court in COURTS)
-        rows.append(f"| {mutant.name} | {marks} |")
+        caught_by = tuple(court for court in COURTS if court in mutant.caught_by)
+        faults.setdefault(caught_by, []).append(mutant.name)
+    rows = ["| caught by | planted faults |", "|---|---|"]
+    for caught_by in sorted(faults, key=lambda one: (len(one), [COURTS.index(court) for court in one])):
+        rows.append(f"| {', '.join(caught_by)} | {'; '.join(faults[caught_by])} |")
     return "\n".join(rows)
 
 

@@ -1,6 +1,6 @@
 """Writes the tables of keys in docs/spec.md from the models that check a spec: `make docs`.
 
-A table stands between `<!-- keys: <model> -->` and `<!-- end of keys -->`; the rest is written by hand.
+A table stands below `<!-- keys: <model> -->`, up to the next line that is none of a table; the rest is written by hand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from pipeline.spec.release_spec import spec_json_schema
 SPEC_PAGE = Path(__file__).resolve().parents[2] / "docs" / "spec.md"
 ROOT = "ReleaseSpec"
 
-_BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n).*?(<!-- end of keys -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n\n)(?:\|.*\n)*")
+#: From so many keys on that a model has in common with the top level, they share a row.
+_SHARED = 4
 _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "none"}
 #: Model -> anchor of the section of the page that has its table.
 ANCHORS = {
@@ -62,7 +64,7 @@ def models() -> dict[str, dict[str, Any]]:
 def with_tables(page: str) -> str:
     """The page with the tables of keys that the models give."""
     known = models()
-    return _BLOCK.sub(lambda block: f"{block[1]}\n{_table(known[block[2]])}\n{block[3]}", page)
+    return _BLOCK.sub(lambda block: f"{block[1]}{_table(block[2], known)}", page)
 
 
 def tables_of(page: str) -> list[str]:
@@ -70,15 +72,33 @@ def tables_of(page: str) -> list[str]:
     return [block[2] for block in _BLOCK.finditer(page)]
 
 
-def _table(model: dict[str, Any]) -> str:
-    rows = ["| key | what it holds | default | meaning |", "|---|---|---|---|"]
+def _table(name: str, known: dict[str, dict[str, Any]]) -> str:
+    """The keys of a model; those of a companion that are as at the top level share a row."""
+    rows = _rows(known[name])
+    as_at_the_top = [key for key, row in rows.items() if row == _rows(known[ROOT]).get(key)] if name != ROOT else []
+    lines = ["| key | what it holds | default | meaning |", "|---|---|---|---|"]
+    if len(as_at_the_top) < _SHARED:
+        as_at_the_top = []
+    lines += [row for key, row in rows.items() if key not in as_at_the_top]
+    if as_at_the_top:
+        lines.append(
+            f"| {', '.join(f'`{key}`' for key in as_at_the_top)} | | | as at [the top level](#{ANCHORS[ROOT]}) |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _rows(model: dict[str, Any]) -> dict[str, str]:
     required = model.get("required", [])
+    rows = {}
     for key, field in model["properties"].items():
-        default = "required" if key in required else _default(field)
-        meaning = field.get("description", "")
-        cells = [f"`{key}`", _type(field), default, meaning]
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(rows) + "\n"
+        cells = [
+            f"`{key}`",
+            _type(field),
+            "required" if key in required else _default(field),
+            field.get("description", ""),
+        ]
+        rows[key] = "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return rows
 
 
 def _type(field: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 def _fewest(intervals: int) -> int:
     """How many of independent intervals hold the truth, if 86 % do, but for one case in 100,000.
 
-    Over six keys 88 % hold it in TAZ and 92 % in MAZ (docs/decisions/household_tables.md). Of 46 TAZ a binomial
+    Over six keys 88 % hold it in TAZ and 92 % in MAZ (docs/howto/households.md). Of 46 TAZ a binomial
     number does, with the standard deviation sqrt(46 * 0.88 * 0.12) = 2.2: a limit of 88 % fails with every other noise.
     86 % leaves room for zones of one district, whose errors are not quite independent; its limits are 28 of 46 TAZ and
     113 of 155 MAZ. Intervals of a third of the width hold the truth in 42 % of cases: 65 of 155.
