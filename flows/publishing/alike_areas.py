@@ -17,14 +17,14 @@ from flows.plan.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
-from pipeline.reading.medians import median_weights
-from pipeline.reading.ranks import reach_at_once
-from pipeline.reading.sums import Weights, answer_weights, together
+from pipeline.reading.sums import answer_weights, together
 from pipeline.release.layout import UniverseDirectory
 from pipeline.report.moments import CERTAIN, UNKNOWN, USUAL, MomentPacking, PackedMoments, TableMoments
+from postprocess.arrays import Weights
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors
 from postprocess.linear.weighted import moments, of_level
+from postprocess.statistics import median_weights, reach_at_once
 
 #: Number of a level, name of a table.
 Place: TypeAlias = tuple[int, str]

@@ -21,8 +21,8 @@ from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.sized_errors import ERROR_CLASSES, SizedErrors, distinct_sums
 from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.half_widths import EXACT_STANDARD
 from postprocess.marginal import Marginal
+from postprocess.statistics import EXACT_STANDARD
 
 #: What intervals that are to cover 90 % of true counts hold of simulated errors: a run that starts from a release,
 #: which has more zeros than the truth and fewer counts of one or two, errs a little less than one that starts from the
