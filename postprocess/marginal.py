@@ -43,6 +43,11 @@ class Marginal:
             out = (out[:, None] & part[None, :]).ravel()
         return out if self.answered else np.ones(self.size, dtype=np.bool_)
 
+    @property
+    def n_asked(self) -> int:
+        """Number of answers that were measured."""
+        return int(self.asked.sum())
+
     def is_partial(self, attribute: int) -> bool:
         """Whether not all groups of an attribute were measured."""
         return bool(self.answered) and not self.answered[attribute].all()
@@ -79,11 +84,26 @@ class Marginal:
         return out
 
 
+def refines(fine: Marginal, coarse: Marginal, possible: NDArray[np.bool_] | None = None) -> bool:
+    """Whether each answer of `fine` lies within one answer of `coarse`.
+
+    Args:
+        fine, coarse: on the same attributes.
+        possible: `(n_cells,)`; others are not considered. None for all cells.
+    """
+    if possible is None:
+        return _nested(fine, coarse)
+    return _each_in_one(fine.cell_answer[possible], coarse.cell_answer[possible])
+
+
 @lru_cache(maxsize=4096)
-def refines(fine: Marginal, coarse: Marginal) -> bool:
-    """Whether each answer of `fine` lies within one answer of `coarse`."""
-    pairs = np.unique(np.stack([fine.cell_answer, coarse.cell_answer]), axis=1)
-    return pairs.shape[1] == fine.size
+def _nested(fine: Marginal, coarse: Marginal) -> bool:
+    """Attribute by attribute, as both are products."""
+    return all(_each_in_one(many, few) for many, few in zip(fine.groups, coarse.groups, strict=True))
+
+
+def _each_in_one(fine: NDArray[np.int64], coarse: NDArray[np.int64]) -> bool:
+    return np.unique(np.stack([fine, coarse]), axis=1).shape[1] == len(np.unique(fine))
 
 
 def join(marginals: Sequence[Marginal]) -> Marginal:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flows.estimation.marginals import marginal_of
 from pipeline.model.join import Join, joined_companions
 from pipeline.model.universe import Universe
 from postprocess.joins.bounds import joined_queries
@@ -18,7 +17,7 @@ from postprocess.problem import Problem
 
 def membership_of(join: Join) -> Membership:
     """The join as plain arrays."""
-    persons, households = marginal_of(join.persons), marginal_of(join.households)
+    persons, households = join.persons, join.households
     return Membership(join.name, persons, households, join.least, join.most, join.inside, join.others, join.expected)
 
 

@@ -81,12 +81,3 @@ def choice_cost(select: Select, framework: Framework, neighbours: Neighbours) ->
     """The cost of a choice, rho or epsilon."""
     used, moved = select.mechanism, MOVED[neighbours]
     return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
-
-
-def refines(fine: Query, coarse: Query) -> bool:
-    """Whether every answer of `fine` lies in one answer of `coarse`, and some answer of `coarse` is divided."""
-    for few, many in zip(coarse.groups, fine.groups, strict=True):
-        pairs = set(zip(many.tolist(), few.tolist(), strict=True))
-        if len(pairs) > len({group for group, _ in pairs}):
-            return False
-    return fine.size > coarse.size

@@ -169,17 +169,19 @@ def test_quantiles_are_the_least_that_so_many_do_not_exceed() -> None:
     assert quantile_of(np.full(2, np.nan), 50) is None
 
 
-#: What the statistics are known by, and how often the product may write it.
+#: What a definition is known by, and the one module of the product that has it.
 ONCE = {
-    "the normal quantile": re.compile(r"1\.64485"),
-    "the variance of an exact number": re.compile(r"EXACT\w* *(: *Final *)?= *1e-9"),
-    "the interval of a number": re.compile(r"^def half_widths\b", re.M),
-    "Fieller's interval": re.compile(r"def ratio_interval\b|Fieller \(1954"),
-    "the interval of a difference": re.compile(r"def difference_interval\b"),
-    "the interval of an average": re.compile(r"^def average_sizes\b", re.M),
-    "the interval of a median": re.compile(r"def median_interval\b|Woodruff \(1952"),
-    "limits of ranks": re.compile(r"def rank_limits\b|Wieczorek \(2020"),
-    "a quantile": re.compile(r"^ *def _?quantile(_of|_class)?\(.*(percent|share|of_ten)", re.M),
+    "the normal quantile": ("statistics", re.compile(r"1\.64485")),
+    "the variance of an exact number": ("statistics", re.compile(r"EXACT\w* *(: *Final *)?= *1e-9")),
+    "the interval of a number": ("statistics", re.compile(r"^def half_widths\b", re.M)),
+    "Fieller's interval": ("statistics", re.compile(r"def ratio_interval\b|Fieller \(1954")),
+    "the interval of a difference": ("statistics", re.compile(r"def difference_interval\b")),
+    "the interval of an average": ("statistics", re.compile(r"^def average_sizes\b", re.M)),
+    "the interval of a median": ("statistics", re.compile(r"def median_interval\b|Woodruff \(1952")),
+    "limits of ranks": ("statistics", re.compile(r"def rank_limits\b|Wieczorek \(2020")),
+    "a quantile": ("statistics", re.compile(r"^ *def _?quantile(_of|_class)?\(.*(percent|share|of_ten)", re.M)),
+    "whether a query refines another": ("marginal", re.compile(r"def _?refines\w*\b")),
+    "which cell falls in which answer": ("marginal", re.compile(r"def cell_answer\b")),
 }
 
 
@@ -197,4 +199,5 @@ def product() -> dict[str, str]:
 
 @pytest.mark.parametrize("what", ONCE)
 def test_each_rule_is_defined_once(product: dict[str, str], what: str) -> None:
-    assert [name for name, text in product.items() if ONCE[what].search(text)] == ["postprocess/statistics.py"]
+    module, pattern = ONCE[what]
+    assert [name for name, text in product.items() if pattern.search(text)] == [f"postprocess/{module}.py"]

@@ -31,6 +31,10 @@ class QueryLike(Protocol):
         """The number of answers."""
 
     @property
+    def n_asked(self) -> int:
+        """The number of answers that are measured."""
+
+    @property
     def groups(self) -> tuple[Any, ...]:
         """For each attribute the group of each value; zeros where it is summed out."""
 

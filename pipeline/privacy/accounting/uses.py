@@ -147,7 +147,7 @@ def measurements_of(universe: UniverseLike) -> tuple[Measurement, ...]:
             measurements.append(Measurement(level.level, measured.query.name, attributes, measured.query.size, use))
     for answer in universe.added:
         use, attributes = mechanism(answer.noise.mechanism, answer.noise.scale), _attributes(universe, answer.query)
-        measurements.append(Measurement(answer.level, answer.query.name, attributes, answer.query.size, use))
+        measurements.append(Measurement(answer.level, answer.query.name, attributes, answer.query.n_asked, use))
     return tuple(measurements)
 
 
