@@ -75,6 +75,12 @@ class Marginal:
         """How many cells each answer sums, `(size,)`."""
         return np.bincount(self.cell_answer, minlength=self.size)
 
+    def answers_in(self, coarse: Marginal) -> NDArray[np.int64]:
+        """The answer of `coarse`, which this query refines, that each answer lies in, `(size,)`."""
+        out = np.zeros(self.size, dtype=np.int64)
+        out[self.cell_answer] = coarse.cell_answer
+        return out
+
     def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:
         """Answers `(n, size)` of the dense histograms `(n, n_cells)`, in their own dtype."""
         out = np.zeros((histograms.shape[0], self.size), dtype=histograms.dtype)

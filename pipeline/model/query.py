@@ -102,12 +102,6 @@ class Query(Marginal):
         axis = dict(zip(self.terms, axes, strict=True))[term]
         return np.array(self.labels[axis])[np.unravel_index(np.arange(self.size), self.sizes)[axis]]
 
-    def answers_in(self, coarse: Query) -> NDArray[np.int64]:
-        """The answer of `coarse`, which this query refines, that each answer lies in, `(size,)`."""
-        out = np.zeros(self.size, dtype=np.int64)
-        out[self.cell_answer] = coarse.cell_answer
-        return out
-
     def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
         """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
         n_rows = counts.shape[0]

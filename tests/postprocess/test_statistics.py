@@ -182,6 +182,8 @@ ONCE = {
     "a quantile": ("statistics", re.compile(r"^ *def _?quantile(_of|_class)?\(.*(percent|share|of_ten)", re.M)),
     "whether a query refines another": ("marginal", re.compile(r"def _?refines\w*\b")),
     "which cell falls in which answer": ("marginal", re.compile(r"def cell_answer\b")),
+    "the answer that an answer lies in": ("marginal", re.compile(r"def answers?_(in|of)\(.*coarse")),
+    "the members of a household": ("membership", re.compile(r"^NO_MOST\b|^    expected: .*\n\Z", re.M)),
 }
 
 
