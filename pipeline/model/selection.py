@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeline.model.query import Query
-from pipeline.privacy.accounting.select import Select, affordable_epsilon
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.noise.select import Select, affordable_epsilon
 
 
 @dataclass(frozen=True, eq=False)
