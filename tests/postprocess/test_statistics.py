@@ -1,13 +1,9 @@
-"""Intervals cover a known truth as often as they say, with wrong variances they do not; each rule is defined once."""
+"""Intervals cover a known truth as often as they say, with wrong variances they do not."""
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
-from project.conftest import PACKAGES
-from project.documents import PROJECT
 from scipy.stats import norm
 
 from postprocess.statistics import (
@@ -167,39 +163,3 @@ def test_quantiles_are_the_least_that_so_many_do_not_exceed() -> None:
             assert quantile_of(np.append(values.astype(float), np.nan), percent) == expected
     assert quantile_class(np.zeros(3, dtype=np.int64), 50) is None
     assert quantile_of(np.full(2, np.nan), 50) is None
-
-
-#: What a definition is known by, and the one module of the product that has it.
-ONCE = {
-    "the normal quantile": ("statistics", re.compile(r"1\.64485")),
-    "the variance of an exact number": ("statistics", re.compile(r"EXACT\w* *(: *Final *)?= *1e-9")),
-    "the interval of a number": ("statistics", re.compile(r"^def half_widths\b", re.M)),
-    "Fieller's interval": ("statistics", re.compile(r"def ratio_interval\b|Fieller \(1954")),
-    "the interval of a difference": ("statistics", re.compile(r"def difference_interval\b")),
-    "the interval of an average": ("statistics", re.compile(r"^def average_sizes\b", re.M)),
-    "the interval of a median": ("statistics", re.compile(r"def median_interval\b|Woodruff \(1952")),
-    "limits of ranks": ("statistics", re.compile(r"def rank_limits\b|Wieczorek \(2020")),
-    "a quantile": ("statistics", re.compile(r"^ *def _?quantile(_of|_class)?\(.*(percent|share|of_ten)", re.M)),
-    "whether a query refines another": ("marginal", re.compile(r"def _?refines\w*\b")),
-    "which cell falls in which answer": ("marginal", re.compile(r"def cell_answer\b")),
-    "the answer that an answer lies in": ("marginal", re.compile(r"def answers?_(in|of)\(.*coarse")),
-    "the members of a household": ("membership", re.compile(r"^NO_MOST\b|^    expected: .*\n\Z", re.M)),
-}
-
-
-@pytest.fixture(scope="module")
-def product() -> dict[str, str]:
-    """The text of each module of the product, but the second program's, which has its own copies by design."""
-    second = [PROJECT / "pipeline" / name for name in ("auditor", "checker")]
-    return {
-        str(path.relative_to(PROJECT)): path.read_text("utf-8")
-        for package in PACKAGES
-        for path in (PROJECT / package).rglob("*.py")
-        if not any(path.is_relative_to(folder) for folder in second)
-    }
-
-
-@pytest.mark.parametrize("what", ONCE)
-def test_each_rule_is_defined_once(product: dict[str, str], what: str) -> None:
-    module, pattern = ONCE[what]
-    assert [name for name, text in product.items() if pattern.search(text)] == [f"postprocess/{module}.py"]
