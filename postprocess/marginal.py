@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: The groups of a query's attributes.
 MarginalKey = tuple[bytes, ...]
@@ -80,6 +83,14 @@ class Marginal:
         out = np.zeros(self.size, dtype=np.int64)
         out[self.cell_answer] = coarse.cell_answer
         return out
+
+    def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
+        """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
+        n_rows = counts.shape[0]
+        rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
+        out = np.zeros(n_rows * self.size, dtype=np.int64)
+        np.add.at(out, rows * self.size + self.cell_answer[counts.indices], counts.data)
+        return out.reshape(n_rows, self.size)
 
     def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:
         """Answers `(n, size)` of the dense histograms `(n, n_cells)`, in their own dtype."""

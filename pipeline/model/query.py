@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,6 @@ from numpy.typing import NDArray
 from pipeline.errors import SpecError
 from pipeline.model.schema import Schema
 from postprocess.marginal import Marginal
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +97,3 @@ class Query(Marginal):
         axes = [axis for axis, labels in enumerate(self.labels) if labels]
         axis = dict(zip(self.terms, axes, strict=True))[term]
         return np.array(self.labels[axis])[np.unravel_index(np.arange(self.size), self.sizes)[axis]]
-
-    def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
-        """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
-        n_rows = counts.shape[0]
-        rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
-        out = np.zeros(n_rows * self.size, dtype=np.int64)
-        np.add.at(out, rows * self.size + self.cell_answer[counts.indices], counts.data)
-        return out.reshape(n_rows, self.size)

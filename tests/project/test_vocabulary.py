@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 from project.conftest import PACKAGES
@@ -22,6 +24,7 @@ ONCE = {
     "whether a query refines another": ("marginal", re.compile(r"def _?refines\w*\b")),
     "which cell falls in which answer": ("marginal", re.compile(r"def cell_answer\b")),
     "the answer that an answer lies in": ("marginal", re.compile(r"def answers?_(in|of)\(.*coarse")),
+    "answers of sparse histograms": ("marginal", re.compile(r"def answer_csr\b|def answers_of\(.*csr_array")),
     "the members of a household": ("membership", re.compile(r"^NO_MOST\b|^    expected: .*\n\Z", re.M)),
 }
 
@@ -60,3 +63,12 @@ def test_there_is_one_class_of_a_query_and_one_of_a_join(product: dict[str, str]
     assert {one for one in found if one[1] in ("", "Like")} == {
         ("Marginal", "", ""), ("Query", "", "Marginal"), ("Membership", "", ""), ("Join", "", "Membership"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("module", ["postprocess.statistics", "pipeline.model.join", "pipeline.model.household_table"])
+def test_it_needs_numpy_only(module: str) -> None:
+    """So that whoever speaks of queries does not start slower, and the measuring process holds no more."""
+    heavy = ("scipy", "cvxpy", "ortools", "pyarrow", "pandas", "pydantic")
+    program = f"import sys, {module}; print(*(name for name in {heavy} if name in sys.modules))"
+    found = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
