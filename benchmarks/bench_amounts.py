@@ -49,7 +49,7 @@ from pipeline.model.universe import Universe
 from pipeline.release.joined.means import read_means
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from postprocess.linear.half_widths import NORMAL_QUANTILE
+from postprocess.statistics import NORMAL_QUANTILE
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "wages.toml"
 POPULATION = EXAMPLE.parents[2] / "shared" / "data" / "eusilc_population.parquet"

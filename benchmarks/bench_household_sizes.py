@@ -32,11 +32,11 @@ from flows.runs.run import run_release
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.residents import residents_of
-from pipeline.release.joined.averages import Counted, average_sizes
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import ReleasedTable, read_table
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from postprocess.statistics import Counted, average_sizes
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from pipeline.collect.bloom import filters
 from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.finding import find_words
 from pipeline.collect.unlisted import unlisted_words
-from postprocess.linear.half_widths import half_widths
+from postprocess.statistics import half_widths
 
 
 def _bits(

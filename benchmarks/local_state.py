@@ -19,7 +19,7 @@ from geography.spine import Spine
 from pipeline.collect.collected import Collected
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
-from postprocess.linear.half_widths import half_widths
+from postprocess.statistics import half_widths
 
 #: Numbers of a level that are looked at in many surveys, about; the error of their error is below 1 % then.
 _NUMBERS: Final = 50_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+#: For each attribute, a weight for each value in each of k sums, `(k, n_j)`; a cell's weight is their product.
+Weights = Sequence[FloatArray]
 
 #: Places spread over at most so many times their number are told apart without sorting.
 _CLOSE = 16

@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: The groups of a query's attributes.
 MarginalKey = tuple[bytes, ...]
@@ -43,6 +46,11 @@ class Marginal:
             out = (out[:, None] & part[None, :]).ravel()
         return out if self.answered else np.ones(self.size, dtype=np.bool_)
 
+    @property
+    def n_asked(self) -> int:
+        """Number of answers that were measured."""
+        return int(self.asked.sum())
+
     def is_partial(self, attribute: int) -> bool:
         """Whether not all groups of an attribute were measured."""
         return bool(self.answered) and not self.answered[attribute].all()
@@ -70,6 +78,20 @@ class Marginal:
         """How many cells each answer sums, `(size,)`."""
         return np.bincount(self.cell_answer, minlength=self.size)
 
+    def answers_in(self, coarse: Marginal) -> NDArray[np.int64]:
+        """The answer of `coarse`, which this query refines, that each answer lies in, `(size,)`."""
+        out = np.zeros(self.size, dtype=np.int64)
+        out[self.cell_answer] = coarse.cell_answer
+        return out
+
+    def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
+        """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
+        n_rows = counts.shape[0]
+        rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
+        out = np.zeros(n_rows * self.size, dtype=np.int64)
+        np.add.at(out, rows * self.size + self.cell_answer[counts.indices], counts.data)
+        return out.reshape(n_rows, self.size)
+
     def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:
         """Answers `(n, size)` of the dense histograms `(n, n_cells)`, in their own dtype."""
         out = np.zeros((histograms.shape[0], self.size), dtype=histograms.dtype)
@@ -79,11 +101,26 @@ class Marginal:
         return out
 
 
+def refines(fine: Marginal, coarse: Marginal, possible: NDArray[np.bool_] | None = None) -> bool:
+    """Whether each answer of `fine` lies within one answer of `coarse`.
+
+    Args:
+        fine, coarse: on the same attributes.
+        possible: `(n_cells,)`; others are not considered. None for all cells.
+    """
+    if possible is None:
+        return _nested(fine, coarse)
+    return _each_in_one(fine.cell_answer[possible], coarse.cell_answer[possible])
+
+
 @lru_cache(maxsize=4096)
-def refines(fine: Marginal, coarse: Marginal) -> bool:
-    """Whether each answer of `fine` lies within one answer of `coarse`."""
-    pairs = np.unique(np.stack([fine.cell_answer, coarse.cell_answer]), axis=1)
-    return pairs.shape[1] == fine.size
+def _nested(fine: Marginal, coarse: Marginal) -> bool:
+    """Attribute by attribute, as both are products."""
+    return all(_each_in_one(many, few) for many, few in zip(fine.groups, coarse.groups, strict=True))
+
+
+def _each_in_one(fine: NDArray[np.int64], coarse: NDArray[np.int64]) -> bool:
+    return np.unique(np.stack([fine, coarse]), axis=1).shape[1] == len(np.unique(fine))
 
 
 def join(marginals: Sequence[Marginal]) -> Marginal:

@@ -349,7 +349,7 @@ def _judge(what: str, extent: str, problems: list[str]) -> None:
 def _told(report: dict[str, object]) -> list[str]:
     from fractions import Fraction
 
-    from pipeline.privacy.accounting.statement_models import headline
+    from pipeline.model.exact import headline
     from pipeline.privacy.ledger.ledger import amount_text
 
     def amount(key: str, *, up: bool = False) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.estimation.marginals import marginal_of
 from geography.codes import counted, first_few
 from geography.spine import Level, Spine
 from pipeline.errors import RecordsError
@@ -27,7 +26,7 @@ def facility_bounds(bound: Bound, facilities: NDArray[np.int64]) -> FacilityBoun
     """The bound for facilities `(n, n_columns)`; answers without a column of facilities are not bounded."""
     counts = np.full((len(facilities), bound.query.size), NO_COLUMN, dtype=np.int64)
     counts[:, sorted(bound.columns)] = facilities
-    return FacilityBounds(bound.name, bound.level, marginal_of(bound.query), counts, bound.lower, bound.upper)
+    return FacilityBounds(bound.name, bound.level, bound.query, counts, bound.lower, bound.upper)
 
 
 def declared_constraints(
@@ -44,9 +43,7 @@ def declared_constraints(
         facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
         invariants: (level, query) -> exact answers `(n_geounits, size)`.
     """
-    exact = [
-        Invariant(level, marginal_of(query), invariants[level, query.name]) for level, query in universe.invariants
-    ]
+    exact = [Invariant(level, query, invariants[level, query.name]) for level, query in universe.invariants]
     bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
     return declare(spine, universe.structural_zeros, exact, bounded)
 
@@ -69,8 +66,7 @@ def check_constraints(universe: Universe, spine: Spine, declared: Constraints) -
     queries = [*(query for _, query in universe.invariants), *(bound.query for bound in universe.bounds)]
     labels = {query.name: query.answer_labels() for query in queries}
     check_feasible(spine, universe.schema.shape, declared, labels)
-    passes = [marginal_of(query) for query in universe.passes]
-    return list(propagation(spine, declared.bounds, declared.structural_zeros, passes).gaps)
+    return list(propagation(spine, declared.bounds, declared.structural_zeros, universe.passes).gaps)
 
 
 def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:

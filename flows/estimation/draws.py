@@ -16,7 +16,6 @@ from flows.estimation.by_subtree import ComputedBySubtree
 from flows.estimation.computed import Computed
 from flows.estimation.drawn_parts import DrawBelowTask, DrawnTop, draw_below
 from flows.estimation.drawn_tables import DrawnSpine, DrawnTable, PublicNormals, asked_at, followed_at, known_answers
-from flows.estimation.marginals import marginal_of
 from flows.estimation.whole_spine import Estimation
 from pipeline.execution.batch_store import Arrays
 from pipeline.execution.batches import run_kept
@@ -73,7 +72,7 @@ class Draws:
         published = (
             (table, tuple(sorted(map(names.index, table.levels)))) for table in self.estimation.universe.tables
         )
-        return tuple(DrawnTable(table, marginal_of(table.query), levels) for table, levels in published if levels)
+        return tuple(DrawnTable(table, table.query, levels) for table, levels in published if levels)
 
     def files(self) -> tuple[Path, ...]:
         """What `publish` writes."""

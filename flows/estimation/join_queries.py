@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flows.estimation.marginals import marginal_of
 from pipeline.model.join import Join, joined_companions
 from pipeline.model.universe import Universe
 from postprocess.joins.bounds import joined_queries
 from postprocess.joins.composition import Composition
 from postprocess.joins.implied import counted_of
-from postprocess.joins.membership import Membership
 from postprocess.marginal import Marginal, detail_of, refines
 from postprocess.problem import Problem
 
 
-def membership_of(join: Join) -> Membership:
-    """The join as plain arrays."""
-    persons, households = marginal_of(join.persons), marginal_of(join.households)
-    return Membership(join.name, persons, households, join.least, join.most, join.inside, join.others, join.expected)
-
-
 def composition_of(joins: Sequence[Join], companion: str) -> Composition | None:
     """Of the joins with a companion; None where there is none."""
-    memberships = [membership_of(join) for join in joins if join.companion == companion]
-    return Composition.of(memberships) if memberships else None
+    own = [join for join in joins if join.companion == companion]
+    return Composition.of(own) if own else None
 
 
 def further_queries(joins: Sequence[Join], universe: str) -> tuple[Marginal, ...]:

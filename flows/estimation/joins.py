@@ -30,7 +30,7 @@ from postprocess.joins.composition import Composition
 from postprocess.joins.implied import counted_of, implied_by
 from postprocess.joins.top import TopLevel, fitted, fitting_households
 from postprocess.linear.upward import upward_pass
-from postprocess.marginal import detail_of
+from postprocess.marginal import Marginal, detail_of
 from postprocess.members import Counted, Implied
 from postprocess.problem import Constraints, GroupBounds, Problem
 
@@ -209,7 +209,7 @@ class Joined:
         if level not in self._origins:
             amount, own = self._universe.amount, self._job.universes[0]
             assert amount is not None
-            counts = counted_cells(self._universe, own).sparse_answers(self._released(own.name, level))
+            counts = sparse_answers(counted_cells(self._universe, own), self._released(own.name, level))
             self._origins = {level: amount.first * counts}  # levels are worked on one after the other
         return self._origins[level]
 
@@ -283,3 +283,11 @@ def _stated(bounds: Sequence[GroupBounds], row: int) -> str:
         more = ", ..." if len(numbers) > _SHOWN else ""
         parts.append(f'"{bound.name}" is {", ".join(numbers[:_SHOWN])}{more}')
     return " and ".join(parts) or "nothing is exact"
+
+
+def sparse_answers(query: Marginal, counts: sp.csr_array) -> sp.csr_array:
+    """Answers `(n_rows, size)` for sparse histograms, sparse: for queries of which most answers are 0 in every row."""
+    n_rows = counts.shape[0]
+    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
+    places = (rows, query.cell_answer[counts.indices])
+    return sp.csr_array(sp.coo_array((counts.data, places), shape=(n_rows, query.size)))

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.margin_packing import packed_errors, unpacked_errors
-from flows.estimation.marginals import marginal_of
 from flows.estimation.problem import totals_of
 from flows.estimation.public_key import public_key
 from flows.estimation.reports.numbers import ErrorsOfReports, SimulatedReports
@@ -153,7 +152,7 @@ class Margins:
         """Each table at each of its levels."""
         spine = self.estimation.job.spine
         return tuple(
-            PublishedTable(table.name, spine.index_of(level), marginal_of(table.query))
+            PublishedTable(table.name, spine.index_of(level), table.query)
             for table in self.estimation.universe.tables
             for level in table.levels
         )
@@ -240,7 +239,7 @@ class Margins:
         if not self.replicates:
             return None
         if (table.name, level) not in self._intervals:
-            published = PublishedTable(table.name, level, marginal_of(table.query))
+            published = PublishedTable(table.name, level, table.query)
             self._intervals = {(table.name, level): self._of_table(published)}  # tables are written one after the other
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
             self._records = self._records_of(table, level)

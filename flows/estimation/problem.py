@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
-from flows.estimation.marginals import marginal_of, measured_marginal
+from flows.estimation.marginals import measured_marginal
 from flows.estimation.measurement_files import MeasurementSource, differing
 from flows.estimation.reports.numbers import DebiasedCounts
 from flows.estimation.shares.stated import stated_shares
@@ -67,11 +67,11 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         shape=universe.schema.shape,
         measured=tuple(tuple(file.without_values() for file in files) for files in measurement_files(job, universe)),
         constraints=carried_constraints(job.spine, declared),
-        passes=tuple(marginal_of(query) for query in universe.passes),
+        passes=universe.passes,
         estimator=settings.estimator,
         solver=settings.solver,
         seed=settings.seed,
-        rounding=tuple(marginal_of(query) for query in bounded.values()),
+        rounding=tuple(bounded.values()),
         kinds=tuple(allocation.kinds for allocation in allocations_of(job, universe)),
         shares=stated_shares(job, universe),
         completed=_completed(universe) if settings.complete == "proportional" else (),
@@ -81,7 +81,7 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
 def _completed(universe: Universe) -> tuple[Marginal, ...]:
     """All queries that are measured, or known exactly, at some level."""
     queries = [measured.query for level in universe.strategy.levels for measured in level.queries]
-    return tuple(marginal_of(query) for query in (*queries, *(query for _, query in universe.invariants)))
+    return (*queries, *(query for _, query in universe.invariants))
 
 
 def unmeasured_problem(
@@ -116,10 +116,10 @@ def unmeasured_problem(
             for allocation in allotted
         ),
         constraints=constraints,
-        passes=tuple(marginal_of(query) for query in universe.passes),
+        passes=universe.passes,
         estimator=estimator,
         kinds=tuple(allocation.kinds for allocation in allotted),
-        further=tuple(marginal_of(share.query) for share in universe.shares),
+        further=tuple(share.query for share in universe.shares),
     )
 
 
@@ -131,10 +131,9 @@ def _constraints_without_values(
     carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
     bounds = [list(level) for level in carried.bounds]
     for name, query in universe.invariants:
-        marginal = marginal_of(query)
         for number in range(spine.index_of(name) + 1):
-            known: IntArray = np.ones((len(spine.levels[number]), marginal.size), dtype=np.int64)
-            bounds[number].append(GroupBounds(f"invariant {query.name}", marginal, known, known))
+            known: IntArray = np.ones((len(spine.levels[number]), query.size), dtype=np.int64)
+            bounds[number].append(GroupBounds(f"invariant {query.name}", query, known, known))
     return Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds))
 
 

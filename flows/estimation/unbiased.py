@@ -13,7 +13,6 @@ import numpy as np
 
 from flows.estimation.by_subtree import ComputedBySubtree
 from flows.estimation.linear_parts import LinearParts
-from flows.estimation.marginals import marginal_of
 from flows.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table
 from pipeline.release.estimates import write_estimates
@@ -84,14 +83,14 @@ class Unbiased:
         for number in range(n_parts):
             found = parts.level(level, number)
             columns: list[FloatArray] = []
-            for marginal in (marginal_of(table.query) for table in tables):
+            for marginal in (table.query for table in tables):
                 variance = _significant(found.variances.by_query[marginal.key])[found.variances.classes]
                 columns += _rounded(found.answers[places[marginal.key]], variance)
             yield parts.rows(level, number), columns
 
     def _marginals(self, level: int) -> tuple[Marginal, ...]:
         """The queries of a level's tables, each once."""
-        marginals = [marginal_of(table.query) for table in self.tables(self.estimation.job.spine.level_names[level])]
+        marginals = [table.query for table in self.tables(self.estimation.job.spine.level_names[level])]
         return tuple({marginal.key: marginal for marginal in marginals}.values())
 
     def _write(self, level: int, tables: list[Table], answers: Iterator[tuple[slice, list[FloatArray]]]) -> None:
@@ -118,7 +117,7 @@ class Unbiased:
         self, variances: AnswerVariances, tables: list[Table], chunks: Iterator[tuple[slice, FloatArray]]
     ) -> Iterator[tuple[slice, list[FloatArray]]]:
         """For each chunk: estimates and variances of each table, rounded; NaN where nothing was measured."""
-        marginals = [marginal_of(table.query) for table in tables]
+        marginals = [table.query for table in tables]
         by_class = [_significant(variances.by_query[marginal.key]) for marginal in marginals]
         for rows, best in chunks:
             columns: list[FloatArray] = []

@@ -22,7 +22,7 @@ from pipeline.model.beside import counted_in
 from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
-from postprocess.linear.half_widths import NORMAL_QUANTILE
+from postprocess.statistics import NORMAL_QUANTILE
 
 #: Records that a mean is of, in the plan.
 RECORDS = (100, 1_000, 10_000)

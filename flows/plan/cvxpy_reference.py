@@ -17,7 +17,7 @@ from pipeline.errors import InputError
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.linear.expected import MEAN_ABSOLUTE
-from postprocess.linear.half_widths import EXACT_VARIANCE
+from postprocess.statistics import EXACT_VARIANCE
 
 #: Rows of the largest matrix that is stated: leaves times asymmetric cells.
 LARGEST = 120

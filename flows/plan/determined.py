@@ -23,6 +23,7 @@ from pipeline.model.universe import Table, Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.sections import SchemaSection, TableSection, UniverseSections
 from postprocess.linear.expected import answer_variances
+from postprocess.marginal import refines
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class Determined:
         """Whether a query that refines this one is surely measured in every geounit of the level, or below each."""
         number = self.spine.index_of(level)
         levels = self.universe.strategy.levels
-        refined = [any(_refines(own.query, query) for own in measured.queries) for measured in levels]
+        refined = [any(refines(own.query, query) for own in measured.queries) for measured in levels]
         if self.universe.bypass:  # which of several levels a geounit is measured at depends on the spine
             return all(there for there, measured in zip(refined, levels, strict=True) if measured.queries)
         return any(refined[number:] if self.estimator == "full" else refined[number : number + 1])
@@ -70,15 +71,6 @@ class Determined:
     @cached_property
     def _expectation(self) -> Expectation:
         return Expectation.of(self.universe, self.spine, self.facilities, self.estimator)
-
-
-def _refines(fine: Query, coarse: Query) -> bool:
-    """Whether every answer of `coarse` is a sum of answers of `fine`."""
-    for groups, wanted in zip(fine.groups, coarse.groups, strict=True):
-        pairs = np.unique(np.stack([groups, wanted]), axis=1)
-        if len(np.unique(pairs[0])) < pairs.shape[1]:
-            return False
-    return True
 
 
 def published_tables(

@@ -23,10 +23,10 @@ from pipeline.model.join import Join, joined_companions
 from pipeline.model.residents import residents_of
 from pipeline.reading.sums import answer_weights
 from pipeline.spec.join_section import JoinSection
-from postprocess.arrays import BoolArray, FloatArray
+from postprocess.arrays import BoolArray, FloatArray, Weights
 from postprocess.joins.implied import LEAST_VARIANCE
 from postprocess.linear.expected import LevelCovariances
-from postprocess.linear.weighted import SumBlocks, Weights, moments, of_level
+from postprocess.linear.weighted import SumBlocks, moments, of_level
 
 
 @dataclass(frozen=True)

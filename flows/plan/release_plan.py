@@ -32,7 +32,7 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
-from postprocess.linear.half_widths import NORMAL_QUANTILE
+from postprocess.statistics import NORMAL_QUANTILE
 
 #: What the errors of a plan leave out.
 REMARK = (

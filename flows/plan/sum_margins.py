@@ -14,13 +14,13 @@ from flows.plan.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
-from pipeline.reading.sums import Moments, Weights
 from pipeline.release.layout import UniverseDirectory
+from postprocess.arrays import Weights
 from postprocess.linear.areas import fixed_in_area
 from postprocess.linear.expected import LevelCovariances
-from postprocess.linear.half_widths import half_widths
 from postprocess.linear.weighted import moments, of_leaves, of_level
 from postprocess.marginal import Marginal
+from postprocess.statistics import Moments, half_widths
 
 
 class LinearVariances:

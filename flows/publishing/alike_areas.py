@@ -12,19 +12,18 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.marginals import marginal_of
 from flows.plan.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
-from pipeline.reading.medians import median_weights
-from pipeline.reading.ranks import reach_at_once
-from pipeline.reading.sums import Weights, answer_weights, together
+from pipeline.reading.sums import answer_weights, together
 from pipeline.release.layout import UniverseDirectory
 from pipeline.report.moments import CERTAIN, UNKNOWN, USUAL, MomentPacking, PackedMoments, TableMoments
+from postprocess.arrays import Weights
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors
 from postprocess.linear.weighted import moments, of_level
+from postprocess.statistics import median_weights, reach_at_once
 
 #: Number of a level, name of a table.
 Place: TypeAlias = tuple[int, str]
@@ -69,7 +68,7 @@ def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
     expectation = Expectation.of_published(task.universe, task.files, task.spine, task.estimator)
     found = AlikeNumbers({}, {})
     for level, table in tables_by_level(task.universe, task.spine):
-        found.certain[level, table.name] = expectation.exact(level, marginal_of(table.query))
+        found.certain[level, table.name] = expectation.exact(level, table.query)
     if not task.universe.signed:
         planned, packing = expectation.planned(), MomentPacking()
         for level, table in tables_by_level(task.universe, task.spine):
@@ -89,9 +88,8 @@ def table_moments(
 ) -> TableMoments:
     """The factors of a published table at a level, by the covariances of every level."""
     basis, classes, query = expectation.basis, expectation.classes, table.query
-    marginal = marginal_of(query)
-    factors = pair_factors(basis, classes, planned, level, marginal)
-    parts = basis.answer_factors(marginal)[1]
+    factors = pair_factors(basis, classes, planned, level, query)
+    parts = basis.answer_factors(query)[1]
     whole = math.prod(basis.symmetric_shape)
     answers = answer_weights(query.groups, np.arange(query.size))
     everybody = together([np.ones(len(group), dtype=bool) for group in query.groups], query.size)
@@ -109,7 +107,7 @@ def table_moments(
         # In the block of sums over all symmetric attributes, an answer over g of n cells has the part g^2 / n.
         sizes=np.rint(np.sqrt(parts[0] * whole)),
         whole=float(whole),
-        places=basis.answer_order(marginal),
+        places=basis.answer_order(query),
         at_once=reach_at_once(len(classes[level].downward)),
         halves=None if halves is None else moments(basis, covariances, halves, halves)[0],
     )

@@ -48,7 +48,7 @@ def _take_in(job: Job, universe: Universe) -> None:
             header_of(universe, allocation_of(allotted, one.level), one),
             job.spine.level(one.level).geocodes,
         )
-        if counts.shape != (len(geocodes), one.query.size):
+        if counts.shape != (len(geocodes), one.query.n_asked):
             raise ReleaseError(f"{place}: its numbers are not those that the spec states")
         with MeasurementWriter.open(folder.measurement(one.level, one.query.name), job.run.staging, header) as writer:
             writer.write(geocodes, counts)

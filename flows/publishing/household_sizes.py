@@ -5,9 +5,9 @@ from __future__ import annotations
 from pipeline.execution.job import Job
 from pipeline.model.residents import SizeSource
 from pipeline.model.universe import Table
-from pipeline.release.joined.averages import Counted, average_sizes
 from pipeline.release.joined.sizes import HouseholdSizes, write_household_sizes
 from pipeline.release.tables import read_table_parts
+from postprocess.statistics import Counted, average_sizes
 
 
 def publish_household_sizes(job: Job, source: SizeSource, level: int) -> None:

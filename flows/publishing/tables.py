@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.estimation.join_queries import membership_of
 from flows.publishing.household_tables import HouseholdTally, write_household_tables
 from geography.spine import Level
 from pipeline.execution.job import Job
@@ -113,7 +112,7 @@ def publish_joined_microdata(job: Job, universe: Universe, joins: Sequence[Join]
     for companion in (each for each in job.universes if each.name in companions):
         folder, column = job.folder(companion), household_column(companion.name, companions)
         homes = read_histogram(folder.histogram(leaves.name), leaves.geocodes, companion.schema)
-        memberships = [membership_of(join) for join in joins if join.companion == companion.name]
+        memberships = [join for join in joins if join.companion == companion.name]
         assigned = assigned_spans(memberships, counts, homes, job.spec.postprocess.seed)
         records = JoinedRecords(folder.microdata, companion.schema, homes)
         tables = [table for table in job.spec.tables_of_households() if table.companion == companion.name]

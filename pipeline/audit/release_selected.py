@@ -21,9 +21,9 @@ from pipeline.audit.residuals import normal_scores, spread_p_value, together_p_v
 from pipeline.errors import ReleaseError
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.privacy.noise.select import Select
 from pipeline.published import PublishedRelease
 from pipeline.release.selected import Selected, answered, read_selected
 

@@ -14,9 +14,10 @@ from pipeline.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release
-from pipeline.reading.sums import QUANTILE, answer_weights, together
+from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import read_table_parts
 from pipeline.report.truth import Called
+from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
 
 #: Draws that are larger than this in all, in numbers, are not used.
 MOST_DRAWN = 50_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 #: What a number may look like, for error messages.
@@ -47,3 +48,13 @@ def parse_shares(texts: Iterable[str]) -> dict[str, Fraction]:
 def sum_text(shares: dict[str, Fraction]) -> str:
     """The sum of named shares and its terms: "11/10 (state 1/5, county 9/10)"."""
     return f"{sum(shares.values(), Fraction(0))} ({', '.join(f'{name} {share}' for name, share in shares.items())})"
+
+
+def headline(epsilon: str) -> str:
+    """An epsilon as reports and commands show it: four digits, rounded up.
+
+    >>> headline("16.4802")
+    '16.49'
+    """
+    number = Decimal(epsilon)
+    return "infinite" if number.is_infinite() else format(Context(prec=4, rounding=ROUND_CEILING).plus(number), "f")

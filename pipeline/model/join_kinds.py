@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.join import NO_MOST, Join
+from pipeline.model.join import Join
 from pipeline.model.query import Query
+from postprocess.membership import NO_MOST
 
 
 @dataclass(frozen=True, eq=False)

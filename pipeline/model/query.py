@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import itertools
-import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.schema import Schema
+from postprocess.marginal import Marginal
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
-    """Every cell falls in one answer, so one person moves one answer by one; of a question, in one at most.
+class Query(Marginal):
+    """A query with names. Every cell falls in one answer, so one person moves one answer by one.
 
     Attributes:
         name: as the spec calls it.
+        groups, answered: see `Marginal`. Of a question, values that a condition leaves out have the number after the
+            last group, which was not measured.
         terms: names of the attributes and recodes multiplied, in the schema's order of attributes.
-        groups: one array per attribute of the schema, value number -> group number; zeros where summed out. Values
-            that a condition leaves out have the number after the last group.
-        labels: one tuple per attribute, the groups' labels; empty where summed out.
+        labels: one tuple per attribute, the labels of its groups that were measured; empty where summed out.
     """
 
-    name: str
+    _: KW_ONLY
     terms: tuple[str, ...]
-    groups: tuple[NDArray[np.int64], ...]
     labels: tuple[tuple[str, ...], ...]
 
     @classmethod
@@ -88,27 +85,8 @@ class Query:
         )
         return cls(name=name, terms=ordered, groups=tuple(groups), labels=tuple(labels))
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of groups of each attribute; 1 where it is summed out."""
-        return tuple(len(labels) or 1 for labels in self.labels)
-
-    @property
-    def size(self) -> int:
-        """The number of answers."""
-        return math.prod(self.sizes)
-
-    @cached_property
-    def cell_answer(self) -> NDArray[np.int64]:
-        """Number of the answer that each cell falls in, `(n_cells,)`, answers in C order over `sizes`; -1 for none."""
-        index = np.zeros((1,), dtype=np.int64)
-        for group, size in zip(self.groups, self.sizes, strict=True):
-            index = np.where(group < size, index[:, None] * size + group[None, :], -1)
-            index = np.where(index < 0, -1, index).ravel()
-        return index
-
     def answer_labels(self) -> tuple[str, ...]:
-        """A label for each answer, the values joined by " * "."""
+        """A label for each answer that was measured, the values joined by " * "."""
         labelled = [labels for labels in self.labels if labels]
         return (
             tuple(" * ".join(combination) for combination in itertools.product(*labelled)) if labelled else ("total",)
@@ -119,31 +97,3 @@ class Query:
         axes = [axis for axis, labels in enumerate(self.labels) if labels]
         axis = dict(zip(self.terms, axes, strict=True))[term]
         return np.array(self.labels[axis])[np.unravel_index(np.arange(self.size), self.sizes)[axis]]
-
-    def refines(self, coarse: Query) -> bool:
-        """Whether every answer lies in one answer of `coarse`, a query on the same schema."""
-        return all(
-            len(np.unique(np.stack([many, few]), axis=1).T) == len(np.unique(many))
-            for many, few in zip(self.groups, coarse.groups, strict=True)
-        )
-
-    def answers_in(self, coarse: Query) -> NDArray[np.int64]:
-        """The answer of `coarse`, which this query refines, that each answer lies in, `(size,)`."""
-        out = np.zeros(self.size, dtype=np.int64)
-        out[self.cell_answer] = coarse.cell_answer
-        return out
-
-    def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
-        """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
-        n_rows = counts.shape[0]
-        rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
-        out = np.zeros(n_rows * self.size, dtype=np.int64)
-        np.add.at(out, rows * self.size + self.cell_answer[counts.indices], counts.data)
-        return out.reshape(n_rows, self.size)
-
-    def sparse_answers(self, counts: sp.csr_array) -> sp.csr_array:
-        """The same, sparse: for queries of so many answers that most are 0 in every row."""
-        n_rows = counts.shape[0]
-        rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
-        places = (rows, self.cell_answer[counts.indices])
-        return sp.csr_array(sp.coo_array((counts.data, places), shape=(n_rows, self.size)))

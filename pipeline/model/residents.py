@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.join import NO_MOST, Join, joined_companions
+from pipeline.model.join import Join, joined_companions
 from pipeline.model.query import Query
+from postprocess.membership import NO_MOST
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe

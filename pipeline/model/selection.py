@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeline.model.query import Query
-from pipeline.privacy.accounting.select import Select, affordable_epsilon
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.noise.select import Select, affordable_epsilon
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +81,3 @@ def choice_cost(select: Select, framework: Framework, neighbours: Neighbours) ->
     """The cost of a choice, rho or epsilon."""
     used, moved = select.mechanism, MOVED[neighbours]
     return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
-
-
-def refines(fine: Query, coarse: Query) -> bool:
-    """Whether every answer of `fine` lies in one answer of `coarse`, and some answer of `coarse` is divided."""
-    for few, many in zip(coarse.groups, fine.groups, strict=True):
-        pairs = set(zip(many.tolist(), few.tolist(), strict=True))
-        if len(pairs) > len({group for group, _ in pairs}):
-            return False
-    return fine.size > coarse.size

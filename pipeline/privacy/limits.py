@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pipeline.privacy.accounting.compared import Compared
 from pipeline.privacy.accounting.local import budget_of_both
 from pipeline.privacy.accounting.neighbours import vacuous
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Universe
 
 __all__ = ["LARGEST_DELTA", "LARGEST_EPSILON", "LARGEST_RHO", "beyond_limits"]
 
@@ -27,7 +29,7 @@ LARGEST_RHO: Final = Fraction(5)
 LARGEST_EPSILON: Final = Fraction(10)
 
 
-def beyond_limits(universes: Sequence[Compared]) -> tuple[str, ...]:
+def beyond_limits(universes: Sequence[Universe]) -> tuple[str, ...]:
     """What is beyond the limits, a sentence each without its full stop, beginning with its key in the spec.
 
     Args:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.questions.intervals import SHARE, half_width
+from pipeline.questions.intervals import half_width
+from postprocess.statistics import COVERAGE
 
 __all__ = ["half_width_at_once", "listed", "most_common", "rank_ends"]
 
@@ -41,7 +42,7 @@ def most_common(
 
 def half_width_at_once(noise: NoiseSpec, numbers: int) -> int:
     """Half of the width of intervals that hold so many numbers with independent noise all at once, at 90 %."""
-    return half_width(noise, SHARE ** (1 / numbers))
+    return half_width(noise, COVERAGE ** (1 / numbers))
 
 
 def rank_ends(counts: Sequence[int], half: int) -> list[tuple[int, int]]:

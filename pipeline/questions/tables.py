@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
-from pipeline.questions.intervals import half_width, ratio_interval
+from pipeline.questions.intervals import half_width
 from pipeline.questions.listed import listed, most_common
 from pipeline.questions.manifest import AnswerManifest, PartStated
 from pipeline.questions.resolved import EVERYWHERE
 from pipeline.questions.windows import interval
+from postprocess.statistics import Moments, ratio_interval
 
 __all__ = ["Measurements", "answer_bytes", "measurements_bytes", "read_measurements"]
 
@@ -142,12 +144,16 @@ def _means(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str, 
         float(Fraction(text)) for text in (manifest.amount.low, manifest.amount.high, manifest.amount.unit)
     )
     parts: dict[str, PartStated] = {part.name: part for part in manifest.noisy}
-    variances = parts["sum"].noise.variance, parts["count"].noise.variance
     centre = parts["sum"].centre
+    sums, counts = (measured.numbers[name].astype(np.float64) for name in ("sum", "count"))
+    errors = Moments(
+        *(np.asarray(variance) for variance in (parts["sum"].noise.variance, parts["count"].noise.variance, 0.0))
+    )
+    ratios = ratio_interval(sums, counts, errors)
     cells = []
-    for top, bottom in zip(measured.numbers["sum"].tolist(), measured.numbers["count"].tolist(), strict=True):
-        ratio = ratio_interval(top, bottom, variances)
-        ends = [low, high] if ratio is None else [min(max((centre + end) * unit, low), high) for end in ratio]
+    for top, bottom, *ratio in zip(sums.tolist(), counts.tolist(), *(ends.tolist() for ends in ratios), strict=True):
+        known = bottom > 0 and math.isfinite(ratio[0])
+        ends = [min(max((centre + end) * unit, low), high) for end in ratio] if known else [low, high]
         mean = _rounded(min(max((centre + top / bottom) * unit, low), high)) if bottom >= 1 else ""
         cells.append((mean, _rounded(ends[0]), _rounded(ends[1])))
     return cells

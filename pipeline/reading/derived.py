@@ -12,12 +12,20 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.reading.medians import median_interval, median_weights
 from pipeline.reading.numbers import Numbers
-from pipeline.reading.ranks import rank_limits
-from pipeline.reading.shares import difference_interval, ratio_interval, share_interval
-from pipeline.reading.sums import QUANTILE, Moments, Weights, answer_weights, together
+from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
+from postprocess.arrays import Weights
+from postprocess.statistics import (
+    Moments,
+    difference_interval,
+    half_widths,
+    median_interval,
+    median_weights,
+    rank_limits,
+    ratio_interval,
+    share_interval,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +181,7 @@ def differences(release: Numbers, asked: Asked, first: Sequence[str], second: Se
     signed = places.inside[0].astype(np.float64) - places.inside[1]
     variance = release.half_widths.moments_of_leaves(signed, asked.weights, asked.weights).left[0]
     difference = counts[0] - counts[1]
-    reach = np.rint(QUANTILE * np.sqrt(variance))
+    reach = half_widths(np.sqrt(variance))
     columns = {
         "first": counts[0], "second": counts[1], "difference": difference,
         "difference" + LOW_SUFFIX: difference - reach, "difference" + HIGH_SUFFIX: difference + reach,

@@ -14,10 +14,10 @@ from pipeline.model.join import Join, joined_companions
 from pipeline.model.residents import SizeSource, residents_of, size_sources
 from pipeline.model.universe import Table, Universe
 from pipeline.reading.numbers import Numbers
-from pipeline.release.joined.averages import Averages, Counted, average_sizes
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import check_geocodes
+from postprocess.statistics import Averages, Counted, average_sizes
 
 
 class SizesOfHouseholds:

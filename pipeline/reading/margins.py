@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.universe import Universe
-from pipeline.reading.sums import Moments, Weights
 from pipeline.release.layout import UniverseDirectory
+from postprocess.arrays import Weights
+from postprocess.statistics import Moments
 
 GROUP, NAME = "spinewise.margins", "linear"
 

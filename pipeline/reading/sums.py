@@ -3,25 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-#: For each attribute, a weight for each value in each of k sums, `(k, n_j)`; a cell's weight is their product.
-Weights = Sequence[NDArray[np.float64]]
-
-#: 90 % quantile of the absolute value of a standard normal.
-QUANTILE = 1.6448536269514722
-
-
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Variances of two sums and their covariance, `(n, k)` each; 0 where exact, NaN where not determined."""
-
-    left: NDArray[np.float64]
-    right: NDArray[np.float64]
-    both: NDArray[np.float64]
 
 
 def answer_weights(groups: Sequence[NDArray[np.int64]], answers: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.model.join import NO_MOST, Join
+from pipeline.model.join import Join
+from postprocess.membership import NO_MOST
 
 #: Answers that are held at a time.
 _MOST_HELD = 1 << 22

@@ -115,7 +115,7 @@ def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuer
     return MeasurementHeader(
         level,
         query.name,
-        query.size,
+        query.n_asked,
         noise.mechanism,
         noise.scale,
         noise.variance,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from pipeline.model.schema import ChosenEnd
 from pipeline.model.universe import Table, Universe
-from pipeline.release.joined.averages import Averages
 from pipeline.release.joined.means import Means, read_means
 from pipeline.report.sources import ReportSources
+from postprocess.statistics import Averages
 
 #: Areas of one level that are listed one by one.
 _MOST_LISTED = 60

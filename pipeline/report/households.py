@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.model.residents import size_sources
 from pipeline.release.joined.sizes import HouseholdSizes, decimals_of, read_household_sizes
 from pipeline.report.sources import ReportSources
+from postprocess.statistics import quantile_of
 
 #: Areas of one level that are listed one by one.
 MOST_LISTED = 60
@@ -70,7 +71,7 @@ def _of_level(sizes: HouseholdSizes) -> LevelSizes:
     margins = (
         np.full(len(values), np.nan) if lows is None or highs is None else np.maximum(values - lows, highs - values)
     )
-    ends = [_quantile(values, share) for share in (0.1, 0.5, 0.9)]
+    ends = [quantile_of(values, percent) for percent in (10, 50, 90)]
     return LevelSizes(
         companion=sizes.companion,
         level=sizes.level,
@@ -79,7 +80,7 @@ def _of_level(sizes: HouseholdSizes) -> LevelSizes:
         low=ends[0],
         median=ends[1],
         high=ends[2],
-        margin=_quantile(margins, 0.5),
+        margin=quantile_of(margins, 50),
         listed=tuple(_areas(sizes)) if len(values) <= MOST_LISTED else (),
     )
 
@@ -93,9 +94,3 @@ def _areas(sizes: HouseholdSizes) -> Iterator[AreaSize]:
 
 def _known(column: NDArray[np.float64] | None, row: int) -> float | None:
     return None if column is None or np.isnan(column[row]) else float(column[row])
-
-
-def _quantile(values: NDArray[np.float64], share: float) -> float | None:
-    """The least of the known values that at least this share does not exceed."""
-    known = np.sort(values[~np.isnan(values)])
-    return float(known[int(np.ceil(share * len(known))) - 1]) if len(known) else None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.model.texts.catalogue import Texts
 from pipeline.release.tables import ReleasedTable
 from pipeline.report.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
+from postprocess.statistics import quantile_class
 
 #: Smallest number of people of each class of areas.
 SIZES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -122,14 +123,6 @@ class MarginSummary:
 
 
 def _summary(size: int, areas: int, margins: NDArray[np.int64], classes: NDArray[np.int64]) -> SizeSummary:
-    low, median, high = (_quantile(margins, tenth) for tenth in (1, 5, 9))
+    classes_at = (quantile_class(margins, percent) for percent in (10, 50, 90))
+    low, median, high = (None if at is None else float(_EDGES[at]) / TENTHS for at in classes_at)
     return SizeSummary(size, areas, int(margins.sum()), low, median, high, tuple(classes.tolist()))
-
-
-def _quantile(margins: NDArray[np.int64], of_ten: int) -> float | None:
-    """The least margin that is not exceeded by `of_ten` tenths of the numbers, persons."""
-    total = int(margins.sum())
-    if not total:
-        return None
-    rank = -(-total * of_ten // 10)
-    return float(_EDGES[int(np.searchsorted(np.cumsum(margins), rank))]) / TENTHS

@@ -16,6 +16,7 @@ from pipeline.release.tables import ReleasedTable
 from pipeline.report.largest_group import PEOPLE, POINTS, SHARE, fits
 from pipeline.report.render import render
 from pipeline.report.summaries import SIZES, size_labels
+from postprocess.statistics import quantile_class
 
 #: Errors larger than this are counted as this, in persons, where quantiles are taken.
 _LARGEST = 100_000
@@ -121,7 +122,7 @@ class _Class:
         self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(counts, (0, longest - len(counts)))
 
     def summary(self, size: int) -> Errors:
-        half, nine, ninetynine = (self._quantile(share) for share in (50, 90, 99))
+        half, nine, ninetynine = (quantile_class(self.errors, percent) or 0 for percent in (50, 90, 99))
         return Errors(
             size=size,
             areas=self.areas,
@@ -135,10 +136,6 @@ class _Class:
             largest=self.largest,
             covered=self.covered / self.known if self.known else None,
         )
-
-    def _quantile(self, percent: int) -> int:
-        rank = -(-self.numbers * percent // 100)
-        return int(np.searchsorted(np.cumsum(self.errors), rank)) if self.numbers else 0
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.join import NO_MOST, Join
+from pipeline.model.join import Join
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.spec.join_section import JoinSection
 from pipeline.spec.problems import Problems, dotted, unknown
+from postprocess.membership import NO_MOST
 
 _SIZE = re.compile(r"([0-9]{1,7})(\+?)", re.ASCII)
 

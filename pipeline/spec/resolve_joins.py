@@ -23,6 +23,7 @@ from pipeline.release.layout import query_file_name
 from pipeline.spec.join_forms import JoinForms, StatedJoin
 from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.problems import Problems, dotted, unknown
+from postprocess.marginal import refines
 
 #: Groups of persons that the joins with one companion may tell apart: bounds on all 2^10 sets of them are computed.
 MOST_GROUPS = 10
@@ -192,7 +193,7 @@ def _check_pair(first: StatedJoin, second: StatedJoin, problems: Problems) -> No
             f"is about other persons than {first.key}: some live in households by the one and not by the other, and "
             "the reverse; let both have the same `where`, or one of them a part of the other's",
         )
-    elif not a.refines(b) and not b.refines(a):
+    elif not refines(a, b) and not refines(b, a):
         problems.add(
             second.key,
             f"its query on persons, {b.name!r}, and that of {first.key}, {a.name!r}, cross: neither divides the "

@@ -9,10 +9,11 @@ from itertools import pairwise
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.model.selection import StatedSelection, refines
+from pipeline.model.selection import StatedSelection
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.sections import SelectSection
+from postprocess.marginal import refines
 
 #: Largest threshold; losses are whole numbers of 64 bits.
 MOST_PERSONS = 10**15
@@ -79,7 +80,7 @@ def _versions(section: SelectSection, schema: Schema, problems: Problems) -> lis
     if len(versions) < len(section.versions):
         return versions
     for number, (coarse, fine) in enumerate(pairwise(versions), start=1):
-        if not refines(fine, coarse):
+        if not refines(fine, coarse) or fine.size == coarse.size:
             problems.add(
                 f"versions[{number}]",
                 f"{fine.name!r} does not divide the answers of {coarse.name!r} before it; the versions go from coarse "

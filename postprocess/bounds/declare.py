@@ -11,8 +11,8 @@ from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED
-from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged, needed, refines_within
-from postprocess.marginal import Marginal
+from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged, needed
+from postprocess.marginal import Marginal, refines
 from postprocess.problem import Constraints, GroupBounds
 
 __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
@@ -199,7 +199,7 @@ def _crossing_passes(
                 continue
             for fixed in passes:
                 pair = (bound.marginal, fixed)
-                if not refines_within(*pair, possible) and not refines_within(*pair[::-1], possible):
+                if not refines(*pair, possible) and not refines(*pair[::-1], possible):
                     crossing[fixed.name, bound.marginal.name] = name
     return [
         f'at level {level}, the pass "{fixed}" crosses the bounded query "{query}": there may be no whole numbers next '

@@ -11,7 +11,7 @@ import numpy as np
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds, bounded_sum
-from postprocess.marginal import Marginal
+from postprocess.marginal import Marginal, refines
 from postprocess.problem import GroupBounds
 
 #: Groups of the finest query up to which the bounds of all their sets are computed: 2^10 sets.
@@ -60,16 +60,10 @@ def merged(bounds: Iterable[GroupBounds]) -> list[GroupBounds]:
     return list(by_query.values())
 
 
-def refines_within(fine: Marginal, coarse: Marginal, possible: BoolArray) -> bool:
-    """Whether each answer of `fine` lies within one of `coarse`, considering possible cells only."""
-    pairs = np.unique(np.stack([fine.cell_answer[possible], coarse.cell_answer[possible]]), axis=1)
-    return pairs.shape[1] == len(np.unique(pairs[0]))
-
-
 def nested(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds] | None:
     """The bounds from the coarsest to the finest query; None where two queries cross."""
     chain = sorted(bounds, key=lambda bound: len(np.unique(bound.marginal.cell_answer[possible])))
-    if all(refines_within(fine.marginal, coarse.marginal, possible) for coarse, fine in pairwise(chain)):
+    if all(refines(fine.marginal, coarse.marginal, possible) for coarse, fine in pairwise(chain)):
         return chain
     return None
 
@@ -97,14 +91,14 @@ def needed(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBoun
 
 def implies(given: GroupBounds, implied: GroupBounds, possible: BoolArray) -> bool:
     """Whether the bounds `given` imply those on a nested query, in every geounit."""
-    if refines_within(given.marginal, implied.marginal, possible):
+    if refines(given.marginal, implied.marginal, possible):
         for answer, part in enumerate(_parts(given.marginal, implied.marginal, possible)):
             too_low = given.lower[:, part].sum(axis=1) < implied.lower[:, answer]
             too_high = _sum_of_upper(given.upper[:, part]) > implied.upper[:, answer]
             if too_low.any() or too_high.any():
                 return False
         return True
-    if refines_within(implied.marginal, given.marginal, possible) and not (implied.lower > 0).any():
+    if refines(implied.marginal, given.marginal, possible) and not (implied.lower > 0).any():
         parts = _parts(implied.marginal, given.marginal, possible)
         return all(
             (implied.upper[:, part] >= given.upper[:, [answer]]).all() for answer, part in enumerate(parts) if part.size
@@ -181,7 +175,7 @@ def _above_sets(
     for bound in total:
         answer = int(bound.marginal.cell_answer[possible][0])
         sets = sets.with_block(sets.lower.shape[1] - 1, bound.lower[:, answer], bound.upper[:, answer])
-    chain = [b for b in listed if refines_within(finest, b.marginal, possible)]
+    chain = [b for b in listed if refines(finest, b.marginal, possible)]
     return _stated(sets.added_up(starts), chain, listed, starts, possible, finest)
 
 
@@ -269,7 +263,7 @@ def _tightened(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[Group
     for _ in range(2):
         for coarse in sorted(tightened, key=lambda b: -b.marginal.size):
             for fine in tightened:
-                if fine is not coarse and refines_within(fine.marginal, coarse.marginal, possible):
+                if fine is not coarse and refines(fine.marginal, coarse.marginal, possible):
                     _tighten(coarse, fine, possible)
     return [bound for bound in tightened if not trivial(bound)]
 

@@ -44,7 +44,7 @@ from postprocess.downward.simulated_margins import (
 )
 from postprocess.downward.sized_errors import size_class
 from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
+from postprocess.statistics import NORMAL_QUANTILE, is_exact
 
 #: Standard errors by which the two ends of a large sum differ where it stands apart, and up to which it is looked at:
 #: inversion takes errors of all geounits of a level together, whatever the standard error of each.

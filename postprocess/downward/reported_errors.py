@@ -16,8 +16,8 @@ from postprocess.arrays import FloatArray, IntArray
 from postprocess.downward.simulated_margins import REACH, ErrorCounts, PublishedTable, pairs_of, standard_errors
 from postprocess.downward.sized_errors import ERROR_CLASSES, SizedErrors
 from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.half_widths import EXACT_STANDARD
 from postprocess.marginal import Marginal
+from postprocess.statistics import EXACT_STANDARD
 
 #: Octaves of numbers of persons.
 PERSON_CLASSES = 40

@@ -37,10 +37,8 @@ from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable, 
 from postprocess.downward.sized_errors import ENOUGH, ERROR_CLASSES, MIDDLES, SIZE_CLASSES, size_class
 from postprocess.downward.windows import Counted
 from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
+from postprocess.statistics import COVERAGE, NORMAL_QUANTILE, is_exact
 
-#: What intervals hold of simulated errors: the stand-ins of the truth are drawn to be like it.
-_COVERAGE = 0.9
 #: Errors that a line needs.
 ON_A_LINE = 100
 #: Standard errors by which a debiased count is farther from those of other areas than is likely by chance.
@@ -202,7 +200,7 @@ class ReportedIntervals:
                     n,
                 )
                 held = partial(narrowest, first=far - (not zero), stop=far + 2)
-                known, least, most = ends_of.ends(REACH_OF_SIZES, ENOUGH, held, np.full(low.shape, _COVERAGE))
+                known, least, most = ends_of.ends(REACH_OF_SIZES, ENOUGH, held, np.full(low.shape, COVERAGE))
                 known &= (least > -ERROR_CLASSES) & (most <= ERROR_CLASSES)
                 known &= np.bincount(which[owner], weights=times, minlength=n)[:, None] >= STAND_INS * self._visits
                 low, high = np.where(known, least, low), np.where(known, most, high)
@@ -272,7 +270,7 @@ class _Lines:
             return middle + spread * ndtri(np.clip(share, 1e-12, 1 - 1e-12))
 
         nothing = below(np.full(len(count), -0.5))
-        held = _COVERAGE * (1 - nothing)
+        held = COVERAGE * (1 - nothing)
         low, high = end_of(0.5 - 0.5 * held), end_of(0.5 + 0.5 * held)
         cut = low < -0.5
         low, high = np.where(cut, -0.5, low), np.where(cut, end_of(nothing + held), high)

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, answers_of
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE
 from postprocess.downward.sized_errors import SIZE_CLASSES, size_class
 from postprocess.downward.subtrees import cut_level
 from postprocess.linear.downward import AnswerVariances
@@ -105,7 +105,7 @@ def sizes_of(marginal: Marginal, variances: AnswerVariances, released: sp.csr_ar
     step = max(1, CHUNK_NUMBERS // marginal.size)
     for first in range(0, n, step):
         last = min(first + step, n)
-        answers = answers_of(marginal, released, first, last)
+        answers = marginal.answer_csr(released[first:last])
         with np.errstate(invalid="ignore"):
             large = answers > limits[variances.classes[first:last]]
         kind = np.where(large, len(SIZE_CLASSES), size_class(answers))

@@ -21,8 +21,8 @@ from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.sized_errors import ERROR_CLASSES, SizedErrors, distinct_sums
 from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.half_widths import EXACT_STANDARD
 from postprocess.marginal import Marginal
+from postprocess.statistics import EXACT_STANDARD
 
 #: What intervals that are to cover 90 % of true counts hold of simulated errors: a run that starts from a release,
 #: which has more zeros than the truth and fewer counts of one or two, errs a little less than one that starts from the
@@ -102,15 +102,6 @@ def standard_errors(table: PublishedTable, basis: Basis, variances: LevelVarianc
     return np.sqrt(variances.of_classes(basis, table.marginal))
 
 
-def answers_of(marginal: Marginal, counts: sp.csr_array, first: int, last: int) -> IntArray:
-    """A query's answers `(last - first, size)` of sparse histograms."""
-    part = counts[first:last]
-    rows = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
-    flat = rows * marginal.size + marginal.cell_answer[part.indices]
-    out = np.bincount(flat, weights=part.data, minlength=part.shape[0] * marginal.size)
-    return np.rint(out).astype(np.int64).reshape(part.shape[0], marginal.size)
-
-
 def count_errors(
     table: PublishedTable,
     basis: Basis,
@@ -160,8 +151,8 @@ def pairs_of(
     starts = [0, *(np.flatnonzero(np.diff(nonzero // CHUNK_NUMBERS)) + 1).tolist(), len(nonzero)]
     for first, last in pairwise(starts):
         if (last - first) * marginal.size <= _SPARSE * (nonzero[last - 1] - nonzero[first] + 1):
-            truth = answers_of(marginal, released, first, last).ravel()
-            seen = answers_of(marginal, simulated, first, last).ravel()
+            truth = marginal.answer_csr(released[first:last]).ravel()
+            seen = marginal.answer_csr(simulated[first:last]).ravel()
             places = np.flatnonzero(truth | seen)
             yield places // marginal.size + first, places % marginal.size, truth[places], seen[places]
             continue

@@ -20,7 +20,7 @@ from postprocess.downward.level import downward_level
 from postprocess.downward.origin import above_origin, only_below, origin_of
 from postprocess.downward.passes import Pass
 from postprocess.downward.reported_errors import OwnErrors, count_reported
-from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, answers_of, count_errors
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, count_errors
 from postprocess.downward.summaries import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass
@@ -231,7 +231,7 @@ def _reported_anew(
     """The query with the counts from new reports of the released answers."""
     values = np.zeros((len(rows), query.marginal.size))
     for first, last in successive(rows, max(1, CHUNK_NUMBERS // query.marginal.size)):
-        answers = answers_of(query.marginal, released, first, last)
+        answers = query.marginal.answer_csr(released[first:last])
         values[first:last] = reported(replicate, int(rows[first]), answers)
     return replace(query, values=values)
 
@@ -262,7 +262,7 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
             for first, last in successive(rows, max(1, CHUNK_NUMBERS // size)):
                 shape = (last - first, size)
                 noise = draw(run.replicate, problem.first_level + number, i, int(rows[first]), shape)
-                part = noise + answers_of(query.marginal, stretch.released[number], first, last)
+                part = noise + query.marginal.answer_csr(stretch.released[number][first:last])
                 if query.marginal.answered:
                     part[:, ~query.marginal.asked] = 0
                 if kinds is not None:

@@ -19,8 +19,8 @@ from postprocess.arrays import IntArray
 from postprocess.joins.dealing import Records, deal
 from postprocess.joins.flow import Homes, place
 from postprocess.joins.kinds import Kinds, kinds_of
-from postprocess.joins.membership import Membership
 from postprocess.joins.typical import typical_members
+from postprocess.membership import Membership
 
 #: Leaves of one network of the flow, and persons in them, but for a leaf that has more.
 LEAVES_AT_ONCE, PERSONS_AT_ONCE = 128, 1 << 20

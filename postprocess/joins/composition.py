@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds
-from postprocess.joins.membership import NO_MOST, Membership
 from postprocess.marginal import Marginal, join
+from postprocess.membership import NO_MOST, Membership
 
 #: Groups of persons that joins may tell apart; the sets of them are looked at one by one.
 MOST_GROUPS = 10
@@ -52,7 +52,7 @@ class Composition:
         """
         persons = join([m.persons for m in memberships])
         households = join([m.households for m in memberships])
-        answers = [answer_of(persons, m.persons) for m in memberships]
+        answers = [persons.answers_in(m.persons) for m in memberships]
         inside = reduce(np.logical_or, [m.inside[answer] for m, answer in zip(memberships, answers, strict=True)])
         groups = np.flatnonzero(inside)
         if len(groups) > MOST_GROUPS:
@@ -62,7 +62,7 @@ class Composition:
         sets = SetBounds.of_groups(nothing, np.full_like(nothing, UNBOUNDED))
         blocks: dict[int, tuple[IntArray, IntArray]] = {}
         for m, answer in zip(memberships, answers, strict=True):
-            kind = answer_of(households, m.households)
+            kind = households.answers_in(m.households)
             for a in np.flatnonzero(m.inside):
                 block = _bits(np.flatnonzero(answer[groups] == a))
                 most = np.where(m.most[a] >= NO_MOST, UNBOUNDED, m.most[a])
@@ -74,7 +74,7 @@ class Composition:
 
     def block(self, membership: Membership, answer: int) -> int:
         """The set of groups that an answer of a join's query on persons consists of."""
-        return _bits(np.flatnonzero(answer_of(self.persons, membership.persons)[self.groups] == answer))
+        return _bits(np.flatnonzero(self.persons.answers_in(membership.persons)[self.groups] == answer))
 
     @property
     def others(self) -> bool:
@@ -125,13 +125,6 @@ class Composition:
                 most = reduce(_sum, [upper[:, piece] for piece in pieces])
                 bounded = upper[:, whole] < UNBOUNDED
                 yield lower[:, whole] - most, np.where(bounded, upper[:, whole] - least, UNBOUNDED)
-
-
-def answer_of(fine: Marginal, coarse: Marginal) -> IntArray:
-    """The answer of a coarser query that each answer of a finer one falls in, `(fine.size,)`."""
-    out = np.zeros(fine.size, dtype=np.int64)
-    out[fine.cell_answer] = coarse.cell_answer
-    return out
 
 
 def _bits(groups: NDArray[np.intp]) -> int:

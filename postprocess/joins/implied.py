@@ -16,7 +16,7 @@ import numpy as np
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray
-from postprocess.joins.composition import Composition, answer_of
+from postprocess.joins.composition import Composition
 from postprocess.linear.information import BLIND
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Counted, Implied
@@ -31,8 +31,8 @@ def counted_of(composition: Composition) -> Counted | None:
     rows, least, excess = [], [], []
     others = composition.others
     for m in composition.memberships:
-        persons = answer_of(composition.persons, m.persons)
-        kinds = answer_of(composition.households, m.households)
+        persons = composition.persons.answers_in(m.persons)
+        kinds = composition.households.answers_in(m.households)
         for a in np.flatnonzero(m.inside & ~np.isnan(m.expected).any(axis=1)):
             rows.append((persons == a).astype(np.float64))
             least.append(m.least[a][kinds].astype(np.float64))

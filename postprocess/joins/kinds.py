@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from postprocess.arrays import BoolArray, IntArray
-from postprocess.joins.membership import NO_MOST, Membership
 from postprocess.marginal import Marginal, join
+from postprocess.membership import NO_MOST, Membership
 
 #: In `Kinds.group_of_cell`: no join says that members of households fall in the cell.
 OUTSIDE = -1

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.joins.bounds import stated_sets
-from postprocess.joins.composition import Composition, answer_of
+from postprocess.joins.composition import Composition
 from postprocess.marginal import Marginal, join
 from postprocess.problem import Constraints, GroupBounds
 
@@ -83,11 +83,11 @@ def fitting_households(
     for bound in households.bounds:
         limit(_sums(bound.marginal, bound.marginal.cell_answer), None, *_ends(bound, row))
     for bound in persons.bounds:
-        limit(None, _sums(bound.marginal, answer_of(groups, bound.marginal)), *_ends(bound, row))
+        limit(None, _sums(bound.marginal, groups.answers_in(bound.marginal)), *_ends(bound, row))
     kinds, sets = composition.households.cell_answer, composition.sets
     others = composition.others
     for query, answer, block in stated_sets(composition):
-        inside = (answer_of(groups, query) == answer).astype(np.float64)[None, :]
+        inside = (groups.answers_in(query) == answer).astype(np.float64)[None, :]
         lower, upper = sets.lower[kinds, block].astype(np.float64), sets.upper[kinds, block].astype(np.float64)
         limit(-np.maximum(lower, 0.0)[None, :], inside, np.zeros(1), np.full(1, np.inf))
         if not others and (upper < UNBOUNDED).any():

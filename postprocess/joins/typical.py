@@ -6,7 +6,7 @@ import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.joins.kinds import Kinds
-from postprocess.joins.membership import NO_MOST
+from postprocess.membership import NO_MOST
 
 #: Members beside those that are needed, where nothing limits them.
 _FREE_ROOM = 4

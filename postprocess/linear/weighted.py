@@ -18,14 +18,12 @@ import numpy as np
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray
+from postprocess.arrays import FloatArray, Weights
 from postprocess.linear.areas import area_blocks, entering
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.information import BLIND, FREE
-
-#: For each attribute, a weight for each value in each of k sums, `(k, n_j)`.
-Weights = Sequence[FloatArray]
+from postprocess.statistics import Moments
 
 
 def product_form(basis: Basis, blocks: FloatArray, left: Weights, right: Weights) -> FloatArray:
@@ -49,7 +47,7 @@ def _asymmetric(basis: Basis, weights: Weights) -> FloatArray:
     return out
 
 
-def moments(basis: Basis, found: SumBlocks, left: Weights, right: Weights) -> tuple[FloatArray, FloatArray, FloatArray]:
+def moments(basis: Basis, found: SumBlocks, left: Weights, right: Weights) -> Moments:
     """Variances of two weighted sums of the same geounits, and their covariance, each `(n, k)`.
 
     0 where zeros and invariants fix the sum, NaN where the measurements do not determine it.
@@ -57,7 +55,7 @@ def moments(basis: Basis, found: SumBlocks, left: Weights, right: Weights) -> tu
     of_left, of_right = _variances(basis, found, left), _variances(basis, found, right)
     both = np.where(np.isnan(of_left) | np.isnan(of_right), np.nan, product_form(basis, found.covariance, left, right))
     # What is exact varies with nothing.
-    return of_left, of_right, np.where((of_left == 0) | (of_right == 0), 0.0, both)
+    return Moments(of_left, of_right, np.where((of_left == 0) | (of_right == 0), 0.0, both))
 
 
 def _variances(basis: Basis, found: SumBlocks, weights: Weights) -> FloatArray:

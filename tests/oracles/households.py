@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from postprocess.joins.membership import NO_MOST, Membership
 from postprocess.marginal import Marginal
+from postprocess.membership import NO_MOST, Membership
 
 #: quarters (home, dorm), role (householder, other), age (two of children, two of adults), sex.
 PERSONS = (2, 2, 4, 2)

@@ -48,6 +48,10 @@ def test_refines_is_containment_of_answers() -> None:
         together = [(answer_of(fine, cell), answer_of(coarse, cell)) for cell in cells()]
         expected = len(set(together)) == len({answer for answer, _ in together})
         assert refines(fine, coarse) == expected, (fine.name, coarse.name)
+        for number in range(2**4):  # of some cells only
+            possible = np.array([number >> (place % 4) & 1 == 0 for place in range(len(together))])
+            kept = {pair for pair, one in zip(together, possible, strict=True) if one}
+            assert refines(fine, coarse, possible) == (len(kept) == len({answer for answer, _ in kept}))
         held.add(expected)
     assert held == {True, False}
 

@@ -19,8 +19,8 @@ import pipeline.model.universe
 import pipeline.privacy.accounting.joint as joint
 import pipeline.privacy.ledger.charge
 import pipeline.records.units
+from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
-from pipeline.privacy.accounting.uses import UniverseLike
 from pipeline.spec.resolve import UniverseResolver
 from releases.mutant import Mutant, Patch, attribute, mutant, resealed, rewritten
 
@@ -30,11 +30,11 @@ def _unit_of_one(patch: Patch) -> None:
     patch.setattr(UniverseResolver, "_records_per_person", property(lambda self: self.sections.records_per_person))
 
 
-def _without_visits(universes: Sequence[UniverseLike], accounts: Sequence[Any]) -> Any:
+def _without_visits(universes: Sequence[Universe], accounts: Sequence[Any]) -> Any:
     return joint_statement(universes[:-1], accounts[:-1])
 
 
-def _persons_alone(universes: Sequence[UniverseLike], accounts: Sequence[Any], companion: str, members: int) -> Any:
+def _persons_alone(universes: Sequence[Universe], accounts: Sequence[Any], companion: str, members: int) -> Any:
     kept = [number for number, universe in enumerate(universes) if universe.name != companion]
     return household_statement([universes[n] for n in kept], [accounts[n] for n in kept], companion, members)
 

@@ -22,22 +22,22 @@ import pyarrow.parquet as pq
 import flows.confidential.measure
 import pipeline.model.allocation
 import pipeline.model.selection
-import pipeline.privacy.accounting.select
 import pipeline.privacy.accounting.statements
 import pipeline.privacy.accounting.uses
 import pipeline.privacy.ledger.charge
 import pipeline.privacy.noise.sampler
+import pipeline.privacy.noise.select
 import pipeline.release.privacy_statement
 from flows.runs.run import ReleaseRun
 from pipeline.auditor.contents import canonical
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
-from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
+from pipeline.privacy.noise.select import Select
 from pipeline.privacy.noise.tails import boundaries
 from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
@@ -114,7 +114,7 @@ def _restarted(patch: Patch) -> None:
 
 def _doubled_choice(patch: Patch) -> None:
     """A choice is charged for a sensitivity of 1 where neighbours move two losses."""
-    for module in (pipeline.privacy.accounting.select, pipeline.model.selection):
+    for module in (pipeline.privacy.noise.select, pipeline.model.selection):
         patch.setattr(module, "MOVED", {"change-one": 1, "add-remove": 1})
 
 

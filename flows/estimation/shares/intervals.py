@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.linear.half_widths import EXACT_VARIANCE
 from postprocess.marginal import Marginal
 from postprocess.shares.expectation import Expected, expectations
 from postprocess.shares.intervals import constant_coverage
+from postprocess.statistics import EXACT_VARIANCE
 
 if TYPE_CHECKING:
     from flows.estimation.whole_spine import Estimation

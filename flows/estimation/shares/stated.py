@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.marginals import marginal_of
 from geography.spine import Spine
 from pipeline.model.public_share import PublicShare
 from pipeline.release.facilities import read_public_shares
@@ -47,7 +46,7 @@ def shares_by_level(
     """
     levels: list[list[Shared]] = [[] for _ in spine.levels]
     for share, own in zip(shares, numbers, strict=True):
-        query, answers = marginal_of(share.query), np.array(list(share.columns), dtype=np.int64)
+        query, answers = share.query, np.array(list(share.columns), dtype=np.int64)
         place = [share.distinct_columns.index(column) for column in share.columns.values()]
         of_level = own
         for level in range(spine.index_of(share.level), 0, -1):

@@ -19,11 +19,9 @@ from pipeline.questions.released.added import refuse_drawn_twice
 from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, SumsOfCells, sums_of_cells
 from pipeline.questions.released.combined import (
     COMBINED,
-    EXACT,
     SUMMARY,
     Combination,
     Combined,
-    Z,
     combined_bytes,
     read_combination,
     summary_bytes,
@@ -33,6 +31,7 @@ from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
+from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE
 
 if TYPE_CHECKING:
     from flows.runs.questions.request import CheckedQuestion
@@ -65,8 +64,8 @@ def foretold(checked: CheckedQuestion, release: Path, variance: float) -> float 
         found = estimated_together(opened, sums, nothing, variance).both.variances
     except InputError:
         return None
-    noisy = found[found > EXACT]
-    return float(Z * np.sqrt(np.median(noisy))) if noisy.size else None
+    noisy = found[found > EXACT_VARIANCE]
+    return float(NORMAL_QUANTILE * np.sqrt(np.median(noisy))) if noisy.size else None
 
 
 def _asked(checked: CheckedQuestion) -> AskedOnce:

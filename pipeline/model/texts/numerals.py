@@ -13,7 +13,7 @@ from babel.core import get_global
 from babel.dates import format_date
 from babel.numbers import format_decimal
 
-from pipeline.privacy.accounting.statement_models import headline
+from pipeline.model.exact import headline
 
 #: Digits that must stand before the first separator of thousands, where it is not 1 (CLDR's minimumGroupingDigits,
 #: which Babel leaves out): 1234 is "1234" in Spain and "1,234" in Mexico. A locale has that of the nearest one here.

@@ -11,19 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from pipeline.privacy.accounting.composition import group_budget
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.accounting.statements import statement_of
-from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
+from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.budget import MOVED
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Universe
 
 __all__ = ["household_statement", "joint_statement"]
 
 
-def joint_statement(universes: Sequence[UniverseLike], accounts: Sequence[PrivacyAccount]) -> Statement:
+def joint_statement(universes: Sequence[Universe], accounts: Sequence[PrivacyAccount]) -> Statement:
     """About one person in all universes: the release's headline.
 
     Args:
@@ -55,7 +59,7 @@ def joint_statement(universes: Sequence[UniverseLike], accounts: Sequence[Privac
 
 
 def household_statement(
-    universes: Sequence[UniverseLike], accounts: Sequence[PrivacyAccount], companion: str, members: int
+    universes: Sequence[Universe], accounts: Sequence[PrivacyAccount], companion: str, members: int
 ) -> Statement | None:
     """About a household whose members' records and whose own may all be others; None where it cannot change alone.
 
@@ -88,12 +92,12 @@ def household_statement(
     return statement_of(("household", companion), budget, (zcdp, None), delta, words, members)
 
 
-def _two(universe: UniverseLike) -> Fraction:
+def _two(universe: Universe) -> Fraction:
     """What any two persons cost."""
     return group_budget(universe.framework, universe.budget, 2)
 
 
-def _words(universes: Sequence[UniverseLike], persons: int) -> str:
+def _words(universes: Sequence[Universe], persons: int) -> str:
     main, *others = universes
     if persons == 1:
         who = "one person's change" if main.neighbours == "change-one" else "one person's being there or not"

@@ -17,87 +17,28 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
-from pipeline.privacy.budget import Framework, Neighbours
 
-__all__ = ["CentralLike", "LocalLike", "budget_of_both", "local_account"]
+if TYPE_CHECKING:
+    from pipeline.collect.mechanism import Mechanism
+    from pipeline.model.strategy import Central
+    from pipeline.model.universe import Universe
+
+__all__ = ["budget_of_both", "local_account"]
 
 #: Numbers of reports of one respondent that are stated.
 REPORTS = (2, 3, 4, 5)
 
 
-class _Bound(Protocol):
-    @property
-    def ratio(self) -> Fraction: ...
-    @property
-    def epsilon(self) -> Decimal: ...
-
-
-class _Mechanism(Protocol):
-    @property
-    def bound(self) -> _Bound: ...
-    @property
-    def for_ever(self) -> _Bound | None: ...
-    def bound_of(self, reports: int) -> _Bound: ...
-
-
-class Collected(Protocol):
-    """How answers were randomised; see `pipeline.collect.collected`."""
-
-    @property
-    def mechanism(self) -> _Mechanism:
-        """By which every respondent randomised the answer."""
-
-
-class CentralLike(Protocol):
-    """A central release of the same persons; see `pipeline.model.strategy.Central`."""
-
-    @property
-    def framework(self) -> Framework:
-        """Of the release: "zcdp" or "pure"."""
-
-    @property
-    def budget(self) -> Fraction:
-        """Its whole rho or epsilon, exact."""
-
-
-class LocalLike(Protocol):
-    """The part of a universe that its local promise depends on."""
-
-    @property
-    def name(self) -> str:
-        """The companion's name; "" for the release's own universe."""
-
-    @property
-    def budget(self) -> Fraction:
-        """The epsilon of one report."""
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Always "change-one": that one took part is not hidden."""
-
-    @property
-    def collected(self) -> Collected | None:
-        """How answers were randomised."""
-
-    @property
-    def central(self) -> CentralLike | None:
-        """The central release whose counts are used too."""
-
-    @property
-    def delta(self) -> Fraction:
-        """Of the statement about both; 0 without a zero-concentrated release."""
-
-
-def budget_of_both(central: CentralLike, epsilon: Fraction, reports: int = 1) -> Fraction:
+def budget_of_both(central: Central, epsilon: Fraction, reports: int = 1) -> Fraction:
     """What a central release and reports of one person promise together: rho or epsilon, as the release has it."""
     return central.budget + reports * (epsilon**2 / 2 if central.framework == "zcdp" else epsilon)
 
 
-def local_account(universe: LocalLike) -> PrivacyAccount:
+def local_account(universe: Universe) -> PrivacyAccount:
     """All statements about the respondents of one universe."""
     assert universe.collected is not None
     mechanism = universe.collected.mechanism
@@ -121,7 +62,7 @@ def local_account(universe: LocalLike) -> PrivacyAccount:
     )
 
 
-def _several(budget: Fraction, mechanism: _Mechanism) -> tuple[Statement, ...]:
+def _several(budget: Fraction, mechanism: Mechanism) -> tuple[Statement, ...]:
     """Of several reports of a respondent, where each tells something new."""
     words = "what can be learnt about one respondent from {} reports, each drawn "
     if (ever := mechanism.for_ever) is None:
@@ -134,7 +75,7 @@ def _several(budget: Fraction, mechanism: _Mechanism) -> tuple[Statement, ...]:
     )
 
 
-def _account_of_both(universe: LocalLike, central: CentralLike, *, memoised: bool) -> PrivacyAccount:
+def _account_of_both(universe: Universe, central: Central, *, memoised: bool) -> PrivacyAccount:
     """The same where a central release has the true answers of the respondents."""
     sent = "any number of reports that repeat one response" if memoised else "one report"
     changed = "the effect of one respondent's having another answer, which is in the central release and in"

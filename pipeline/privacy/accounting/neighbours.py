@@ -20,11 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.privacy.accounting.compared import Compared, QueryLike
+if TYPE_CHECKING:
+    from pipeline.model.query import Query
+    from pipeline.model.universe import Universe
 
 __all__ = ["SWAP", "Change", "attribute_changes", "change_in_words", "place_changes", "record_change", "vacuous"]
 
@@ -47,7 +50,7 @@ class Change:
     limits: str = ""
 
 
-def vacuous(universe: Compared) -> str:
+def vacuous(universe: Universe) -> str:
     """Why no two inputs can be compared at all, so that a guarantee would say nothing; "" if some can."""
     if not universe.invariants:
         return ""
@@ -64,7 +67,7 @@ def vacuous(universe: Compared) -> str:
     return ""
 
 
-def record_change(universe: Compared) -> Change | None:
+def record_change(universe: Universe) -> Change | None:
     """The smallest change of records that keeps the invariants; None where no one record and no swap of two does."""
     if not universe.invariants:
         return Change(1)
@@ -80,7 +83,7 @@ def record_change(universe: Compared) -> Change | None:
     return None
 
 
-def attribute_changes(universe: Compared, name: str) -> tuple[Change, ...]:
+def attribute_changes(universe: Universe, name: str) -> tuple[Change, ...]:
     """Changes of one attribute alone that keep the invariants: of one record's value, and by a swap if that adds some.
 
     Empty where there is none: then nothing is promised about the attribute.
@@ -98,7 +101,7 @@ def attribute_changes(universe: Compared, name: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-def place_changes(universe: Compared, level: str) -> tuple[Change, ...]:
+def place_changes(universe: Universe, level: str) -> tuple[Change, ...]:
     """The same for the place of a record within its geounit of `level`, which is not the lowest."""
     view = _View(universe)
     number = view.numbers[level]
@@ -110,7 +113,7 @@ def place_changes(universe: Compared, level: str) -> tuple[Change, ...]:
     return ()
 
 
-def change_in_words(universe: Compared, change: Change) -> str:
+def change_in_words(universe: Universe, change: Change) -> str:
     """What neighbours differ in: "one record having other values"."""
     if change.records == SWAP:
         return f"two records swapping places or values ({change.limits})"
@@ -122,7 +125,7 @@ def change_in_words(universe: Compared, change: Change) -> str:
 class _View:
     """The invariants of a universe as its cells and levels see them."""
 
-    def __init__(self, universe: Compared) -> None:
+    def __init__(self, universe: Universe) -> None:
         self.universe = universe
         self.names = [level.level for level in universe.strategy.levels]
         self.numbers = {name: number for number, name in enumerate(self.names)}
@@ -132,15 +135,15 @@ class _View:
         self.shape = tuple(len(universe.schema.attribute(name).values) for name in universe.schema.names)
         self.possible = ~np.asarray(universe.structural_zeros, dtype=np.bool_)
 
-    def fixed(self, first: int) -> list[QueryLike]:
+    def fixed(self, first: int) -> list[Query]:
         """The queries of invariants at level number `first` and below."""
         return [query for level, query in self.invariants if level >= first]
 
-    def showing(self, attribute: int) -> list[tuple[int, QueryLike]]:
+    def showing(self, attribute: int) -> list[tuple[int, Query]]:
         """Level and query of the invariants that tell values of an attribute apart."""
         return [(level, query) for level, query in self.invariants if _shows(query, attribute)]
 
-    def classes(self, queries: Sequence[QueryLike], attributes: Sequence[int] | None = None) -> NDArray[np.int64]:
+    def classes(self, queries: Sequence[Query], attributes: Sequence[int] | None = None) -> NDArray[np.int64]:
         """Cells with the same answers to all queries, by these attributes alone, have the same number `(n_cells,)`."""
         found = np.zeros(int(np.prod(self.shape)), dtype=np.int64)
         for query in queries:
@@ -152,7 +155,7 @@ class _View:
                     found = np.unique(found * (int(groups.max()) + 1) + codes, return_inverse=True)[1]
         return found
 
-    def some_class_of_two(self, queries: Sequence[QueryLike]) -> bool:
+    def some_class_of_two(self, queries: Sequence[Query]) -> bool:
         """Whether two possible cells have the same answers to all the queries."""
         return bool((np.bincount(self.classes(queries)[self.possible]) >= 2).any())
 
@@ -204,7 +207,7 @@ class _View:
                 found.append(Change(SWAP, self.same(lowest, queries, without=attribute)))
         return found
 
-    def same(self, level: int, queries: Sequence[QueryLike], *, without: int = -1) -> str:
+    def same(self, level: int, queries: Sequence[Query], *, without: int = -1) -> str:
         """ "of the same county and the same sex * age": what the records of a change have in common, by their names."""
         names = self.universe.schema.names
         seen = [i for i in range(len(names)) if i != without and any(_shows(query, i) for query in queries)]
@@ -213,7 +216,7 @@ class _View:
         ]
         return " and ".join(f"the same {name}" for name in shared)
 
-    def _whole(self, attribute: int, queries: Sequence[QueryLike]) -> bool:
+    def _whole(self, attribute: int, queries: Sequence[Query]) -> bool:
         """Whether the queries tell all values of an attribute apart."""
         codes = np.stack([np.asarray(query.groups[attribute]) for query in queries], axis=1)
         return len(np.unique(codes, axis=0)) == len(codes)
@@ -233,7 +236,7 @@ class _View:
         return f"only between values that no invariant tells apart: {'; '.join(texts)}{more}"
 
 
-def _shows(query: QueryLike, attribute: int) -> bool:
+def _shows(query: Query, attribute: int) -> bool:
     return bool(np.asarray(query.groups[attribute]).any())
 
 

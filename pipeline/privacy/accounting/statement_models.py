@@ -8,18 +8,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from pipeline.model.exact import headline
 from pipeline.privacy.budget import Framework, Neighbours
-
-
-def headline(epsilon: str) -> str:
-    """An epsilon as reports and commands show it: four digits, rounded up.
-
-    >>> headline("16.4802")
-    '16.49'
-    """
-    number = Decimal(epsilon)
-    return "infinite" if number.is_infinite() else format(Context(prec=4, rounding=ROUND_CEILING).plus(number), "f")
-
 
 #: From this epsilon on, the odds have more digits than anybody reads.
 _LARGE: Final = 50

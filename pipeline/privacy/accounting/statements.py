@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pipeline.privacy.accounting.composition import (
     advanced_epsilon,
@@ -47,8 +47,11 @@ from pipeline.privacy.accounting.neighbours import (
 )
 from pipeline.privacy.accounting.pld import Use, one_number_epsilon, pld_epsilon
 from pipeline.privacy.accounting.statement_models import Comparison, PrivacyAccount, Statement
-from pipeline.privacy.accounting.uses import Measurement, UniverseLike, choices_of, measurements_of
+from pipeline.privacy.accounting.uses import Measurement, choices_of, measurements_of
 from pipeline.privacy.budget import MOVED, Framework
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Universe
 
 __all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements", "statement_of"]
 
@@ -80,7 +83,7 @@ class _Spending:
     measured: tuple[Measurement, ...] | None
 
 
-def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROUP_SIZES) -> PrivacyAccount:
+def privacy_statements(universe: Universe, group_sizes: Sequence[int] = GROUP_SIZES) -> PrivacyAccount:
     """All statements about one universe.
 
     Raises:
@@ -127,7 +130,7 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
     )
 
 
-def _of_record(universe: UniverseLike, account: _Account, spent: _Spent) -> Statement:
+def _of_record(universe: Universe, account: _Account, spent: _Spent) -> Statement:
     """About the smallest change of records that the invariants leave; about nothing where they leave none."""
     change = record_change(universe)
     if change is None:
@@ -153,7 +156,7 @@ def _place_words(lowest: str, level: str, change: Change) -> str:
     return f"what can be learnt about the {lowest} in which one record lies, its {level} being known"
 
 
-def _measuring(universe: UniverseLike) -> _Spending:
+def _measuring(universe: Universe) -> _Spending:
     """Where every geounit is measured: each measurement that a difference can move."""
     measured = measurements_of(universe) + choices_of(universe)
     levels = [level.level for level in universe.strategy.levels]
@@ -171,7 +174,7 @@ def _measuring(universe: UniverseLike) -> _Spending:
     )
 
 
-def _bypassing(universe: UniverseLike, account: _Account) -> _Spending:
+def _bypassing(universe: Universe, account: _Account) -> _Spending:
     """Where geounits without siblings are bypassed, for whatever spine.
 
     Which noise a record meets then depends on where it is, and what it costs as a whole does not. So statements are
@@ -210,7 +213,7 @@ def _bypassing(universe: UniverseLike, account: _Account) -> _Spending:
     )
 
 
-def _moving_by_more(universe: UniverseLike, account: _Account, spending: _Spending) -> _Spending:
+def _moving_by_more(universe: Universe, account: _Account, spending: _Spending) -> _Spending:
     """Where a record moves each number that it moves by up to R: R^2 times the rho of a move by one, R times epsilon.
 
     Statements are made from rho or epsilon alone; the distribution of losses is not computed for such moves. A record

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
+from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.events import BYPASSED, Group, by_up_to, per_person
 
+if TYPE_CHECKING:
+    from pipeline.model.universe import Universe
+
 
 def charge_for(
-    universe: UniverseLike,
+    universe: Universe,
     *,
     dataset: str,
     release: str,

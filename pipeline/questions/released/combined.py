@@ -18,15 +18,14 @@ from pipeline.privacy.budget import Framework, farthest
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
 from pipeline.storage.files import canonical_json
+from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE
 
 __all__ = [
     "COMBINED",
-    "EXACT",
     "FALSE_ALARM",
     "SUMMARY",
     "Combination",
     "Combined",
-    "Z",
     "combined_bytes",
     "read_combination",
     "summary_bytes",
@@ -37,10 +36,6 @@ COMBINED: Final = "combined.csv"
 SUMMARY: Final = "combined.json"
 #: The share of answers, of the same records as their release, that are called inconsistent with it.
 FALSE_ALARM: Final = 0.001
-#: 90 % quantile of the absolute value of a standard normal.
-Z: Final = 1.6448536269514722
-#: Variances below this are those of numbers that are exact.
-EXACT: Final = 1e-9
 
 
 class Agreement(Stated):
@@ -123,7 +118,7 @@ class Combined:
     @property
     def half_widths(self) -> NDArray[np.float64]:
         """Half the widths of the combined 90 % intervals."""
-        return Z * _standard(self.both_variances)
+        return NORMAL_QUANTILE * _standard(self.both_variances)
 
     def agreement(self, framework: Framework, false_alarm: float = FALSE_ALARM) -> Agreement:
         """Whether answer and release are as far from each other as their noise lets expect.
@@ -135,7 +130,7 @@ class Combined:
         apart = np.abs(self.apart[~np.isnan(self.apart)])
         numbers, largest = len(apart), round(float(apart.max(initial=0.0)), 2)
         far = farthest(framework, numbers, false_alarm)
-        within = round(float((apart <= Z).mean()), 4) if numbers else 1.0
+        within = round(float((apart <= NORMAL_QUANTILE).mean()), 4) if numbers else 1.0
         return Agreement(
             numbers=numbers, within=within, largest=largest, allowed=round(far, 2), agree=largest <= round(far, 2)
         )
@@ -149,8 +144,8 @@ class Combined:
         }
         found = {}
         for name, values in variances.items():
-            noisy = values[values > EXACT]
-            found[name] = float(f"{Z * math.sqrt(median(noisy.tolist())):.4g}") if noisy.size else 0.0
+            noisy = values[values > EXACT_VARIANCE]
+            found[name] = float(f"{NORMAL_QUANTILE * math.sqrt(median(noisy.tolist())):.4g}") if noisy.size else 0.0
         return found  # type: ignore[return-value]
 
 
@@ -164,7 +159,7 @@ def note_of(combined: Combined, framework: Framework) -> str:
         "covers the true number with a probability of 90 %, and is no wider than that of answer or release alone: half "
         f"of it is typically {typical['combined']:,g}, of the answer's {typical['answer']:,g}{alone}."
     ]
-    if (exact := int((combined.release_variances <= EXACT).sum())) > 0:
+    if (exact := int((combined.release_variances <= EXACT_VARIANCE).sum())) > 0:
         found.append(f"{exact:,} numbers that the release knows exactly are as there.")
     if undetermined:
         found.append(f"Of {undetermined:,} numbers the release's measurements say nothing.")
@@ -198,7 +193,7 @@ def summary_of(
     software: Software,
 ) -> Combination:
     """combined.json; `names` are those of its attributes that are text, but the note."""
-    exact = int((combined.release_variances <= EXACT).sum())
+    exact = int((combined.release_variances <= EXACT_VARIANCE).sum())
     return Combination.model_validate(
         {
             **names,
@@ -251,7 +246,7 @@ def _rows(combined: Combined) -> Iterator[list[str]]:
 
 
 def _standard(variances: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.sqrt(np.where(variances <= EXACT, 0.0, variances))
+    return np.sqrt(np.where(variances <= EXACT_VARIANCE, 0.0, variances))
 
 
 def _places(value: float) -> str:

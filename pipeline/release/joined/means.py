@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.model.schema import AmountAttribute
-from pipeline.release.joined.averages import Averages, Counted, average_sizes
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings
+from postprocess.statistics import Averages, Counted, average_sizes
 
 #: Suffixes of the columns of an answer.
 SUM, COUNT, MEAN = ":sum", ":count", ":mean"

@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
-from pipeline.release.joined.averages import Averages
 from pipeline.release.tables import INTERVAL_SUFFIXES
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings
+from postprocess.statistics import Averages
 
 #: Columns of the file; the interval's follow the last.
 PERSONS, HOUSEHOLDS, AVERAGE = "persons", "households", "average"

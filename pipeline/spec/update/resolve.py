@@ -75,7 +75,9 @@ def _query(one: AddedSection, schema: Schema, problems: Problems) -> Query:
             continue
         groups[name] = _numbered(schema.attributes[schema.names.index(name)], [values], problems)
     ordered = tuple(terms[name] for name in schema.names if name in terms)
-    return Query(one.name, ordered, tuple(groups.values()), tuple(labels.values()))
+    asked = tuple(np.arange(int(group.max()) + 1) < (len(labels[name]) or 1) for name, group in groups.items())
+    answered = () if all(part.all() for part in asked) else asked
+    return Query(one.name, tuple(groups.values()), answered, terms=ordered, labels=tuple(labels.values()))
 
 
 def _numbered(attribute: Attribute, groups: Sequence[Sequence[str]], problems: Problems) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from releases.command import printed
 
 from pipeline.errors import InputError
 from pipeline.reading.release import open_release
-from pipeline.reading.sums import QUANTILE
+from postprocess.statistics import NORMAL_QUANTILE
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_errors_come_from_the_published_intervals(public: Path) -> None:
         files = public / "public" / ("companions/units" if one["universe"] else "")
         frame = pd.read_parquet(files / "tables" / one["table"] / f"{one['level']}.parquet")
         labels = [name for name in frame.columns if ":" not in name and name != "geocode"]
-        wide = np.array([(frame[f"{name}:high90"] - frame[f"{name}:low90"]) / (2 * QUANTILE) for name in labels])
+        wide = np.array([(frame[f"{name}:high90"] - frame[f"{name}:low90"]) / (2 * NORMAL_QUANTILE) for name in labels])
         known = wide[~np.isnan(wide)]
         assert one["all"]["numbers"] == known.size
         assert one["all"]["mae"] == pytest.approx(known.mean() * (2 / np.pi) ** 0.5)
@@ -92,7 +92,7 @@ def test_thresholds_use_the_margin(public: Path) -> None:
     numbers = open_release(public).query("total").at("tract")
     from scipy.stats import norm
 
-    spread = numbers["total:moe90"] / QUANTILE
+    spread = numbers["total:moe90"] / NORMAL_QUANTILE
     gap = (numbers["total"] - 59.5).abs()
     wrong = np.where(spread > 0, norm.sf(gap / spread.where(spread > 0, 1)), 0)
     assert data[0]["expected_wrong"] == pytest.approx(wrong.sum())

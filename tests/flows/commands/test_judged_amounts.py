@@ -15,7 +15,7 @@ from releases.command import printed
 
 from pipeline.errors import InputError
 from pipeline.fitness.sizes import size_classes
-from pipeline.reading.sums import QUANTILE
+from postprocess.statistics import NORMAL_QUANTILE
 
 LEVELS = {"county": 1, "tract": 2, "block": 3}
 
@@ -54,7 +54,7 @@ def test_each_area_is_judged_once_in_the_class_of_its_records(release: Path, lev
     sums = table(release, level, "companions/wages/")
     people = table(release, level)["total"].reindex(sums.index)
     assert level != "block" or (sums["total"] < 0).any(), "some area has a negative sum"
-    wide = (sums["total:high90"] - sums["total:low90"]) / (2 * QUANTILE)
+    wide = (sums["total:high90"] - sums["total:low90"]) / (2 * NORMAL_QUANTILE)
     assert (one["all"]["areas"], one["unit"]) == (len(sums), "10")
     assert one["all"]["rmse"] == pytest.approx((wide**2).mean() ** 0.5)
     assert one["all"]["mae"] == pytest.approx(wide.mean() * (2 / np.pi) ** 0.5)

@@ -33,12 +33,12 @@ from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
-from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.accounting.uses import choices_of
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.privacy.noise.select import Select
 from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input

@@ -10,7 +10,8 @@ from releases.small import PEOPLE_EXACT, SPEC, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.privacy.accounting.statement_models import headline, odds
+from pipeline.model.exact import headline
+from pipeline.privacy.accounting.statement_models import odds
 from pipeline.release.manifest import Manifest, read_manifest
 
 CHANGES = (

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from oracles.households import broken, drawn_town
 from releases.one_town import write_one_town
 
-from flows.estimation.join_queries import membership_of
 from flows.publishing.steps import publications
 from flows.publishing.tables import publish_joined_microdata
 from geography.spine import Spine
@@ -69,8 +68,7 @@ def test_persons_and_their_households_are_written_in_one_step(tmp_path: Path) ->
     assert len(houses) == homes.sum()
     first = houses.groupby("geocode", observed=True)["household"].min()
     number = people["household"] - people["geocode"].astype(str).map({str(k): v for k, v in first.items()})
-    memberships = [membership_of(join) for join in job.spec.joins()]
-    assert broken(memberships, persons, homes, number.fillna(-1).to_numpy().astype(int)) == []
+    assert broken(job.spec.joins(), persons, homes, number.fillna(-1).to_numpy().astype(int)) == []
     assert np.array_equal(_cells(people, job.universes[0].schema), np.repeat(persons.indices, persons.data))
     sizes = [str(members) if members < 5 else "5+" for members in houses["members"].tolist()]
     assert sizes == houses["size"].astype(str).tolist()

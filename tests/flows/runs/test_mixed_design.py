@@ -26,9 +26,10 @@ from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.execution.progress import Silent
+from pipeline.model.exact import headline
 from pipeline.model.strategy import Central
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.statement_models import headline, odds
+from pipeline.privacy.accounting.statement_models import odds
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey

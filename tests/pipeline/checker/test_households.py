@@ -22,7 +22,7 @@ from pipeline.errors import ReleaseError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata
 from postprocess.joins.assignment import assigned_spans
-from postprocess.joins.membership import NO_MOST
+from postprocess.membership import NO_MOST
 
 N = 30
 GEOCODES = np.array([f"A{i:03d}" for i in range(N)])

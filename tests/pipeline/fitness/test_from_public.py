@@ -18,8 +18,9 @@ from pipeline.model.labels import Labels
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
-from pipeline.reading.sums import QUANTILE, Moments
 from pipeline.release.tables import ReleasedTable, write_table
+from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
+from postprocess.statistics import Moments
 
 SCHEMA = Schema((Attribute("race", ("a", "b", "c")),))
 TABLE = Table("race", Query.parse("race", SCHEMA), ("tract",))

@@ -30,7 +30,9 @@ def joins(rng: np.random.Generator) -> tuple[Join, ...]:
         inside = persons.labels_of("place") == "household"
         least = np.where(inside[:, None], rng.integers(0, 3, (persons.size, households.size)), 0)
         most = np.where(inside[:, None], least + rng.integers(0, 3, least.shape), 0)
-        drawn.append(Join(own, "homes", persons, households, least, most, inside, False, least.astype(np.float64)))
+        drawn.append(
+            Join(own, persons, households, least, most, inside, False, least.astype(np.float64), companion="homes")
+        )
     return tuple(drawn)
 
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flows.estimation.joins import sparse_answers
 from pipeline.errors import SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema
@@ -62,7 +63,7 @@ def test_sparse_answers_are_the_same_and_take_no_room_for_zeros() -> None:
     counts = np.random.default_rng(4).integers(0, 3, (5, SCHEMA.n_cells))
     for text in QUERIES:
         query = Query.parse(text, SCHEMA)
-        found = query.sparse_answers(sp.csr_array(counts))
+        found = sparse_answers(query, sp.csr_array(counts))
         assert found.toarray().tolist() == query.answer_csr(sp.csr_array(counts)).tolist()
         assert found.has_canonical_format
     wide = Schema((Attribute("age", tuple(f"a{n}" for n in range(1_000))), Attribute("sex", ("f", "m"))))
@@ -70,7 +71,7 @@ def test_sparse_answers_are_the_same_and_take_no_room_for_zeros() -> None:
         sp.coo_array((np.ones(20_000, dtype=np.int64), (np.arange(20_000), np.arange(20_000) % 2_000)))
     )
     tracemalloc.start()
-    answers = Query.parse("age", wide).sparse_answers(filled)
+    answers = sparse_answers(Query.parse("age", wide), filled)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert answers.shape == (20_000, 1_000)

@@ -11,11 +11,11 @@ import pytest
 from pipeline.audit.release_reading import expected_measurements
 from pipeline.model.allocation import Allocation
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.select import affordable_epsilon
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.budget import noise_for
 from pipeline.privacy.ledger.events import Group, cost_of
+from pipeline.privacy.noise.select import affordable_epsilon
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec

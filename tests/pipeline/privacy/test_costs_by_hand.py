@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import pytest
 
+from pipeline.model.exact import headline
 from pipeline.privacy.accounting.local import _decimal as _of_reports
-from pipeline.privacy.accounting.statement_models import headline, odds
+from pipeline.privacy.accounting.statement_models import odds
 from pipeline.privacy.accounting.statements import _up
 from pipeline.privacy.budget import Framework, Neighbours, reach_between, reach_of_total
 from pipeline.privacy.ledger.events import Group, by_up_to, cost_of, numbers_of_unit, per_person

@@ -8,8 +8,9 @@ import numpy as np
 
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.questions.intervals import SHARE, half_width
+from pipeline.questions.intervals import half_width
 from pipeline.questions.listed import listed, most_common, rank_ends
+from postprocess.statistics import COVERAGE
 
 NOISE = NoiseSpec("discrete_gaussian", Fraction(25))
 
@@ -31,7 +32,7 @@ def test_the_largest_come_first_and_equal_ones_as_they_stand() -> None:
 def test_all_intervals_of_ranks_hold_together_in_nine_of_ten() -> None:
     """Counts a standard deviation apart; with intervals that hold one by one only, fewer do: the power arm."""
     true = np.arange(12) * 5
-    half, single = half_width(NOISE, SHARE ** (1 / 12)), half_width(NOISE, 0.5)
+    half, single = half_width(NOISE, COVERAGE ** (1 / 12)), half_width(NOISE, 0.5)
     ranks = [1 + int((true > count).sum()) for count in true]
     drawn = [true + noise(12, seed) for seed in range(250)]
 

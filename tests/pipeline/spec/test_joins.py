@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from releases.joined_specs import BASE, CHILDREN, HEAD, NO_LONE_CHILD, ROWS, SIZE, TABLE, WHERE, spec_of
 
-from pipeline.model.join import NO_MOST, Join
+from pipeline.model.join import Join
 from pipeline.spec.release_spec import ReleaseSpec, spec_json_schema
+from postprocess.membership import NO_MOST
 
 
 def only(*joins: str, base: str = BASE) -> Join:

@@ -26,7 +26,7 @@ from postprocess.joins import assignment
 from postprocess.joins.assignment import assign, assigned_spans
 from postprocess.joins.flow import AssignmentError
 from postprocess.joins.kinds import kinds_of
-from postprocess.joins.membership import NO_MOST, Membership
+from postprocess.membership import NO_MOST, Membership
 
 
 @settings(deadline=None, max_examples=20)

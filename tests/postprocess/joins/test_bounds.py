@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from postprocess.arrays import IntArray
 from postprocess.joins.bounds import joined_bounds
 from postprocess.joins.composition import Composition
-from postprocess.joins.membership import NO_MOST, Membership
 from postprocess.marginal import Marginal
+from postprocess.membership import NO_MOST, Membership
 
 #: Persons: residence (household, quarters) x age (3 groups); households: kinds 0 .. 3.
 HOUSEHOLD, AGES, KINDS = 2, 3, 4

@@ -13,7 +13,7 @@ from postprocess.joins.assignment import assign
 from postprocess.joins.bounds import joined_bounds
 from postprocess.joins.composition import Composition
 from postprocess.joins.flow import AssignmentError
-from postprocess.joins.membership import NO_MOST, Membership
+from postprocess.membership import NO_MOST, Membership
 
 #: Where (home, quarters), age (three), role (two); households of four kinds.
 PERSONS, HOUSEHOLDS = (2, 3, 2), (2, 2)

@@ -13,10 +13,10 @@ from oracles.random_problems import random_problem
 from postprocess.arrays import FloatArray
 from postprocess.joins.composition import Composition
 from postprocess.joins.implied import LEAST_VARIANCE, counted_of, implied_by
-from postprocess.joins.membership import Membership
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.members import Counted, Implied
+from postprocess.membership import Membership
 
 #: Members of a household of sizes 1, 2, 3 and "4+".
 LEAST, EXPECTED, MOST = np.array([1, 2, 3, 4]), np.array([1.0, 2.0, 3.0, 4.5]), np.array([1, 2, 3, 9])

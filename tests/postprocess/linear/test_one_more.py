@@ -12,11 +12,11 @@ from oracles.random_problems import bypassed, random_problem
 
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.linear.half_widths import NORMAL_QUANTILE
 from postprocess.linear.one_more import linear_answers, with_one_more
 from postprocess.linear.upward import basis_of
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured, Problem
+from postprocess.statistics import NORMAL_QUANTILE
 
 #: Of the first attribute, with three values: groups, and which of them are asked for.
 FIRST = (

@@ -14,7 +14,7 @@ import pytest
 from releases.asked import ask, checked, ledger_of, truth, write_workers
 
 import flows.confidential.questions as confidential
-import pipeline.privacy.accounting.select as select
+import pipeline.privacy.noise.select as select
 import pipeline.questions.quantiles as quantiles
 import pipeline.questions.sensitivity as sensitivity
 from flows.audits.receipts import KnownLedger, compare_receipts

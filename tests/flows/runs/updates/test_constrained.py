@@ -15,7 +15,6 @@ from releases.small import run as run_release
 from releases.updated import answer_to, charged_release, key_of, update
 
 from flows.confidential.custody import KeySource
-from flows.estimation.marginals import marginal_of
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.execution.progress import Silent
@@ -23,6 +22,10 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
+from pipeline.spec.privacy_section import PrivacySection
+from pipeline.spec.problems import Problems
+from pipeline.spec.update.resolve import resolve_added
+from pipeline.spec.update.section import UpdateSection
 
 
 @pytest.mark.slow
@@ -76,13 +79,22 @@ def test_pure_budgets_add_up(tmp_path: Path) -> None:
 def test_a_query_with_a_condition_counts_each_cell_once_or_never() -> None:
     """By brute force over all cells."""
     schema = Schema((Attribute("age", ("0", "1", "2")), Attribute("sex", ("f", "m"))))
-    groups = (np.array([0, 2, 1]), np.array([1, 0]))
-    query = Query("x", ("age",), groups, (("young", "old"), ()))
+    answer = {
+        "name": "x", "sha256": "0" * 64, "question": "count", "level": "tract", "mechanism": "discrete_gaussian",
+        "by": {"age": {"attribute": "age", "groups": {"young": ["0"], "old": ["2"]}}}, "where": {"sex": ["m"]},
+        "scale": "4",
+    }  # fmt: skip
+    section = UpdateSection.model_validate({"version": 2, "replaces": "0" * 64, "answers": [answer]})
+    problems = Problems("spec")
+    (added,) = resolve_added(section, schema, ["tract"], PrivacySection(rho=Fraction(1)), 1, problems)
+    query = added.query
+    assert problems.lines == []
     expected = [-1 if age == 1 or sex == 0 else (0 if age == 0 else 1) for age in range(3) for sex in range(2)]
-    assert query.cell_answer.tolist() == expected
-    assert query.size == 2
-    marginal = marginal_of(query)
-    assert marginal.size == 6
-    assert np.flatnonzero(marginal.asked).tolist() == [0, 2]
-    assert [marginal.asked[answer] for answer in marginal.cell_answer] == [cell >= 0 for cell in expected]
-    assert marginal_of(Query.parse("age * sex", schema)).answered == ()
+    number = np.cumsum(query.asked) - 1
+    found = [int(number[place]) if query.asked[place] else -1 for place in query.cell_answer]
+    assert found == expected
+    assert (query.n_asked, query.size) == (2, 6)
+    assert query.answer_labels() == ("young", "old")
+    assert np.flatnonzero(query.asked).tolist() == [0, 2]
+    every = Query.parse("age * sex", schema)
+    assert (every.answered, every.n_asked) == ((), every.size)

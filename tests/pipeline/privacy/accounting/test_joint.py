@@ -8,9 +8,10 @@ from fractions import Fraction
 
 import pytest
 
+from pipeline.model.exact import headline
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
-from pipeline.privacy.accounting.statement_models import Statement, headline
+from pipeline.privacy.accounting.statement_models import Statement
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.budget import budget_of_one, noise_for
 from pipeline.release.privacy_statement import privacy_statement

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pipeline.errors import InputError
-from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import Group, cost_of
 from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint
 from pipeline.privacy.noise import exponential
 from pipeline.privacy.noise.exponential import Exponential, cumulative
+from pipeline.privacy.noise.select import Select
 
 KEY = MasterKey.from_text("insecure-test:1").stream_key(("input", "spine", "privacy"), "tract", "select detail")
 DETAIL = Select("detail", (("total", 0), ("age", 50), ("age by race", 500)), Fraction(1, 10))

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.model.schema import AmountAttribute
-from pipeline.reading.shares import ratio_interval
-from pipeline.reading.sums import QUANTILE, Moments
-from pipeline.release.joined.averages import Averages, Counted, average_sizes
 from pipeline.release.joined.means import means_of
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes, write_household_sizes
 from pipeline.release.tables import ReleasedTable
+from postprocess.statistics import NORMAL_QUANTILE, Averages, Counted, Moments, average_sizes, ratio_interval
 
 RNG = np.random.default_rng(16)
 N = 4_000
@@ -61,7 +59,7 @@ def test_symmetric_intervals_give_the_one_of_fieller() -> None:
         Counted(counts, counts - half, counts + half) for counts, half in zip((persons, households), reach, strict=True)
     ]
     found = average_sizes(counted[0], counted[1], 0, 10**9)
-    variances = [(half / QUANTILE) ** 2 for half in reach]
+    variances = [(half / NORMAL_QUANTILE) ** 2 for half in reach]
     moments = Moments(variances[0], variances[1], np.zeros(N))
     low, high = ratio_interval(persons.astype(float), households.astype(float), moments)
     assert found.lows == pytest.approx(low, rel=1e-9)
@@ -95,10 +93,8 @@ def test_intervals_cover_independent_errors_of_known_size() -> None:
 
     def covered(factor: float) -> float:
         counted = [
-            Counted(
-                drawn[:, i], drawn[:, i] - factor * QUANTILE * spread[i], drawn[:, i] + factor * QUANTILE * spread[i]
-            )
-            for i in range(2)
+            Counted(drawn[:, i], drawn[:, i] - reach, drawn[:, i] + reach)
+            for i, reach in enumerate(factor * NORMAL_QUANTILE * one for one in spread)
         ]
         _, low, high = _ends(counted[0], counted[1])
         return float(((low <= truth[0] / truth[1]) & (truth[0] / truth[1] <= high)).mean())
@@ -135,7 +131,7 @@ def test_intervals_of_whole_numbers_reach_half_a_step_further_but_not_beyond_a_l
 def test_averages_of_whole_counts_are_covered_as_the_counts_are() -> None:
     """Counts whose intervals of whole numbers hold 90 %: put into the formula as they are, they cover less."""
     truth, reach = np.array([640, 250]), np.array([4, 2])
-    spread = (reach + 0.5) / QUANTILE
+    spread = (reach + 0.5) / NORMAL_QUANTILE
     drawn = truth + np.rint(RNG.normal(0, spread, (40_000, 2))).astype(np.int64)
     ends = [
         (drawn[:, i], (drawn[:, i] - reach[i]).astype(float), (drawn[:, i] + reach[i]).astype(float)) for i in (0, 1)

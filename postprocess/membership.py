@@ -13,7 +13,7 @@ NO_MOST = 1 << 40
 
 @dataclass(frozen=True, eq=False)
 class Membership:
-    """A join: a household of kind b has `least[a, b]` to `most[a, b]` members whose answer is a.
+    """Which members a household has: one of kind b has `least[a, b]` to `most[a, b]` whose answer is a.
 
     Attributes:
         name: in messages.
@@ -21,7 +21,7 @@ class Membership:
         households: a query on households.
         least, most: `(persons.size, households.size)` members; `NO_MOST` where nothing limits them.
         inside: `(persons.size,)` True for the answers that members of households fall in; rows of the others are 0.
-        others: persons outside of households fall in these answers, too.
+        others: persons outside of households fall in these answers, too: the households limit them from below only.
         expected: `(persons.size, households.size)` members to expect, about; NaN where that is not known.
     """
 

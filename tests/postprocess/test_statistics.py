@@ -1,14 +1,43 @@
-"""Intervals of ratios, medians and ranks cover a known truth as often as they say; with wrong variances they do not."""
+"""Intervals cover a known truth as often as they say, with wrong variances they do not."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from pipeline.reading.medians import median_interval, median_weights
-from pipeline.reading.ranks import rank_limits
-from pipeline.reading.shares import ratio_interval, share_interval
-from pipeline.reading.sums import Moments
+from postprocess.statistics import (
+    NORMAL_QUANTILE,
+    Moments,
+    half_widths,
+    median_interval,
+    median_weights,
+    quantile_class,
+    quantile_of,
+    rank_limits,
+    ratio_interval,
+    share_interval,
+)
+
+
+def test_quantile() -> None:
+    """The interval of a normal error has 5 % on each side."""
+    assert np.isclose(NORMAL_QUANTILE, norm.ppf(0.95), rtol=1e-15)
+
+
+def test_half_widths() -> None:
+    """0 where exact, NaN where unknown, else whole persons, at least one, and the nearest of them."""
+    standard = np.array([0.0, 1e-6, 1.0, 10.0, 10.1, np.nan, 1e-3])
+    np.testing.assert_array_equal(half_widths(standard), [0, 0, 2, 16, 17, np.nan, 1])
+    np.testing.assert_array_equal(half_widths(standard[2:5], np.array([2.0, 0.5, 1.0])), [2, 5, 10])
+
+
+def test_covers_nine_in_ten_of_whole_errors() -> None:
+    """Errors of whole persons, whatever their size, are inside in 90 % of cases or about that."""
+    for standard in (2.0, 5.0, 20.0, 100.0):
+        width = half_widths(np.array([standard]))[0]
+        inside = norm.cdf((width + 0.5) / standard) - norm.cdf(-(width + 0.5) / standard)
+        assert 0.89 <= inside <= 0.96, standard
 
 
 def normal_pairs(
@@ -110,3 +139,27 @@ def test_ranks_by_hand() -> None:
     assert high.tolist() == [5, 2, 4, 2, 4]
     rank, low, high = rank_limits(counts, np.full(5, np.nan))
     assert (low.tolist(), high.tolist()) == ([1] * 5, [5] * 5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_fieller_does_not_cancel(scale: float) -> None:
+    """Of a ratio that is known to nine digits the interval is as exact, and multiplied with whatever unit."""
+    x, y, variances = np.array([1e9]), np.array([3e9]), Moments(np.ones(1), np.ones(1), np.zeros(1))
+    scaled = Moments(*(one * scale**2 for one in (variances.left, variances.right, variances.both)))
+    low, high = ratio_interval(scale * x, scale * y, scaled)
+    # To first order, as the errors are small: the delta method.
+    half = NORMAL_QUANTILE * np.sqrt(1 + 1 / 9) / 3e9
+    assert (high - low)[0] / 2 == pytest.approx(half, rel=1e-6)
+
+
+def test_quantiles_are_the_least_that_so_many_do_not_exceed() -> None:
+    rng = np.random.default_rng(5)
+    for n in (*range(1, 41), 997, 1000):
+        values = rng.integers(0, 30, n)
+        numbers = np.bincount(values)
+        for percent in (1, 10, 50, 90, 99, 100):
+            expected = min(v for v in values.tolist() if 100 * (values <= v).sum() >= percent * n)
+            assert quantile_class(numbers, percent) == expected
+            assert quantile_of(np.append(values.astype(float), np.nan), percent) == expected
+    assert quantile_class(np.zeros(3, dtype=np.int64), 50) is None
+    assert quantile_of(np.full(2, np.nan), 50) is None

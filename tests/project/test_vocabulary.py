@@ -1,0 +1,74 @@
+"""One vocabulary: what several floors share is defined once, and nothing mirrors it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from project.conftest import PACKAGES
+from project.documents import PROJECT
+
+#: What a definition is known by, and the one module of the product that has it.
+ONCE = {
+    "the normal quantile": ("statistics", re.compile(r"1\.64485")),
+    "the variance of an exact number": ("statistics", re.compile(r"EXACT\w* *(: *Final *)?= *1e-9")),
+    "the interval of a number": ("statistics", re.compile(r"^def half_widths\b", re.M)),
+    "Fieller's interval": ("statistics", re.compile(r"def ratio_interval\b|Fieller \(1954")),
+    "the interval of a difference": ("statistics", re.compile(r"def difference_interval\b")),
+    "the interval of an average": ("statistics", re.compile(r"^def average_sizes\b", re.M)),
+    "the interval of a median": ("statistics", re.compile(r"def median_interval\b|Woodruff \(1952")),
+    "limits of ranks": ("statistics", re.compile(r"def rank_limits\b|Wieczorek \(2020")),
+    "a quantile": ("statistics", re.compile(r"^ *def _?quantile(_of|_class)?\(.*(percent|share|of_ten)", re.M)),
+    "whether a query refines another": ("marginal", re.compile(r"def _?refines\w*\b")),
+    "which cell falls in which answer": ("marginal", re.compile(r"def cell_answer\b")),
+    "the answer that an answer lies in": ("marginal", re.compile(r"def answers?_(in|of)\(.*coarse")),
+    "answers of sparse histograms": ("marginal", re.compile(r"def answer_csr\b|def answers_of\(.*csr_array")),
+    "the members of a household": ("membership", re.compile(r"^NO_MOST\b|^    expected: .*\n\Z", re.M)),
+}
+
+
+@pytest.fixture(scope="module")
+def product() -> dict[str, str]:
+    """The text of each module of the product, but the second program's, which has its own copies by design."""
+    second = [PROJECT / "pipeline" / name for name in ("auditor", "checker")]
+    return {
+        str(path.relative_to(PROJECT)): path.read_text("utf-8")
+        for package in PACKAGES
+        for path in (PROJECT / package).rglob("*.py")
+        if not any(path.is_relative_to(folder) for folder in second)
+    }
+
+
+@pytest.mark.parametrize("what", ONCE)
+def test_each_rule_is_defined_once(product: dict[str, str], what: str) -> None:
+    module, pattern = ONCE[what]
+    assert [name for name, text in product.items() if pattern.search(text)] == [f"postprocess/{module}.py"]
+
+
+def test_privacy_mirrors_nothing(product: dict[str, str]) -> None:
+    """It has protocols of its own for what has several forms there, and none of classes that the model has."""
+    pattern = re.compile(r"^class (\w+)\(.*Protocol\):", re.M)
+    found = {
+        name for path, text in product.items() if path.startswith("pipeline/privacy/") for name in pattern.findall(text)
+    }
+    assert found == {"Cost", "SharedMarks"}
+
+
+def test_there_is_one_class_of_a_query_and_one_of_a_join(product: dict[str, str]) -> None:
+    """With names they are subclasses of those of the mathematics, so that they are handed to it as they are."""
+    pattern = re.compile(r"^class (Query|Marginal|Join|Membership)(\w*)(?:\((\w+)\))?:", re.M)
+    found = {match for text in product.values() for match in pattern.findall(text)}
+    assert {one for one in found if one[1] in ("", "Like")} == {
+        ("Marginal", "", ""), ("Query", "", "Marginal"), ("Membership", "", ""), ("Join", "", "Membership"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("module", ["postprocess.statistics", "pipeline.model.join", "pipeline.model.household_table"])
+def test_it_needs_numpy_only(module: str) -> None:
+    """So that whoever speaks of queries does not start slower, and the measuring process holds no more."""
+    heavy = ("scipy", "cvxpy", "ortools", "pyarrow", "pandas", "pydantic")
+    program = f"import sys, {module}; print(*(name for name in {heavy} if name in sys.modules))"
+    found = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
