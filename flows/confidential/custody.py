@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.confidential.secret_source import SecretSource
+from pipeline.confidential.secret_source import SecretSource
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
 from pipeline.release.layout import RunDirectory

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.confidential.refusals import shielded
+from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.fitness.district_plan import DistrictPlan
 from pipeline.fitness.fitness import Compared, Fitness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.confidential.secret_source import SecretSource
+from pipeline.confidential.secret_source import SecretSource
 from pipeline.errors import InputError
 from pipeline.execution.settings import Settings
 from pipeline.witness.signing_keys import LONGEST_SIGNING_KEY_TEXT, SigningKey

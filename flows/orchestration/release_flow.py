@@ -2,8 +2,8 @@
 
 Tasks take no arguments and return public values at most, so that nothing confidential can reach Prefect's database.
 Errors of the steps that see the records are emptied of their text before Prefect sees them, see
-`flows.confidential.refusals`. The stages are tasks and not flows, since a flow within a flow takes a third of a second
-of two processes, and a task a hundredth.
+`pipeline.confidential.refusals`. The stages are tasks and not flows, since a flow within a flow takes a third of a
+second of two processes, and a task a hundredth.
 """
 
 from __future__ import annotations

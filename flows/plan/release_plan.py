@@ -20,7 +20,6 @@ from flows.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
 from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
-from pipeline.fitness.sizes import SIZE_LABELS
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.join import joined_companions
@@ -30,6 +29,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
+from pipeline.report.sizes import SIZE_LABELS
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE

@@ -15,10 +15,10 @@ from flows.plan.local import show_local
 from flows.plan.release_plan import REMARK, Plan, UniversePlan
 from flows.plan.sizes import UNKNOWN
 from flows.plan.write_spec import exact_text
-from pipeline.fitness.sizes import SIZE_LABELS
 from pipeline.model.labels import beside
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
+from pipeline.report.sizes import SIZE_LABELS
 
 
 def show_plan(plan: Plan, console: Console) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.confidential.secret_source import output_of
+from pipeline.confidential.secret_source import output_of
 from pipeline.errors import InputError
 from pipeline.execution.settings import Settings
 from pipeline.release.manifest import Manifest

@@ -9,11 +9,11 @@ from pipeline.fitness.decisions import Threshold
 from pipeline.fitness.districts import EQUAL, PlanFitness
 from pipeline.fitness.errors import ErrorMeasures
 from pipeline.fitness.largest_group import PEOPLE, POINTS, SHARE
-from pipeline.fitness.sizes import ALL, SIZE_LABELS, SIZES
 from pipeline.fitness.table import TableFitness
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
 from pipeline.report.render import render
+from pipeline.report.sizes import ALL, SIZE_LABELS, SIZES
 from pipeline.report.summaries import size_labels
 
 

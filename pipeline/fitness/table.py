@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from pipeline.fitness.errors import ErrorMeasures, ErrorSums
 from pipeline.fitness.largest_group import Target, TargetSums, fits
-from pipeline.fitness.sizes import ALL, SIZE_LABELS, size_classes
 from pipeline.model.labels import Labels
 from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table, Universe
+from pipeline.report.sizes import ALL, SIZE_LABELS, size_classes
 from pipeline.report.truth import Called
 
 #: Tables with more columns are not listed group by group.

@@ -56,6 +56,7 @@ ROOMS = (
         *(20, 344, 265, 88),
         _SECRET,
     ),
+    Room("pipeline/confidential", ("secrets read, errors emptied",), 20, 456, 265, 54, _SECRET),
     Room("flows/estimation", ("from measurements to whole numbers;", "simulated margins"), 450, 344, 390, 88, _PUBLIC),
     Room("flows/publishing", ("tables, microdata, report, manifest: every public file",), 450, 456, 390, 54, _PUBLIC),
     Room("flows/plan", ("errors and cost, first",), 450, 520, 190, 54, _PUBLIC),

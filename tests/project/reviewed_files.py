@@ -15,6 +15,7 @@ FOLDERS = (
     "pipeline/privacy/accounting",
     "pipeline/privacy/ledger",
     "flows/confidential",
+    "pipeline/confidential",
     "pipeline/questions",
 )
 

@@ -14,8 +14,8 @@ import pytest
 from releases.command import printed
 
 from pipeline.errors import InputError
-from pipeline.fitness.sizes import size_classes
 from pipeline.reading.sums import QUANTILE
+from pipeline.report.sizes import size_classes
 
 LEVELS = {"county": 1, "tract": 2, "block": 3}
 

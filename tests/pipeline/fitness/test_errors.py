@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from pipeline.fitness.errors import MEAN_ABSOLUTE, ErrorSums
-from pipeline.fitness.sizes import SIZE_LABELS, SIZES
 from pipeline.fitness.table import TableFitness
 from pipeline.model.texts.message import Message
+from pipeline.report.sizes import SIZE_LABELS, SIZES
 
 LABELS = ("a", "b", "c")
 

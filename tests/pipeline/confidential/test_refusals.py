@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.confidential.errors import described, restored
-from flows.confidential.refusals import shielded
+from pipeline.confidential.refusals import shielded
 from pipeline.errors import RecordsError, RefusedError
 from pipeline.execution.machine_faults import NO_MEMORY
 from pipeline.release.layout import RunDirectory
