@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,14 +27,14 @@ from pipeline.reading.release import Release
 from pipeline.release.histograms import read_histogram
 from pipeline.storage.files import make_restricted, write_bytes, write_json
 
+if TYPE_CHECKING:
+    from features.stages import Estimates
+
 #: Of the keys, swaps and noise of other ways; nothing that is published depends on it.
 SEED = 1
 _BASIS = message("the true counts")
 #: Answers in memory at a time.
 _AT_ONCE = 1 << 22
-
-#: Another way -> universe -> histograms of each level, made from public files.
-Others = Mapping[tuple[Message, Message], Mapping[str, Sequence[sp.csr_array]]]
 
 
 def write_fitness(
@@ -42,7 +43,7 @@ def write_fitness(
     levels: Sequence[str],
     plan: DistrictPlan | None,
     groups: Sequence[Group],
-    others: Others | None,
+    others: Estimates | None,
 ) -> None:
     """Judge a release by its true counts, and write what is found to restricted/.
 
@@ -81,7 +82,7 @@ def _judged(
     levels: Sequence[str],
     plan: DistrictPlan | None,
     groups: Sequence[Group],
-    others: Others | None,
+    others: Estimates | None,
 ) -> Fitness:
     own = releases[0]
     tables: list[TableFitness] = []
@@ -127,7 +128,7 @@ def _truth(release: Release) -> list[sp.csr_array]:
     ]
 
 
-def _ways(release: Release, truth: Sequence[sp.csr_array], others: Others) -> Iterator[Way]:
+def _ways(release: Release, truth: Sequence[sp.csr_array], others: Estimates) -> Iterator[Way]:
     """Other ways to protect the same counts."""
     for (name, about), histograms in others.items():
         yield Histograms(name, about, histograms[release.universe.name])

@@ -12,6 +12,7 @@ import typer
 from pipeline.execution.options import Output, QuietOption, ReleaseArgument, WorkersOption
 
 if TYPE_CHECKING:
+    from features.stages import Stages
     from pipeline.fitness.district_plan import DistrictPlan
     from pipeline.fitness.plans import Group
     from pipeline.reading.release import Release
@@ -23,6 +24,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def fitness(
+    context: typer.Context,
     release: ReleaseArgument,
     truth: Annotated[
         bool, typer.Option("--truth", help="Compare with the true counts; the results stay in restricted/.")
@@ -77,7 +79,6 @@ def fitness(
         spinewise fitness releases/example --truth --compare
     """
     from flows.confidential.fitness import write_fitness
-    from flows.runs.other_estimator import estimated_otherwise
     from pipeline.errors import InputError
     from pipeline.reading.release import open_release
 
@@ -106,7 +107,8 @@ def fitness(
         from pipeline.execution.workers import default_workers
 
         processes = load_settings(workers=workers).workers or default_workers()
-        others = estimated_otherwise(opened.run, processes, output.progress())
+        stages: Stages = context.obj
+        others = stages.estimated_otherwise(opened.run, processes, output.progress())
     write_fitness(releases, tuple(threshold or ()), levels, districts, groups, others)
     typer.echo(str(opened.run.fitness_page))
 
