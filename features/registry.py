@@ -25,6 +25,7 @@ class Feature:
 FEATURES: Final = (
     Feature("example", {"example": "features.example.command"}),
     Feature("exports", {"export": "features.exports.command"}),
+    Feature("fitness", {"fitness": "features.fitness.command"}),
     Feature("imports", {"import": "features.imports.command"}),
 )
 

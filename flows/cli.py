@@ -33,7 +33,6 @@ from flows.commands import (
     verify,
     words,
 )
-from flows.commands.fitness import command as fitness
 from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
 from flows.commands.witness import log, prove, sign
@@ -89,7 +88,6 @@ _CORE = {
     "ask": ask,
     "update": update,
     "compare": compare,
-    "fitness": fitness,
     "verify": verify,
     "check": check,
     "rerun": rerun,
@@ -106,7 +104,11 @@ _CORE = {
     "ledger": ledger,
 }
 #: The order in which help lists the commands; those that are not named come last.
-_ORDER = (*list(_CORE)[:19], "example", "schema", "spine", "export", "estimate", "ledger", "import")
+_ORDER = (
+    *("run", "plan", "validate", "words", "query", "ask", "update", "compare", "fitness", "verify", "check", "rerun"),
+    *("audit", "deploy", "doctor", "key", "sign", "prove", "log", "example", "schema", "spine", "export", "estimate"),
+    *("ledger", "import"),
+)
 
 
 def _add_commands() -> None:

@@ -45,23 +45,25 @@ def _copy_without(feature: Feature, target: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
 def test_the_program_runs_without_it(tmp_path: Path, feature: Feature) -> None:
-    """Help lists all commands but the feature's; a release is planned, made and verified, and has the same bytes."""
+    """Help lists all commands but the feature's, which are refused; a release has the same bytes."""
     whole, without = PROJECT, _copy_without(feature, tmp_path / "copy")
     spec = write_town(tmp_path)
 
-    def run(root: Path, *arguments: object) -> str:
+    def run(root: Path, *arguments: object, status: int = 0) -> str:
         command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
         variables = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "100"}
         done = subprocess.run(
             command, cwd=root, env=variables, capture_output=True, text=True, timeout=300, check=False
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == status, done.stderr
+        return done.stderr if status else done.stdout
 
     def commands(root: Path) -> set[str]:
         return set(re.findall(r"^  ([a-z][a-z-]*)(?:  |$)", run(root, "--help"), re.MULTILINE))
 
     assert commands(whole) - commands(without) == set(feature.commands)
+    for name in feature.commands:
+        assert f"Error: No such command '{name}'." in run(without, name, "anything", status=2)
     run(without, "plan", spec)
     made = {}
     for name, root in {"whole": whole, "without": without}.items():

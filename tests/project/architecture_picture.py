@@ -96,7 +96,7 @@ ROOMS = (
     Room("geography", ("the spine: levels, parents",), 574, 1166, 266, 54),
     Room("pipeline/metadata", ("what the columns of each file are",), 20, 1230, 266, 54),
     Room("pipeline/questions", ("what a question asks, and how far",), 297, 1230, 266, 54),
-    Room("pipeline/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
+    Room("features/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
     Room("pipeline/collect", ("answers protected on a device",), 20, 1294, 266, 54),
 )
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.fitness.district_plan import DistrictPlan
-from pipeline.fitness.districts import Majority, PlanFitness, judged_plan, majorities
+from features.fitness.district_plan import DistrictPlan
+from features.fitness.districts import Majority, PlanFitness, judged_plan, majorities
 from pipeline.reading.question import Question
 from pipeline.reading.release import Release
 from pipeline.reading.sums import together

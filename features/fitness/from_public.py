@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from pipeline.fitness.decisions import Threshold, threshold
-from pipeline.fitness.largest_group import POINTS
-from pipeline.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
+from features.fitness.decisions import Threshold, threshold
+from features.fitness.largest_group import POINTS
+from features.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.fitness.errors import ErrorMeasures, ErrorSums
-from pipeline.fitness.largest_group import Target, TargetSums, fits
+from features.fitness.errors import ErrorMeasures, ErrorSums
+from features.fitness.largest_group import Target, TargetSums, fits
 from pipeline.model.labels import Labels
 from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table, Universe

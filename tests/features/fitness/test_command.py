@@ -71,7 +71,7 @@ def test_districts_have_the_variances_of_what_they_are(public: Path, plan: Path)
 
 def test_variance_of_an_excess_by_differences(public: Path) -> None:
     """m - t / 2 is half of members less the others, whose variance the release states in another way."""
-    from pipeline.fitness.plans import Group, _variances
+    from features.fitness.plans import Group, _variances
 
     release = open_release(public)
     everybody, women = release.query("total"), release.query("total").where(sex="f")

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from features.fitness.methods.way import Histograms, summed_up
 from geography.spine import Spine
-from pipeline.fitness.methods.way import Histograms, summed_up
 from pipeline.model.texts.message import message
 
 #: Records that are swapped, and the most records that it is done with.

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from features.fitness.district_plan import read_plan
+from features.fitness.districts import drawn_populations, judged_plan, majorities, total_deviation
 from geography.spine import Level, Spine
 from pipeline.errors import InputError
-from pipeline.fitness.district_plan import read_plan
-from pipeline.fitness.districts import drawn_populations, judged_plan, majorities, total_deviation
 
 SPINE = Spine(
     (

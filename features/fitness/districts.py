@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.fitness.decisions import beyond_zero
+from features.fitness.decisions import beyond_zero
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -12,9 +12,9 @@ import typer
 from pipeline.execution.options import Output, QuietOption, ReleaseArgument, WorkersOption
 
 if TYPE_CHECKING:
+    from features.fitness.district_plan import DistrictPlan
+    from features.fitness.plans import Group
     from features.stages import Stages
-    from pipeline.fitness.district_plan import DistrictPlan
-    from pipeline.fitness.plans import Group
     from pipeline.reading.release import Release
 
 
@@ -78,7 +78,7 @@ def fitness(
 
         spinewise fitness releases/example --truth --compare
     """
-    from flows.confidential.fitness import write_fitness
+    from features.fitness.confidential import write_fitness
     from pipeline.errors import InputError
     from pipeline.reading.release import open_release
 
@@ -122,11 +122,11 @@ def _public(
     html: Path | None,
     json: bool,
 ) -> None:
-    from flows.commands.fitness.shown import show_fitness
+    from features.fitness.fitness import Fitness
+    from features.fitness.from_public import public_tables, public_thresholds
+    from features.fitness.plans import plan_fitness
+    from features.fitness.shown import show_fitness
     from pipeline.errors import InputError
-    from pipeline.fitness.fitness import Fitness
-    from pipeline.fitness.from_public import public_tables, public_thresholds
-    from pipeline.fitness.plans import plan_fitness
     from pipeline.model.texts.catalogue import texts_in
 
     own = releases[0]
@@ -158,14 +158,14 @@ def _public(
 
 
 def _districts(path: Path | None, opened: Release) -> DistrictPlan | None:
-    from pipeline.fitness.district_plan import read_plan
+    from features.fitness.district_plan import read_plan
 
     return None if path is None else read_plan(path, opened.spine)
 
 
 def _group(opened: Release, text: str, among: Sequence[str]) -> Group:
     """A group, and among whom its majority is."""
-    from pipeline.fitness.plans import Group
+    from features.fitness.plans import Group
 
     everybody = opened.query("total")
     for other in among:

@@ -9,18 +9,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from features.fitness.district_plan import DistrictPlan
+from features.fitness.fitness import Compared, Fitness
+from features.fitness.from_public import public_thresholds
+from features.fitness.methods.apart import Apart
+from features.fitness.methods.cell_keys import CellKeys
+from features.fitness.methods.opendp import opendp_noise
+from features.fitness.methods.swapping import swapping
+from features.fitness.methods.way import Histograms, Way
+from features.fitness.plans import Group, plan_fitness
+from features.fitness.table import TableFitness, empty_fitness
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
-from pipeline.fitness.district_plan import DistrictPlan
-from pipeline.fitness.fitness import Compared, Fitness
-from pipeline.fitness.from_public import public_thresholds
-from pipeline.fitness.methods.apart import Apart
-from pipeline.fitness.methods.cell_keys import CellKeys
-from pipeline.fitness.methods.opendp import opendp_noise
-from pipeline.fitness.methods.swapping import swapping
-from pipeline.fitness.methods.way import Histograms, Way
-from pipeline.fitness.plans import Group, plan_fitness
-from pipeline.fitness.table import TableFitness, empty_fitness
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import Message, message
 from pipeline.reading.release import Release

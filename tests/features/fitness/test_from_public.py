@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+from features.fitness.from_public import public_tables
+from features.fitness.largest_group import fits
 from geography.spine import Level
-from pipeline.fitness.from_public import public_tables
-from pipeline.fitness.largest_group import fits
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema

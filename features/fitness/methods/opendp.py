@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.fitness.methods.apart import Apart
+from features.fitness.methods.apart import Apart
 from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table, Universe
 

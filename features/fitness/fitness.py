@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.fitness.decisions import Threshold
-from pipeline.fitness.districts import EQUAL, PlanFitness
-from pipeline.fitness.errors import ErrorMeasures
-from pipeline.fitness.largest_group import PEOPLE, POINTS, SHARE
-from pipeline.fitness.table import TableFitness
+from features.fitness.decisions import Threshold
+from features.fitness.districts import EQUAL, PlanFitness
+from features.fitness.errors import ErrorMeasures
+from features.fitness.largest_group import PEOPLE, POINTS, SHARE
+from features.fitness.table import TableFitness
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
 from pipeline.report.render import render
@@ -94,6 +94,7 @@ class Fitness:
             "fitness.html.j2",
             (),
             texts,
+            package="features.fitness",
             fitness=self,
             points=POINTS,
             percent_of_areas=round(100 * SHARE),

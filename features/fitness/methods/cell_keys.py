@@ -20,9 +20,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from features.fitness.methods.way import summed_up
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.fitness.methods.way import summed_up
 from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table
 

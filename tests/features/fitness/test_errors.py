@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.fitness.errors import MEAN_ABSOLUTE, ErrorSums
-from pipeline.fitness.table import TableFitness
+from features.fitness.errors import MEAN_ABSOLUTE, ErrorSums
+from features.fitness.table import TableFitness
 from pipeline.model.texts.message import Message
 from pipeline.report.sizes import SIZE_LABELS, SIZES
 

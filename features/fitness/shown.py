@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.fitness.districts import EQUAL, PlanFitness
-from pipeline.fitness.fitness import Fitness
+from features.fitness.districts import EQUAL, PlanFitness
+from features.fitness.fitness import Fitness
 
 
 def show_fitness(fitness: Fitness) -> None:
