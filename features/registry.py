@@ -27,6 +27,7 @@ FEATURES: Final = (
     Feature("exports", {"export": "features.exports.command"}),
     Feature("fitness", {"fitness": "features.fitness.command"}),
     Feature("imports", {"import": "features.imports.command"}),
+    Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),
 )
 
 

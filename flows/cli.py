@@ -28,6 +28,7 @@ from flows.commands import (
     rerun,
     run,
     schema,
+    sign,
     spine,
     validate,
     verify,
@@ -35,7 +36,6 @@ from flows.commands import (
 )
 from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
-from flows.commands.witness import log, prove, sign
 from geography.errors import InputError, SpinewiseError
 from pipeline.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
@@ -96,8 +96,6 @@ _CORE = {
     "doctor": doctor,
     "key": key,
     "sign": sign,
-    "prove": prove,
-    "log": log,
     "schema": schema,
     "spine": spine,
     "estimate": estimate,

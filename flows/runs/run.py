@@ -37,8 +37,8 @@ from pipeline.execution.steps import Notes, Perform, Step, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
+from pipeline.signatures.statement import drop_stale_signature
 from pipeline.storage.files import write_json
-from pipeline.witness.statement import drop_stale_signature
 
 #: Modules that worker processes need and that are slow to import.
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")

@@ -86,7 +86,7 @@ ROOMS = (
     Room("pipeline/audit", ("statistical tests",), 650, 938, 190, 54),
     Room("features/imports", ("other files to a spec",), 450, 1002, 190, 54),
     Room("features/example", ("a synthetic state",), 650, 1002, 190, 54),
-    Room("pipeline/witness", ("signatures, proofs, the log",), 20, 1005, 265, 54),
+    Room("features/witness", ("proofs, the log of releases",), 20, 1005, 265, 54),
     # What all of it stands on.
     Room("pipeline/model", ("frozen values: what is measured",), 20, 1102, 266, 54),
     Room("pipeline/spec", ("TOML to the model; every message",), 297, 1102, 266, 54),
@@ -98,6 +98,7 @@ ROOMS = (
     Room("pipeline/questions", ("what a question asks, and how far",), 297, 1230, 266, 54),
     Room("features/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
     Room("pipeline/collect", ("answers protected on a device",), 20, 1294, 266, 54),
+    Room("pipeline/signatures", ("what is signed, and by whom",), 297, 1294, 266, 54),
 )
 
 

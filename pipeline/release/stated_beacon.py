@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from pipeline.errors import InputError
+from pipeline.release.beacon import Beacon
 from pipeline.release.manifest import Manifest
-from pipeline.witness.beacon import Beacon
 
 
 def stated_beacon(manifest: Manifest) -> Beacon | None:

@@ -1,7 +1,7 @@
 """Proofs that a row stands in a table of a signed release, for somebody who has neither the release nor this software.
 
 A proof is JSON. It carries the signed statement, the row, the path from the row to the root of its table's tree, what
-the table is, and the path from there to the root in the statement. `pipeline/witness/check_proof.py` checks it.
+the table is, and the path from there to the root in the statement. `features/witness/check_proof.py` checks it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from features.witness.check_proof import FORMAT
 from pipeline.errors import InputError, ReleaseError
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.merkle import LongTree, inclusion_path, leaf_hash, root_of
+from pipeline.release.rows import TableLeaf, leaf_of, row_hashes
 from pipeline.release.tables import ReleasedTable, read_table_facts, read_table_parts
+from pipeline.signatures.answers import answer_leaves, changed_files, read_rows, row_data
+from pipeline.signatures.notes import read_note, split_note
+from pipeline.signatures.statement import named, signature_of, statement_of
 from pipeline.storage.files import open_parquet, reading
-from pipeline.witness.answers import answer_leaves, changed_files, read_rows, row_data
-from pipeline.witness.check_proof import FORMAT
-from pipeline.witness.merkle import LongTree, inclusion_path, leaf_hash, root_of
-from pipeline.witness.notes import read_note, split_note
-from pipeline.witness.rows import TableLeaf, leaf_of, row_hashes
-from pipeline.witness.statement import named, signature_of, statement_of
 
 
 @dataclass(frozen=True)

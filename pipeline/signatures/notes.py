@@ -13,7 +13,7 @@ import binascii
 from pathlib import Path
 
 from pipeline.errors import ReleaseError
-from pipeline.witness.signing_keys import PublicKey, SigningKey, algorithms
+from pipeline.signatures.signing_keys import PublicKey, SigningKey, algorithms
 
 #: Bytes of a note that is read at most: sixteen signatures of 5 kB, and its text.
 LONGEST_NOTE = 1 << 17

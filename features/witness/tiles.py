@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import ReleaseError
+from pipeline.release.merkle import leaf_hash, root_of
 from pipeline.storage.files import write_bytes
-from pipeline.witness.merkle import leaf_hash, root_of
 
 WIDTH: Final = 256
 _HASH: Final = 32

@@ -32,10 +32,10 @@ def sign(
 
         spinewise sign releases/little-state --sign-key-file /secure/agency.sign
     """
-    from flows.confidential.signing import required_signing_key
+    from pipeline.confidential.signing import required_signing_key
     from pipeline.execution.settings import load_settings
     from pipeline.published import publication_at
-    from pipeline.witness.statement import sign_release, signature_of
+    from pipeline.signatures.statement import sign_release, signature_of
 
     run = publication_at(release)
     key = required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command)

@@ -16,7 +16,6 @@ status.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Sequence
@@ -24,14 +23,12 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import ReleaseError
-from pipeline.privacy.ledger.events import ANSWER as CHARGED_AS
 from pipeline.questions.manifest import ANSWER, MEASUREMENTS, AnswerManifest, read_answer
 from pipeline.questions.released.combined import COMBINED, SUMMARY, read_combination
 from pipeline.release.layout import RunDirectory
+from pipeline.release.merkle import leaf_hash, root_of
+from pipeline.release.rows import TableLeaf, release_root
 from pipeline.storage.files import sha256_file
-from pipeline.witness.entry import Entry, receipt_lines
-from pipeline.witness.merkle import leaf_hash, root_of
-from pipeline.witness.rows import TableLeaf, release_root
 
 STATEMENT: Final = "spinewise.answer/1"
 OFFICIAL: Final = "official"
@@ -63,21 +60,6 @@ def changed_files(run: RunDirectory) -> list[str]:
         for name, digest in sorted(stated.items())
         if "/" in name or not (run.public / name).is_file() or sha256_file(run.public / name) != digest
     ]
-
-
-def answer_entry(run: RunDirectory) -> Entry:
-    """The entry of an answer in a log, under the name that the ledger has its charge under."""
-    manifest = read_answer(run)
-    draws = f"{manifest.files.get(MEASUREMENTS, '')}  {MEASUREMENTS}\n"
-    return Entry(
-        release=CHARGED_AS + manifest.answer,
-        status=OFFICIAL,
-        manifest=sha256_file(run.answer_manifest),
-        draws=hashlib.sha256(draws.encode()).hexdigest(),
-        rows=release_root(answer_leaves(run, manifest)).hex(),
-        key_commitment=manifest.key_commitment,
-        receipts=receipt_lines(manifest.receipts),
-    )
 
 
 def answer_leaves(run: RunDirectory, manifest: AnswerManifest) -> list[TableLeaf]:

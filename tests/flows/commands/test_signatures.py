@@ -1,8 +1,7 @@
-"""Signing, proving and logging a release on the command line, and what each attack on it meets there."""
+"""Signing a release on the command line, and what verify says of a signature."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from pathlib import Path
@@ -17,8 +16,8 @@ from flows.runs.verify import verify_release
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
-from pipeline.witness.signing_keys import PublicKey, SigningKey
-from pipeline.witness.statement import sign_release, signature_problems
+from pipeline.signatures.signing_keys import PublicKey, SigningKey
+from pipeline.signatures.statement import sign_release, signature_problems
 
 
 @pytest.fixture(scope="module")
@@ -87,32 +86,6 @@ def test_a_run_signs_and_a_wrong_key_stops_it_before_it_begins(town_spec: Path, 
     assert signature_problems(release_at(tmp_path / "town"), PublicKey.read(signing / "agency.sign.pub")) == []
 
 
-@pytest.mark.slow
-def test_an_area_is_proved_and_a_forged_number_is_not(signed_town: Path, signing: Path, tmp_path: Path) -> None:
-    area = _first_tract(signed_town)
-    public = signing / "agency.sign.pub"
-    made = spinewise("prove", signed_town, "--table", "sex", "--area", area, "--level", "tract", cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
-    proof = tmp_path / f"sex-{area}.proof.json"
-    assert proof.stat().st_size < 10_000
-    checked = spinewise("prove", "--check", proof, "--signed-by", public, "--json")
-    assert checked.returncode == 0, checked.stderr
-    assert json.loads(checked.stdout)["geocode"] == area
-    content = json.loads(proof.read_bytes())
-    content["row"]["counts"][0] += 1
-    proof.write_text(json.dumps(content))
-    refused = spinewise("prove", "--check", proof, "--signed-by", public)
-    assert refused.returncode == 1
-    assert "it does not lead to the root that was signed" in refused.stderr
-    assert spinewise("prove", "--check", proof).returncode == 2
-
-
-def _first_tract(release: Path) -> str:
-    import pandas as pd
-
-    return str(pd.read_parquet(release / "public/tables/sex/tract.parquet")["geocode"][0])
-
-
 def test_forged_roots_of_rows_do_not_verify(town: Path, tmp_path: Path) -> None:
     """A manifest whose roots are of other rows: what is proved against them would not be what is published."""
     from pipeline.release.manifest import write_manifest
@@ -127,32 +100,9 @@ def test_forged_roots_of_rows_do_not_verify(town: Path, tmp_path: Path) -> None:
     assert verify_release(run, 1, Silent()) == ["public/manifest.json: rows is not what the spec gives"]
 
 
-@pytest.mark.slow
-def test_the_log_on_the_command_line(signed_town: Path, signing: Path, tmp_path: Path) -> None:
-    log, key, public = tmp_path / "log", signing / "agency.sign", signing / "agency.sign.pub"
-    new = spinewise("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", key)
-    assert new.returncode == 0, new.stderr
-    seen = tmp_path / "seen"
-    first = spinewise("log", "verify", log, "--signed-by", public, "--seen", seen)
-    assert first.returncode == 0, first.stderr
-    old = tmp_path / "old"
-    shutil.copytree(log, old)
-    assert spinewise("log", "add", log, signed_town, "--sign-key-file", key).returncode == 0
-    grown = spinewise("log", "verify", log, "--signed-by", public, "--seen", seen)
-    assert grown.stdout.strip().endswith("statistics.example/log, 1 entry")
-    rolled_back = spinewise("log", "verify", old, "--signed-by", public, "--seen", seen)
-    assert rolled_back.returncode == 1
-    assert "rolled back: a checkpoint of 1 entries was signed" in rolled_back.stderr
-    proof = tmp_path / "town.tlog-proof"
-    prove = ("log", "prove", log, "--signed-by", public, "--release", signed_town, "--out", proof)
-    assert spinewise(*prove).returncode == 0
-    check = spinewise("log", "check", proof, "--signed-by", public, "--release", signed_town)
-    assert check.returncode == 0, check.stderr
-
-
 def test_roots_of_a_town_take_no_time(town: Path) -> None:
     """The whole example is measured in docs/witness.md; this is the order of magnitude."""
-    from pipeline.witness.rows import table_leaf
+    from pipeline.release.rows import table_leaf
 
     run = release_at(town)
     start = time.perf_counter()

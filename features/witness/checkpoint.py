@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.witness.notes import opened, read_note, signed
-from pipeline.witness.signing_keys import PublicKey, SigningKey
-from pipeline.witness.statement import STATEMENT
+from pipeline.signatures.notes import opened, read_note, signed
+from pipeline.signatures.signing_keys import PublicKey, SigningKey
+from pipeline.signatures.statement import STATEMENT
 
 _ORIGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}", re.ASCII)
 _SIZE: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.release.merkle import LongTree, leaf_hash, root_of
 from pipeline.release.tables import ReleasedTable, read_table_parts
-from pipeline.witness.merkle import LongTree, leaf_hash, root_of
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from releases.by_hand import write_release
 
+from features.witness.checkpoint import Checkpoint, read_checkpoint
+from features.witness.entry import Entry, entry_of
+from features.witness.log import LogError, add_entry, contradiction, new_log, open_log, redrawings
+from features.witness.log_proofs import check_growth, check_inclusion, consistency_proof, inclusion_proof
+from features.witness.tiles import WIDTH, tile_path, write_entries
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory
-from pipeline.witness.checkpoint import Checkpoint, read_checkpoint
-from pipeline.witness.entry import Entry, entry_of
-from pipeline.witness.log import LogError, add_entry, contradiction, new_log, open_log, redrawings
-from pipeline.witness.log_proofs import check_growth, check_inclusion, consistency_proof, inclusion_proof
-from pipeline.witness.merkle import ProofError, leaf_hash, root_of
-from pipeline.witness.signing_keys import SigningKey
-from pipeline.witness.tiles import WIDTH, tile_path, write_entries
+from pipeline.release.merkle import ProofError, leaf_hash, root_of
+from pipeline.signatures.signing_keys import SigningKey
 
 
 def entry(name: str, draws: str = "aa", *receipts: str) -> Entry:

@@ -58,9 +58,9 @@ def new(
 
         spinewise log new published/log --origin statistics.example/log --sign-key-file /secure/agency.sign
     """
-    from flows.confidential.signing import required_signing_key
+    from features.witness.log import new_log
+    from pipeline.confidential.signing import required_signing_key
     from pipeline.execution.settings import load_settings
-    from pipeline.witness.log import new_log
 
     new_log(folder, origin, required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command))
     typer.echo(f"{folder}: a new log, {origin}")
@@ -82,13 +82,13 @@ def add(
 
         spinewise log add published/log releases/little-state --sign-key-file /secure/agency.sign
     """
-    from flows.confidential.signing import required_signing_key
+    from features.witness.log import LogError, add_entry
+    from features.witness.publications import entry_of
+    from pipeline.confidential.signing import required_signing_key
     from pipeline.execution.settings import load_settings
     from pipeline.published import publication_at
     from pipeline.release.manifest import check_public_files
-    from pipeline.witness.answers import changed_files
-    from pipeline.witness.log import LogError, add_entry
-    from pipeline.witness.publications import entry_of
+    from pipeline.signatures.answers import changed_files
 
     run = publication_at(release)
     key = required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command)
@@ -123,11 +123,11 @@ def verify(
 
         spinewise log verify published/log --signed-by agency.sign.pub --seen last.checkpoint
     """
-    from flows.commands.witness.output import read_input, write_output
+    from features.witness.checkpoint import read_checkpoint
+    from features.witness.log import contradiction, open_log, redrawings
+    from features.witness.output import read_input, write_output
     from pipeline.execution.console import tell_problems
-    from pipeline.witness.checkpoint import read_checkpoint
-    from pipeline.witness.log import contradiction, open_log, redrawings
-    from pipeline.witness.signing_keys import PublicKey
+    from pipeline.signatures.signing_keys import PublicKey
 
     key = PublicKey.read(signed_by)
     opened = open_log(folder, key)
@@ -163,14 +163,14 @@ def prove(
 
         spinewise log prove published/log --signed-by agency.sign.pub --release releases/little-state --out a.tlog-proof
     """
-    from flows.commands.witness.output import write_output
+    from features.witness.checkpoint import read_checkpoint
+    from features.witness.log import LogError, contradiction, open_log
+    from features.witness.log_proofs import consistency_proof, inclusion_proof
+    from features.witness.output import write_output
+    from features.witness.publications import entry_of
     from pipeline.errors import InputError
     from pipeline.published import publication_at
-    from pipeline.witness.checkpoint import read_checkpoint
-    from pipeline.witness.log import LogError, contradiction, open_log
-    from pipeline.witness.log_proofs import consistency_proof, inclusion_proof
-    from pipeline.witness.publications import entry_of
-    from pipeline.witness.signing_keys import PublicKey
+    from pipeline.signatures.signing_keys import PublicKey
 
     if (release is None) == (since is None):
         raise InputError("one of --release and --since is needed")
@@ -202,13 +202,13 @@ def check(
 
         spinewise log check a.tlog-proof --signed-by agency.sign.pub --release releases/little-state
     """
-    from flows.commands.witness.output import read_input
+    from features.witness.checkpoint import read_checkpoint
+    from features.witness.log_proofs import check_growth, check_inclusion
+    from features.witness.output import read_input
+    from features.witness.publications import entry_of
     from pipeline.errors import InputError
     from pipeline.published import publication_at
-    from pipeline.witness.checkpoint import read_checkpoint
-    from pipeline.witness.log_proofs import check_growth, check_inclusion
-    from pipeline.witness.publications import entry_of
-    from pipeline.witness.signing_keys import PublicKey
+    from pipeline.signatures.signing_keys import PublicKey
 
     if (release is None) == (since is None):
         raise InputError("one of --release and --since is needed")

@@ -16,10 +16,10 @@ import base64
 import binascii
 from typing import Final
 
-from pipeline.witness.checkpoint import Checkpoint, opened_checkpoint
-from pipeline.witness.entry import Entry
-from pipeline.witness.log import Log
-from pipeline.witness.merkle import (
+from features.witness.checkpoint import Checkpoint, opened_checkpoint
+from features.witness.entry import Entry
+from features.witness.log import Log
+from pipeline.release.merkle import (
     ProofError,
     check_consistency,
     consistency_path,
@@ -27,8 +27,8 @@ from pipeline.witness.merkle import (
     leaf_hash,
     root_from_path,
 )
-from pipeline.witness.notes import read_note
-from pipeline.witness.signing_keys import PublicKey
+from pipeline.signatures.notes import read_note
+from pipeline.signatures.signing_keys import PublicKey
 
 _INCLUSION: Final = "c2sp.org/tlog-proof@v1\nindex "
 _CONSISTENCY: Final = "old "

@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
+from features.witness.checkpoint import Checkpoint, check_origin, read_checkpoint
+from features.witness.entry import LONGEST_ENTRY, Entry
+from features.witness.tiles import read_entries, write_entries
 from pipeline.errors import InputError, ReleaseError
+from pipeline.release.merkle import EMPTY_ROOT, ProofError, check_consistency, consistency_path, leaf_hash, root_of
+from pipeline.signatures.signing_keys import PublicKey, SigningKey
 from pipeline.storage.files import make_folder, write_bytes
-from pipeline.witness.checkpoint import Checkpoint, check_origin, read_checkpoint
-from pipeline.witness.entry import LONGEST_ENTRY, Entry
-from pipeline.witness.merkle import EMPTY_ROOT, ProofError, check_consistency, consistency_path, leaf_hash, root_of
-from pipeline.witness.signing_keys import PublicKey, SigningKey
-from pipeline.witness.tiles import read_entries, write_entries
 
 
 class LogError(ReleaseError):

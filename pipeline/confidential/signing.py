@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline.confidential.secret_source import SecretSource
 from pipeline.errors import InputError
 from pipeline.execution.settings import Settings
-from pipeline.witness.signing_keys import LONGEST_SIGNING_KEY_TEXT, SigningKey
+from pipeline.signatures.signing_keys import LONGEST_SIGNING_KEY_TEXT, SigningKey
 
 _OPTION = "--sign-key"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.witness.merkle import (
+from pipeline.release.merkle import (
     EMPTY_ROOT,
     LongTree,
     ProofError,

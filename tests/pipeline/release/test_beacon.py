@@ -11,7 +11,7 @@ import pytest
 from releases.chain import beacon_text, chain_info, chain_round
 
 from pipeline.errors import InputError
-from pipeline.witness.beacon import parse_beacon
+from pipeline.release.beacon import parse_beacon
 
 # Published by the League of Entropy: quicknet, and the older chain whose rounds build on each other.
 QUICKNET = {

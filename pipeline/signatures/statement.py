@@ -22,10 +22,10 @@ from typing import Final
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files, read_manifest
+from pipeline.signatures.answers import answer_statement, changed_files
+from pipeline.signatures.notes import SignatureError, opened, read_note, signed, split_note
+from pipeline.signatures.signing_keys import PublicKey, SigningKey
 from pipeline.storage.files import write_bytes
-from pipeline.witness.answers import answer_statement, changed_files
-from pipeline.witness.notes import SignatureError, opened, read_note, signed, split_note
-from pipeline.witness.signing_keys import PublicKey, SigningKey
 
 #: First line of every statement. A log's checkpoint begins with its origin, which may not be this.
 STATEMENT: Final = "spinewise.release/1"

@@ -16,14 +16,14 @@ import pandas as pd
 import pytest
 from releases.by_hand import write_release
 
-import pipeline.witness.check_proof as checker
+import features.witness.check_proof as checker
+from features.witness.check_proof import BadProofError, check
+from features.witness.proof import Wanted, make_proof
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files, read_manifest
-from pipeline.witness.check_proof import BadProofError, check
-from pipeline.witness.proof import Wanted, make_proof
-from pipeline.witness.signing_keys import SigningKey
-from pipeline.witness.statement import drop_stale_signature, sign_release, signature_problems
+from pipeline.signatures.signing_keys import SigningKey
+from pipeline.signatures.statement import drop_stale_signature, sign_release, signature_problems
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import typer
 from pipeline.execution.options import JsonOption, SignedByOption
 
 if TYPE_CHECKING:
-    from pipeline.witness.proof import Wanted
+    from features.witness.proof import Wanted
 
 
 def add_to(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ def prove(
     """Write a proof that a row stands in a table of a signed release or answer, or check one.
 
     Whoever has the proof and the agency's public key can check the numbers without the release: with --check, or with
-    the one file pipeline/witness/check_proof.py, which needs nothing else of this software. Of an answer, --table is
+    the one file features/witness/check_proof.py, which needs nothing else of this software. Of an answer, --table is
     answer or measurements, and --area and --group name the row.
 
     Example:
@@ -49,9 +49,9 @@ def prove(
 
         spinewise prove --check race-44007.proof.json --signed-by agency.sign.pub
     """
+    from features.witness.proof import Wanted
     from pipeline.errors import InputError
     from pipeline.published import publication_at
-    from pipeline.witness.proof import Wanted
 
     if check is not None:
         if signed_by is None:
@@ -74,10 +74,10 @@ def prove(
 
 
 def _make(release: Path, wanted: Wanted, out: Path | None, json: bool) -> None:
-    from flows.commands.witness.output import write_output
+    from features.witness.output import write_output
+    from features.witness.proof import make_proof
     from pipeline.execution.options import Output
     from pipeline.published import publication_at
-    from pipeline.witness.proof import make_proof
 
     proof = make_proof(publication_at(release), wanted)
     named = [part for part in (wanted.table, wanted.area, *(value for _, value in wanted.group)) if part]
@@ -87,11 +87,11 @@ def _make(release: Path, wanted: Wanted, out: Path | None, json: bool) -> None:
 
 
 def _check(proof: Path, signed_by: Path, json: bool) -> None:
-    from flows.commands.witness.output import read_input
+    from features.witness.check_proof import BadProofError, check
+    from features.witness.output import read_input
     from pipeline.errors import ReleaseError
     from pipeline.execution.options import Output
-    from pipeline.witness.check_proof import BadProofError, check
-    from pipeline.witness.signing_keys import PublicKey
+    from pipeline.signatures.signing_keys import PublicKey
 
     key = PublicKey.read(signed_by)
     try:
