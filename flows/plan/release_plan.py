@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.cost.fitting import Fitting, fitting
+from flows.cost.limits import check_plan_size
+from flows.estimation.expectation import Expectation, ExpectedRow, GivenBy
 from flows.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
 from flows.plan.caps import CapRow, RecordsPerUnit, cap_rows
-from flows.plan.cost.fitting import Fitting, fitting
-from flows.plan.cost.limits import check_plan_size
-from flows.plan.expectation import Expectation, ExpectedRow, GivenBy
 from flows.plan.joined import JoinedRow, joined_rows
 from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows

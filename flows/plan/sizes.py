@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from flows.estimation.expectation import Expectation
 from flows.estimation.marginals import marginal_of
-from flows.plan.expectation import Expectation
 from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.model.texts.message import marked

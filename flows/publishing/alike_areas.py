@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.estimation.expectation import Expectation
 from flows.estimation.marginals import marginal_of
-from flows.plan.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe

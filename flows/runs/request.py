@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from flows.confidential.custody import Keyholder, KeySource
-from flows.plan.cost.limits import check_possible
+from flows.cost.limits import check_possible
 from flows.runs.beacons import check_beacon
 from flows.runs.chosen_clips import check_chosen
 from flows.runs.given_records import require_given, with_given

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.accuracy import write_accuracy
 from flows.confidential.custody import Keyholder
 from flows.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
-from flows.plan.cost.fitting import Fitting, check_memory, fitting
+from flows.cost.fitting import Fitting, check_memory, fitting
 from flows.publishing.ahead import begin_alike
 from flows.publishing.files import input_files
 from flows.publishing.inputs import Facilities, Polygons

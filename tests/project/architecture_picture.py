@@ -59,7 +59,8 @@ ROOMS = (
     Room("pipeline/confidential", ("secrets read, errors emptied",), 20, 456, 265, 54, _SECRET),
     Room("flows/estimation", ("from measurements to whole numbers;", "simulated margins"), 450, 344, 390, 88, _PUBLIC),
     Room("flows/publishing", ("tables, microdata, report, manifest: every public file",), 450, 456, 390, 54, _PUBLIC),
-    Room("flows/plan", ("errors and cost, first",), 450, 520, 190, 54, _PUBLIC),
+    Room("flows/plan", ("errors",), 450, 520, 92, 54, _PUBLIC),
+    Room("flows/cost", ("time, space",), 548, 520, 92, 54, _PUBLIC),
     Room("pipeline/execution", ("steps, workers, resuming",), 650, 520, 190, 54, _PUBLIC),
     # What the stages call.
     Room("pipeline/records", ("confidential files to sparse", "histograms of the leaves"), 20, 634, 265, 71, _SECRET),

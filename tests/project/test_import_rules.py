@@ -28,6 +28,7 @@ PLANTED = {
     "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
     "the auditor shares nothing with what it audits": ("pipeline.auditor", "pipeline.release.layout"),
     "rooms of flows": ("flows.estimation", "flows.publishing.steps"),
+    "a run knows no plan": ("flows.cost", "flows.plan.targets"),
     "the wall: what is published is computed where no secret can be had": (
         "flows.publishing",
         "pipeline.privacy.keys",

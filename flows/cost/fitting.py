@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flows.plan.cost.model import Cost, cost_of, sizes_of
-from flows.plan.cost.size import Size
+from flows.cost.model import Cost, cost_of, sizes_of
+from flows.cost.size import Size
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec

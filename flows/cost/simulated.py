@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.plan.cost.size import Size
+from flows.cost.size import Size
 from geography.spine import Spine
 from postprocess.downward.samples import ERRORS, GROUP_CELLS, NOTABLE, NOTABLE_LEAVES, rates_of, work_of
 from postprocess.downward.subtrees import cut_level

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flows.cost.model import cost_of, sizes_of
+from flows.cost.reported import MOST_HELD, Reported, held_bytes
+from flows.estimation.expectation import Expectation
 from flows.estimation.marginals import marginal_of
-from flows.plan.cost.model import cost_of, sizes_of
-from flows.plan.cost.reported import MOST_HELD, Reported, held_bytes
-from flows.plan.expectation import Expectation
 from flows.publishing.alike_areas import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.inputs.geography import read_spine
@@ -109,7 +109,7 @@ def test_without_margins_and_of_too_many_areas_there_are_no_covariances(tmp_path
     assert (Reported().seconds, Reported().bytes) == (0.0, 0.0)
     assert held_bytes(universe, 100) == 8 * 100 * AGES**2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.plan.cost.reported.MOST_HELD", held_bytes(universe, 1))
+        patch.setattr("flows.cost.reported.MOST_HELD", held_bytes(universe, 1))
         assert Reported.of(universe, spine, margins=True) == Reported()
     assert held_bytes(universe, 1) < MOST_HELD
 
@@ -119,9 +119,9 @@ def test_the_report_is_part_of_the_cost_of_a_run(tmp_path: Path, monkeypatch: py
     spec, spine = opened(tmp_path / "in", {"detailed": ALL}, 12)
     found = reported(spec, spine)
     beside = {workers: cost_of(spec, spine, workers) for workers in (1, 2)}
-    monkeypatch.setattr("flows.plan.cost.reported.MOST_AHEAD", 0)
+    monkeypatch.setattr("flows.cost.reported.MOST_AHEAD", 0)
     after = {workers: cost_of(spec, spine, workers) for workers in (1, 2)}
-    monkeypatch.setattr("flows.plan.cost.reported.MOST_HELD", 0)
+    monkeypatch.setattr("flows.cost.reported.MOST_HELD", 0)
     for workers in (1, 2):
         without = cost_of(spec, spine, workers)
         assert beside[workers].core_seconds - without.core_seconds == pytest.approx(found.seconds)

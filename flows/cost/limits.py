@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from flows.plan.cost.size import basis_of_spec, possible_cells
+from flows.cost.size import basis_of_spec, possible_cells
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe

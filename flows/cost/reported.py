@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flows.cost.size import alike_matrices, basis_of_spec
 from flows.estimation.marginals import marginal_of
-from flows.plan.cost.size import alike_matrices, basis_of_spec
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from postprocess.linear.pairs import rows_of

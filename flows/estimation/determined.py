@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.estimation.expectation import Expectation
 from flows.estimation.marginals import marginal_of
-from flows.plan.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.beside import counted_in
 from pipeline.model.query import Query

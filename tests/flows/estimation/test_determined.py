@@ -11,7 +11,7 @@ from releases.small import write_town
 from releases.wages import BALANCES, write_wages
 from rich.console import Console
 
-from flows.plan.determined import with_tables
+from flows.estimation.determined import with_tables
 from flows.plan.release_plan import plan_release
 from flows.plan.show import show_plan
 from flows.runs.open_public import PublicSide, open_listed

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from releases.small import QUICK, public_bytes, run, write_town
 
-import flows.plan.cost.model
-from flows.plan.cost.fitting import check_memory, fitting
-from flows.plan.cost.model import ENGINE_MB, MAIN_MB, WORKER_MB, cost_of
+import flows.cost.model
+from flows.cost.fitting import check_memory, fitting
+from flows.cost.model import ENGINE_MB, MAIN_MB, WORKER_MB, cost_of
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.execution.memory import memory_for_a_run
@@ -30,8 +30,8 @@ def opened(path: Path) -> tuple[ReleaseSpec, Spine]:
 def _heavy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell and geounit takes a megabyte, so that a town is as heavy as a country."""
     for name in ("GEOUNIT_BYTES", "MEASURED_BYTES", "FILLED_BYTES", "ABOVE_BYTES"):
-        monkeypatch.setattr(flows.plan.cost.model, name, 1e6)
-    monkeypatch.setattr("flows.plan.cost.fitting.LEAST_PART_CELLS", 8)
+        monkeypatch.setattr(flows.cost.model, name, 1e6)
+    monkeypatch.setattr("flows.cost.fitting.LEAST_PART_CELLS", 8)
 
 
 @pytest.mark.usefixtures("heavy")
@@ -81,7 +81,7 @@ def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_p
 def test_margins_of_a_large_spine_need_the_sample_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cut spine takes what its largest part takes, with margins, too."""
     spec, spine = opened(write_town(tmp_path))
-    monkeypatch.setattr("flows.plan.cost.simulated.GROUP_CELLS", 1)
+    monkeypatch.setattr("flows.cost.simulated.GROUP_CELLS", 1)
     whole, cut = cost_of(spec, spine, 1), cost_of(spec, spine, 1, most_cells=1, part_cells=1)
     fixed = MAIN_MB + ENGINE_MB
     assert (whole.parts, cut.parts) == (1, 6)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from releases.command import spinewise
 
-from flows.plan.cost.fitting import check_memory, fitting
-from flows.plan.cost.limits import check_possible, is_planned
+from flows.cost.fitting import check_memory, fitting
+from flows.cost.limits import check_possible, is_planned
 from flows.plan.release_plan import plan_release
 from flows.runs.request import Request, check_request
 from pipeline.errors import InputError

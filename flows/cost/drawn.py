@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from flows.cost.size import basis_of_spec
 from flows.estimation.marginals import marginal_of
-from flows.plan.cost.size import basis_of_spec
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec

@@ -6,8 +6,8 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
     run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
            + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
            + SIMULATED for each simulated run
-           + what joint draws cost (`flows/plan/cost/drawn.py`)
-           + what the report costs (`flows/plan/cost/reported.py`)
+           + what joint draws cost (`flows/cost/drawn.py`)
+           + what the report costs (`flows/cost/reported.py`)
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
 
@@ -24,10 +24,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from flows.plan.cost.drawn import draw_cost
-from flows.plan.cost.reported import Reported
-from flows.plan.cost.simulated import Simulations
-from flows.plan.cost.size import Size
+from flows.cost.drawn import draw_cost
+from flows.cost.reported import Reported
+from flows.cost.simulated import Simulations
+from flows.cost.size import Size
 from geography.spine import Spine
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS

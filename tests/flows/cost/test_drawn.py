@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from releases.small import write_town
 
-from flows.plan.cost.drawn import draw_cost
-from flows.plan.cost.model import WORKER_START, cost_of
+from flows.cost.drawn import draw_cost
+from flows.cost.model import WORKER_START, cost_of
 from flows.runs.open_public import open_listed
 from geography.spine import Spine
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
