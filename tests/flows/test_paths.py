@@ -48,7 +48,7 @@ def line_with(words: tuple[str, ...], parameter: Any, value: str, sound: dict[st
 
 
 def test_every_command_with_a_path_is_tried() -> None:
-    assert len(PATHS) > 80
+    assert len(PATHS) > 50
     of_features = {name for feature in installed_features() for name in feature.commands}
     assert {words[0] for words, _ in PATHS} >= {"run", "key", "ledger", *of_features}
 
