@@ -63,8 +63,8 @@ SIGNING = """
 import sys, time
 from pathlib import Path
 from pipeline.release.layout import RunDirectory
-from pipeline.witness.signing_keys import SigningKey
-from pipeline.witness.statement import sign_release
+from pipeline.signatures.signing_keys import SigningKey
+from pipeline.signatures.statement import sign_release
 key, run = SigningKey.generate("statistics.example/releases"), RunDirectory(Path(sys.argv[1]))
 began = time.perf_counter(), time.process_time()
 sign_release(run, key)

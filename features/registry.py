@@ -25,7 +25,9 @@ class Feature:
 FEATURES: Final = (
     Feature("example", {"example": "features.example.command"}),
     Feature("exports", {"export": "features.exports.command"}),
+    Feature("fitness", {"fitness": "features.fitness.command"}),
     Feature("imports", {"import": "features.imports.command"}),
+    Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),
 )
 
 

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
 from features.registry import installed_features
+from features.stages import Stages
 from flows.commands import (
     audit,
     check,
@@ -27,19 +28,23 @@ from flows.commands import (
     rerun,
     run,
     schema,
+    sign,
     spine,
     validate,
     verify,
     words,
 )
-from flows.commands.fitness import command as fitness
 from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
-from flows.commands.witness import log, prove, sign
 from geography.errors import InputError, SpinewiseError
 from pipeline.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
 from pipeline.execution.threads import limit_threads
+
+if TYPE_CHECKING:
+    from features.stages import Estimates
+    from pipeline.execution.progress import Progress
+    from pipeline.release.layout import RunDirectory
 
 _HELP = """From confidential census-style records to a protected release.
 
@@ -57,6 +62,13 @@ To begin with an example:
 Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 interrupted.
 """
 
+
+def _estimated_otherwise(run: RunDirectory, workers: int, progress: Progress) -> Estimates:
+    from flows.runs.other_estimator import estimated_otherwise
+
+    return estimated_otherwise(run, workers, progress)
+
+
 app = typer.Typer(
     name="spinewise",
     help=_HELP,
@@ -64,7 +76,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "obj": Stages(_estimated_otherwise)},
 )
 
 _CORE = {
@@ -76,7 +88,6 @@ _CORE = {
     "ask": ask,
     "update": update,
     "compare": compare,
-    "fitness": fitness,
     "verify": verify,
     "check": check,
     "rerun": rerun,
@@ -85,15 +96,17 @@ _CORE = {
     "doctor": doctor,
     "key": key,
     "sign": sign,
-    "prove": prove,
-    "log": log,
     "schema": schema,
     "spine": spine,
     "estimate": estimate,
     "ledger": ledger,
 }
 #: The order in which help lists the commands; those that are not named come last.
-_ORDER = (*list(_CORE)[:19], "example", "schema", "spine", "export", "estimate", "ledger", "import")
+_ORDER = (
+    *("run", "plan", "validate", "words", "query", "ask", "update", "compare", "fitness", "verify", "check", "rerun"),
+    *("audit", "deploy", "doctor", "key", "sign", "prove", "log", "example", "schema", "spine", "export", "estimate"),
+    *("ledger", "import"),
+)
 
 
 def _add_commands() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from flows.cost.model import Cost
 from flows.plan.amounts import AmountsHeld
 from flows.plan.caps import RecordsPerUnit
-from flows.plan.cost.model import Cost
 from flows.plan.release_plan import REMARK, Plan, plan_release
 from flows.plan.shares.foretold import SharedRow
 from flows.plan.shares.guesses import SharesGuess

@@ -11,8 +11,8 @@ from pipeline.execution.workers import default_workers
 from pipeline.published import release_at
 from pipeline.reading.release import Release
 from pipeline.release.manifest import read_manifest
-from pipeline.witness.signing_keys import PublicKey
-from pipeline.witness.statement import signature_problems
+from pipeline.signatures.signing_keys import PublicKey
+from pipeline.signatures.statement import signature_problems
 from spinewise.progress import progress_for
 
 #: Problems that are shown.

@@ -274,7 +274,7 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
 
 def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
     """The spec is valid, its files can be read, and its run fits into memory."""
-    from flows.plan.cost.fitting import check_memory, fitting
+    from flows.cost.fitting import check_memory, fitting
     from flows.runs.request import Request, check_request
     from pipeline.execution.workers import default_workers
     from pipeline.inputs.geography import read_spine

@@ -71,7 +71,7 @@ def sign_new(
         spinewise key sign-new /secure/agency.sign --name statistics.example/releases
     """
     from pipeline.errors import InputError
-    from pipeline.witness.signing_keys import SigningKey
+    from pipeline.signatures.signing_keys import SigningKey
 
     if file.is_dir():
         raise InputError(f"signing key file {file}: is a folder; give a new file")

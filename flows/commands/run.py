@@ -95,16 +95,16 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_source
-    from flows.confidential.signing import signing_key
     from flows.orchestration.server import temporary_server
     from flows.runs.beacons import beacon_of_settings, given_beacon
     from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
+    from pipeline.confidential.signing import signing_key
     from pipeline.execution.console import promise_of, remarks_of_end
     from pipeline.execution.interrupts import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
+    from pipeline.signatures.statement import sign_release
     from pipeline.spec.release_spec import load_spec
-    from pipeline.witness.statement import sign_release
 
     output = Output(quiet, verbose, json)
     settings = load_settings(out=out, workers=workers)

@@ -61,8 +61,8 @@ def verify(
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
-    from pipeline.witness.signing_keys import PublicKey
-    from pipeline.witness.statement import is_signed, signature_problems
+    from pipeline.signatures.signing_keys import PublicKey
+    from pipeline.signatures.statement import is_signed, signature_problems
 
     output = Output(quiet, verbose, json)
     if is_answer(release):
@@ -106,8 +106,8 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
     from pipeline.execution.console import tell_problems
     from pipeline.published import release_at
     from pipeline.release.layout import RunDirectory
-    from pipeline.witness.signing_keys import PublicKey
-    from pipeline.witness.statement import is_signed, signature_problems
+    from pipeline.signatures.signing_keys import PublicKey
+    from pipeline.signatures.statement import is_signed, signature_problems
 
     key = None if signed_by is None else PublicKey.read(signed_by)
     run, combined = RunDirectory(answer), is_combined(RunDirectory(answer))

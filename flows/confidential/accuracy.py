@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from flows.confidential.measure import true_histogram
-from flows.confidential.refusals import shielded
 from flows.estimation.whole_spine import Estimation
 from geography.spine import Level
+from pipeline.confidential.refusals import shielded
 from pipeline.execution.job import Job
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in

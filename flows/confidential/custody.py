@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.confidential.secret_source import SecretSource
+from pipeline.confidential.secret_source import SecretSource
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
+from pipeline.release.beacon import Beacon
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import held
+from pipeline.release.stated_beacon import stated_beacon
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
-from pipeline.witness.beacon import Beacon
-from pipeline.witness.stated_beacon import stated_beacon
 
 if TYPE_CHECKING:
     from pipeline.execution.settings import Settings

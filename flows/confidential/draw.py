@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
-from pipeline.witness.beacon import BeaconAwaitedError, due
+from pipeline.release.beacon import BeaconAwaitedError, due
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.chain import Event

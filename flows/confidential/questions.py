@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.confidential.charge import receipt_of
-from flows.confidential.refusals import shielded
 from geography.spine import Spine
+from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.model.record_source import RecordSource

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 from flows.confidential.charge import charge_run, run_charges
 from flows.confidential.key_statement import key_statement, release_salt
 from flows.confidential.measure import check_universe, measure_level, tabulate_universe
-from flows.confidential.refusals import shielded
 from flows.confidential.reports import measure_reports, tabulate_reports
 from flows.confidential.select import select_versions
 from flows.publishing.files import answer_paths, public_input_files, selected_path
 from flows.publishing.inputs import Facilities, Polygons, write_public_inputs
+from pipeline.confidential.refusals import shielded
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.model.selection import Selection

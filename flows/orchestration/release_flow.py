@@ -2,8 +2,8 @@
 
 Tasks take no arguments and return public values at most, so that nothing confidential can reach Prefect's database.
 Errors of the steps that see the records are emptied of their text before Prefect sees them, see
-`flows.confidential.refusals`. The stages are tasks and not flows, since a flow within a flow takes a third of a second
-of two processes, and a task a hundredth.
+`pipeline.confidential.refusals`. The stages are tasks and not flows, since a flow within a flow takes a third of a
+second of two processes, and a task a hundredth.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ set_up_prefect()
 from prefect import flow, runtime  # noqa: E402
 
 from flows.confidential.custody import KeySource, configured_source  # noqa: E402
-from flows.confidential.signing import signing_key  # noqa: E402
 from flows.confidential.steps import Measured  # noqa: E402
 from flows.orchestration.allowed import check_allowed  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
@@ -31,13 +30,14 @@ from flows.runs.beacons import beacon_of_settings  # noqa: E402
 from flows.runs.measured import measured_apart  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402
+from pipeline.confidential.signing import signing_key  # noqa: E402
 from pipeline.execution.progress import Silent, Together  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
+from pipeline.release.beacon import Beacon  # noqa: E402
+from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
+from pipeline.signatures.statement import sign_release  # noqa: E402
 from pipeline.spec.release_spec import load_spec  # noqa: E402
-from pipeline.witness.beacon import Beacon  # noqa: E402
-from pipeline.witness.signing_keys import SigningKey  # noqa: E402
-from pipeline.witness.statement import sign_release  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began; not a parameter, which Prefect
 #: would store.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.estimation.expectation import Expectation, Place
 from flows.plan.cvxpy_reference import divide_with_cvxpy
 from flows.plan.division import (
     LEAST_SHARE,
@@ -21,7 +22,6 @@ from flows.plan.division import (
     own_shares,
 )
 from flows.plan.exact_shares import aimed_errors, exact_shares, least_budget, rounded_up
-from flows.plan.expectation import Expectation, Place
 from flows.plan.release_plan import UniversePlan, plan_universe
 from flows.plan.targets import Aim
 from flows.plan.write_spec import exact_text

@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-from flows.plan.expectation import ExpectedRow
+from flows.estimation.expectation import ExpectedRow
 from pipeline.errors import InputError
 from pipeline.model.exact import parse_exact
 from pipeline.model.universe import Universe

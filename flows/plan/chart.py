@@ -17,11 +17,11 @@ from flows.plan.release_plan import Plan, UniversePlan
 from flows.plan.sizes import UNKNOWN
 from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
-from pipeline.fitness.sizes import SIZES
 from pipeline.model.pages.templates import content_policy, page_template
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.universe import Universe
+from pipeline.report.sizes import SIZES
 from pipeline.report.summaries import size_labels
 
 #: The text of each script in a piece of a page.

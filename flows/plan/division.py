@@ -22,8 +22,8 @@ import cvxpy as cp
 import numpy as np
 import scipy.optimize
 
+from flows.estimation.expectation import Expectation
 from flows.estimation.marginals import marginal_of
-from flows.plan.expectation import Expectation
 from flows.plan.targets import Aim
 from pipeline.errors import InputError
 from postprocess.arrays import FloatArray

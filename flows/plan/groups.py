@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from flows.estimation.expectation import Expectation
 from flows.estimation.marginals import marginal_of
-from flows.plan.expectation import Expectation
 from flows.plan.targets import Aim, parse_places
 from pipeline.errors import InputError, SpecError
 from pipeline.model.query import Query

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.plan.expectation import Expectation
+from flows.estimation.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.join import Join, joined_companions
 from pipeline.model.residents import residents_of

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.plan.expectation import Expectation
+from flows.estimation.expectation import Expectation
 from pipeline.errors import InputError
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.cost.fitting import Fitting, fitting
+from flows.cost.limits import check_plan_size
+from flows.estimation.expectation import Expectation, ExpectedRow, GivenBy
 from flows.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
 from flows.plan.caps import CapRow, RecordsPerUnit, cap_rows
-from flows.plan.cost.fitting import Fitting, fitting
-from flows.plan.cost.limits import check_plan_size
-from flows.plan.expectation import Expectation, ExpectedRow, GivenBy
 from flows.plan.joined import JoinedRow, joined_rows
 from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows
@@ -20,7 +20,6 @@ from flows.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
 from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
-from pipeline.fitness.sizes import SIZE_LABELS
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.join import joined_companions
@@ -30,6 +29,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
+from pipeline.report.sizes import SIZE_LABELS
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
 from postprocess.statistics import NORMAL_QUANTILE

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from flows.estimation.expectation import Expectation
 from flows.estimation.marginals import marginal_of
-from flows.plan.expectation import Expectation
 from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
-from pipeline.fitness.sizes import SIZES, size_classes
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release, open_release
+from pipeline.report.sizes import SIZES, size_classes
 from postprocess.linear.expected import MEAN_ABSOLUTE, LevelCovariances, answer_variances
 
 #: What is said where no earlier release is named.

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.plan.expectation import Expectation
+from flows.estimation.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups

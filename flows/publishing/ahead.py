@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.plan.cost.reported import MOST_AHEAD, MOST_HELD, held_bytes
+from flows.cost.reported import MOST_AHEAD, MOST_HELD, held_bytes
 from flows.publishing.alike_areas import AlikeAreas, AlikeNumbers, alike_numbers, tables_by_level
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table, Universe

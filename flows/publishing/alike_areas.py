@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.plan.expectation import Expectation
+from flows.estimation.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe

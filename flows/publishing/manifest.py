@@ -20,8 +20,8 @@ from pipeline.release.key_statement import KeyStatement
 from pipeline.release.manifest import BeaconRound, Manifest, RowRoots, TableRoot, public_files
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import charging
+from pipeline.release.rows import release_root, table_leaf
 from pipeline.release.software import software
-from pipeline.witness.rows import release_root, table_leaf
 
 #: Members of a household for which its statement is made where joins allow any number.
 MEMBERS = 7

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.confidential.secret_source import output_of
+from pipeline.confidential.secret_source import output_of
 from pipeline.errors import InputError
 from pipeline.execution.settings import Settings
+from pipeline.release.beacon import LONGEST_BEACON, Beacon, parse_beacon
 from pipeline.release.manifest import Manifest
+from pipeline.release.stated_beacon import stated_beacon
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.small_files import read_small
-from pipeline.witness.beacon import LONGEST_BEACON, Beacon, parse_beacon
-from pipeline.witness.stated_beacon import stated_beacon
 
 
 def given_beacon(file: Path | None, command: str | None) -> Beacon | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.plan.determined import published_tables
+from flows.estimation.determined import published_tables
 from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.report import read_polygons
 from flows.runs.central import read_central, read_public_central

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.confidential.custody import check_made_here
-from flows.plan.determined import published_tables
+from flows.estimation.determined import published_tables
 from flows.runs.drawn_before import refuse_other_inputs
 from flows.runs.given_records import require_given, with_given
 from flows.runs.kept_inputs import kept_inputs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from flows.confidential.custody import Keyholder, KeySource
-from flows.plan.cost.limits import check_possible
+from flows.cost.limits import check_possible
 from flows.runs.beacons import check_beacon
 from flows.runs.chosen_clips import check_chosen
 from flows.runs.given_records import require_given, with_given
@@ -19,13 +19,13 @@ from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
+from pipeline.release.beacon import Beacon
 from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
 from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
-from pipeline.witness.beacon import Beacon
 
 EngineName = Literal["local", "dask"]
 ENGINES: tuple[str, ...] = get_args(EngineName)

@@ -33,9 +33,9 @@ from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
+from pipeline.release.stated_beacon import stated_beacon
 from pipeline.storage.files import write_bytes
 from pipeline.storage.temporary import temporary_folder
-from pipeline.witness.stated_beacon import stated_beacon
 
 
 @dataclass(frozen=True)

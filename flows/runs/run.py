@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.accuracy import write_accuracy
 from flows.confidential.custody import Keyholder
 from flows.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
-from flows.plan.cost.fitting import Fitting, check_memory, fitting
+from flows.cost.fitting import Fitting, check_memory, fitting
 from flows.publishing.ahead import begin_alike
 from flows.publishing.files import input_files
 from flows.publishing.inputs import Facilities, Polygons
@@ -37,8 +37,8 @@ from pipeline.execution.steps import Notes, Perform, Step, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
+from pipeline.signatures.statement import drop_stale_signature
 from pipeline.storage.files import write_json
-from pipeline.witness.statement import drop_stale_signature
 
 #: Modules that worker processes need and that are slow to import.
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pipeline.errors import InputError
 from pipeline.release.layout import RunDirectory
-from pipeline.witness.signing_keys import PublicKey
-from pipeline.witness.statement import is_signed, signature_problems
+from pipeline.signatures.signing_keys import PublicKey
+from pipeline.signatures.statement import is_signed, signature_problems
 
 __all__ = ["require_signer"]
 

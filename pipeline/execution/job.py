@@ -16,12 +16,12 @@ from pipeline.execution.steps import Notes
 from pipeline.execution.workers import Workers
 from pipeline.model.area_names import AreaNames
 from pipeline.model.universe import Universe
+from pipeline.release.beacon import Beacon
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.provenance import CentralRelease
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.witness.beacon import Beacon
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ class TableRoot(Stated):
 
 
 class RowRoots(Stated):
-    """The Merkle tree over all tables of a release; `pipeline.witness.rows` says how rows and tables are hashed.
+    """The Merkle tree over all tables of a release; `pipeline.release.rows` says how rows and tables are hashed.
 
     Attributes:
         root: hexadecimal.
@@ -59,7 +59,7 @@ class RowRoots(Stated):
 
 
 class BeaconRound(Stated):
-    """The round of public randomness that the noise depends on; `pipeline.witness.beacon.Beacon` says what it holds."""
+    """The round of public randomness that the noise depends on; `pipeline.release.beacon.Beacon` says what it holds."""
 
     chain: str
     round: int

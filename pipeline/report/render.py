@@ -11,18 +11,28 @@ from pipeline.model.pages.templates import content_policy, page_template
 from pipeline.model.texts.catalogue import Texts
 
 
-def render(template: str, scripts: Sequence[str], words: Texts, *, loads: bool = False, **context: object) -> str:
-    """A page of this folder's templates, with its scripts and the policy that allows these scripts and nothing else.
+def render(
+    template: str,
+    scripts: Sequence[str],
+    words: Texts,
+    *,
+    loads: bool = False,
+    package: str = "pipeline.report",
+    **context: object,
+) -> str:
+    """A page of a package's templates, with its scripts and the policy that allows these scripts and nothing else.
 
     Args:
-        template, scripts: files of `assets/`.
+        template: file of the package's `assets/`.
+        scripts: files of this package's `assets/`.
         loads: its scripts may load others, which hold data.
+        package: that the template is in.
         words: of the page's language; templates have them as `_(...)`, scripts as `text(...)`.
         context: what the template names.
     """
     texts = [asset(name) for name in scripts]
     spoken = script_json(words.of_scripts("\n".join(texts)))
-    page = page_template("pipeline.report", template, words)
+    page = page_template(package, template, words)
     return page.render(
         policy=content_policy(texts, loads=loads),
         scripts=texts,

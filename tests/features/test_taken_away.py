@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,35 @@ def test_every_folder_is_listed_and_has_a_page() -> None:
         assert (PROJECT / "tests" / "features" / name).is_dir()
 
 
+#: Tests outside of these features still import them.
+_USED_BY_TESTS = {"example", "exports", "imports"}
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
+def test_nothing_outside_of_it_imports_it(feature: Feature) -> None:
+    """In any form, also for annotations alone: without the folder types pass, and tests of the core are collected."""
+    own = f"features.{feature.name}"
+    roots = [*PACKAGES, *([] if feature.name in _USED_BY_TESTS else ["tests", "benchmarks"])]
+    places = [path for root in roots for path in sorted((PROJECT / root).rglob("*.py"))]
+    inside = [PROJECT / "features" / feature.name, PROJECT / "tests" / "features" / feature.name]
+    outside = [path for path in places if not any(folder in path.parents for folder in inside)]
+    assert len(outside) > 500
+    found = [str(path.relative_to(PROJECT)) for path in outside if own in _imports(path)]
+    assert found == []
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
+    """Modules that a file imports, each with the packages that it is in."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.update(f"{node.module}.{one.name}" for one in node.names)
+    return frozenset(name.rsplit(".", drop)[0] for name in names for drop in range(name.count(".") + 1))
+
+
 #: Imported when Python starts: an editable installation would find in the checkout what the copy does not have.
 _NOT_EDITABLE = """
 import sys
@@ -45,23 +76,25 @@ def _copy_without(feature: Feature, target: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
 def test_the_program_runs_without_it(tmp_path: Path, feature: Feature) -> None:
-    """Help lists all commands but the feature's; a release is planned, made and verified, and has the same bytes."""
+    """Help lists all commands but the feature's, which are refused; a release has the same bytes."""
     whole, without = PROJECT, _copy_without(feature, tmp_path / "copy")
     spec = write_town(tmp_path)
 
-    def run(root: Path, *arguments: object) -> str:
+    def run(root: Path, *arguments: object, status: int = 0) -> str:
         command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
         variables = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "100"}
         done = subprocess.run(
             command, cwd=root, env=variables, capture_output=True, text=True, timeout=300, check=False
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == status, done.stderr
+        return done.stderr if status else done.stdout
 
     def commands(root: Path) -> set[str]:
         return set(re.findall(r"^  ([a-z][a-z-]*)(?:  |$)", run(root, "--help"), re.MULTILINE))
 
     assert commands(whole) - commands(without) == set(feature.commands)
+    for name in feature.commands:
+        assert f"Error: No such command '{name}'." in run(without, name, "anything", status=2)
     run(without, "plan", spec)
     made = {}
     for name, root in {"whole": whole, "without": without}.items():

@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from oracles.command_lines import commands
 from oracles.watched import spinewise
+from releases.command import needs
 from releases.small import QUICK, public_bytes, run, write_town
 
+from features.registry import installed_features
 from pipeline.records.record_files import column_names
 from pipeline.storage.files import open_parquet
 from pipeline.storage.plain_tables import write_plain_parquet
@@ -46,8 +48,9 @@ def line_with(words: tuple[str, ...], parameter: Any, value: str, sound: dict[st
 
 
 def test_every_command_with_a_path_is_tried() -> None:
-    assert len(PATHS) > 80
-    assert {words[0] for words, _ in PATHS} >= {"run", "example", "key", "log", "import", "export", "ledger"}
+    assert len(PATHS) > 50
+    of_features = {name for feature in installed_features() for name in feature.commands}
+    assert {words[0] for words, _ in PATHS} >= {"run", "key", "ledger", *of_features}
 
 
 def test_an_empty_text_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +83,7 @@ def test_a_key_is_a_file(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [".", "/"])
+@needs("witness")
 def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sentence and status 2, or it is a folder that the command can use; the root is never written to."""
     monkeypatch.chdir(tmp_path)

@@ -56,9 +56,11 @@ ROOMS = (
         *(20, 344, 265, 88),
         _SECRET,
     ),
+    Room("pipeline/confidential", ("secrets read, errors emptied",), 20, 456, 265, 54, _SECRET),
     Room("flows/estimation", ("from measurements to whole numbers;", "simulated margins"), 450, 344, 390, 88, _PUBLIC),
     Room("flows/publishing", ("tables, microdata, report, manifest: every public file",), 450, 456, 390, 54, _PUBLIC),
-    Room("flows/plan", ("errors and cost, first",), 450, 520, 190, 54, _PUBLIC),
+    Room("flows/plan", ("errors",), 450, 520, 92, 54, _PUBLIC),
+    Room("flows/cost", ("time, space",), 548, 520, 92, 54, _PUBLIC),
     Room("pipeline/execution", ("steps, workers, resuming",), 650, 520, 190, 54, _PUBLIC),
     # What the stages call.
     Room("pipeline/records", ("confidential files to sparse", "histograms of the leaves"), 20, 634, 265, 71, _SECRET),
@@ -85,7 +87,7 @@ ROOMS = (
     Room("pipeline/audit", ("statistical tests",), 650, 938, 190, 54),
     Room("features/imports", ("other files to a spec",), 450, 1002, 190, 54),
     Room("features/example", ("a synthetic state",), 650, 1002, 190, 54),
-    Room("pipeline/witness", ("signatures, proofs, the log",), 20, 1005, 265, 54),
+    Room("features/witness", ("proofs, the log of releases",), 20, 1005, 265, 54),
     # What all of it stands on.
     Room("pipeline/model", ("frozen values: what is measured",), 20, 1102, 266, 54),
     Room("pipeline/spec", ("TOML to the model; every message",), 297, 1102, 266, 54),
@@ -95,8 +97,9 @@ ROOMS = (
     Room("geography", ("the spine: levels, parents",), 574, 1166, 266, 54),
     Room("pipeline/metadata", ("what the columns of each file are",), 20, 1230, 266, 54),
     Room("pipeline/questions", ("what a question asks, and how far",), 297, 1230, 266, 54),
-    Room("pipeline/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
+    Room("features/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
     Room("pipeline/collect", ("answers protected on a device",), 20, 1294, 266, 54),
+    Room("pipeline/signatures", ("what is signed, and by whom",), 297, 1294, 266, 54),
 )
 
 

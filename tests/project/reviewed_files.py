@@ -8,14 +8,16 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs" / "privacy.md"
-#: Folders, in the order in which they are best read.
+#: Folders, and files of features, in the order in which they are best read.
 FOLDERS = (
     "pipeline/privacy",
     "pipeline/privacy/noise",
     "pipeline/privacy/accounting",
     "pipeline/privacy/ledger",
     "flows/confidential",
+    "pipeline/confidential",
     "pipeline/questions",
+    "features/*/confidential.py",
 )
 
 _BLOCK = re.compile(r"(<!-- reviewed files -->\n).*?(<!-- end of reviewed files -->)", re.DOTALL)
@@ -31,11 +33,11 @@ def reviewed_table() -> str:
     rows = ["| file | lines of code | what it is for |", "|---|---|---|"]
     total = 0
     for folder in FOLDERS:
-        for path in sorted((PROJECT / folder).glob("*.py")):
+        for path in sorted(PROJECT.glob(f"{folder}/*.py" if (PROJECT / folder).is_dir() else folder)):
             text = path.read_text("utf-8")
             if lines := code_lines(text):
                 total += lines
-                rows.append(f"| `{folder}/{path.name}` | {lines} | {_purpose(text)} |")
+                rows.append(f"| `{path.relative_to(PROJECT).as_posix()}` | {lines} | {_purpose(text)} |")
     return "\n".join([*rows, f"| all of it | {total:,} | |"]) + "\n"
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, RowRoots, TableRoot, public_files, write_manifest
+from pipeline.release.rows import release_root, table_leaf
 from pipeline.release.software import software
 from pipeline.release.status import status
 from pipeline.release.tables import ReleasedTable, write_table
-from pipeline.witness.rows import release_root, table_leaf
 
 
 def write_release(root: Path, name: str = "little", noise: str = "3 -1 4", rows: int = 7) -> RunDirectory:

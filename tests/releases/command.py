@@ -7,9 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+from features.registry import installed_features
+
 PROJECT = Path(__file__).resolve().parents[2]
+
+
+def needs(feature: str) -> pytest.MarkDecorator:
+    """Skips a test of the core that also looks at what a feature makes, where the feature's folder is not there."""
+    there = feature in {one.name for one in installed_features()}
+    return pytest.mark.skipif(not there, reason=f"without features/{feature}")
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ TASKS = {
         "pipeline.report.table_numbers.packed_table",
         "flows.publishing.alike_areas.alike_numbers",
     ),
-    "flows/publishing/manifest.py": ("pipeline.witness.rows.table_leaf",),
+    "flows/publishing/manifest.py": ("pipeline.release.rows.table_leaf",),
 }
 #: What may be simulated of a spine below the top: in the first run nothing at all.
 RATES = Rates(4, (4.0, 4.0, 1.0), 1)

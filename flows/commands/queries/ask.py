@@ -85,18 +85,18 @@ def ask(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_source
-    from flows.confidential.signing import signing_key
     from flows.runs.questions.answering import answer_question
     from flows.runs.questions.combining import combine_answer, why_not
     from flows.runs.questions.request import QuestionRequest, check_question
     from flows.runs.signers import require_signer
+    from pipeline.confidential.signing import signing_key
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
+    from pipeline.signatures.signing_keys import PublicKey
+    from pipeline.signatures.statement import drop_stale_signature, is_signed, sign_release
     from pipeline.spec.release_spec import load_spec
-    from pipeline.witness.signing_keys import PublicKey
-    from pipeline.witness.statement import drop_stale_signature, is_signed, sign_release
 
     output = Output(quiet, verbose=False, json=json)
     parsed = load_spec(spec)

@@ -28,10 +28,10 @@ from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run, recorded_identity
+from pipeline.release.stated_beacon import stated_beacon
 from pipeline.release.versions.changes import Changes, read_changes
+from pipeline.signatures.signing_keys import PublicKey
 from pipeline.storage.files import make_folder, sha256_file
-from pipeline.witness.signing_keys import PublicKey
-from pipeline.witness.stated_beacon import stated_beacon
 
 __all__ = ["Updated", "update_release"]
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from releases.command import printed
+from releases.command import needs, printed
 
 from pipeline.errors import InputError
-from pipeline.fitness.sizes import size_classes
+from pipeline.report.sizes import size_classes
 from postprocess.statistics import NORMAL_QUANTILE
 
 LEVELS = {"county": 1, "tract": 2, "block": 3}
@@ -47,6 +47,7 @@ def found(data: Mapping[str, Any], level: str, name: str = "total") -> Mapping[s
     return one
 
 
+@needs("fitness")
 @pytest.mark.parametrize("level", list(LEVELS))
 def test_each_area_is_judged_once_in_the_class_of_its_records(release: Path, level: str) -> None:
     """By the public files alone; the oracle is pandas on the published tables."""
@@ -66,6 +67,7 @@ def test_each_area_is_judged_once_in_the_class_of_its_records(release: Path, lev
         assert [row[name] for name in ("cv", "mape", "malpe", "relative", "relative_bias")] == [None] * 5
 
 
+@needs("fitness")
 def test_sums_have_no_target_of_shares_of_people(release: Path) -> None:
     data = json.loads(printed("fitness", release, "--json"))
     for name in ("sex", "detailed"):
@@ -74,6 +76,7 @@ def test_sums_have_no_target_of_shares_of_people(release: Path) -> None:
     assert any(one["largest_group_within_5_points"] for one in data["tables"] if not one["universe"])
 
 
+@needs("fitness")
 def test_against_the_truth_every_area_counts_once_and_other_ways_are_of_counts(release: Path) -> None:
     printed("fitness", release, "--truth", "--compare", "--workers", "1", "--quiet")
     data = json.loads((release / "restricted/fitness.json").read_text("utf-8"))

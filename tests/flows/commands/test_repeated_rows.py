@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from oracles.damage import restored
 from oracles.watched import ends_well, spinewise
+from releases.command import needs
 from releases.small import QUICK, run, write_town
 
 from pipeline.errors import ReleaseError
@@ -70,6 +71,7 @@ def test_the_reader(damage: str, release: Path) -> None:
             list(read_table_parts(path, geocodes=geocodes))
 
 
+@needs("fitness")
 def test_fitness(release: Path) -> None:
     """Of each table with each damage: status 1 and the file's name, never a traceback, never other numbers."""
     assert len(tables(release)) >= 4
@@ -86,6 +88,7 @@ def test_fitness(release: Path) -> None:
 
 
 @pytest.mark.slow
+@needs("fitness")
 def test_every_file_of_rows(release: Path) -> None:
     """Each Parquet file, damages and readers in turn: a status and a message, and it does not verify."""
     files = [path for path in sorted((release / "public").rglob("*.parquet")) if pq.read_metadata(path).num_rows > 2]

@@ -26,9 +26,9 @@ from pipeline.privacy.ledger.chain import LedgerError
 from pipeline.privacy.ledger.draws import DrawLedger, RedrawnError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.report import dataset_report
+from pipeline.release.beacon import BeaconAwaitedError, parse_beacon
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
-from pipeline.witness.beacon import BeaconAwaitedError, parse_beacon
 
 #: When the rounds of the chain begin here: after the tests' commitments, as the chain's clock tells.
 SOON = int(time.time()) + 3600

@@ -10,7 +10,7 @@ import pytest
 from flows.confidential.steps import Measured
 from flows.orchestration.release_flow import measured_of_run, signer_of
 from pipeline.execution.settings import load_settings
-from pipeline.witness.signing_keys import SigningKey
+from pipeline.signatures.signing_keys import SigningKey
 
 
 def test_the_flow_leaves_the_signature_to_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

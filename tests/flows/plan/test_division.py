@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from releases.small import write_town
 
+from flows.estimation.expectation import Expectation
 from flows.plan.cvxpy_reference import divide_with_cvxpy
 from flows.plan.division import (
     LEAST_SHARE,
@@ -17,7 +18,6 @@ from flows.plan.division import (
     equal_shares,
     own_shares,
 )
-from flows.plan.expectation import Expectation
 from flows.plan.targets import Aim, parse_targets, parse_weights
 from pipeline.errors import InputError
 from pipeline.inputs.facilities import read_facilities

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from releases.browser import Opened, chromium, opened
+from releases.command import needs
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -124,6 +125,7 @@ def test_on_a_telephone_the_card_comes_into_view_and_is_said(browser: Any, town:
 
 
 @pytest.mark.slow
+@needs("fitness")
 def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
     browser: Any, town: Path, town_spec: Path, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import geopandas
 import openpyxl
 import pandas as pd
 import pytest
-from releases.command import printed, spinewise
+from releases.command import needs, printed, spinewise
 from releases.small import run
 
 from features.exports.release import export_release
@@ -62,6 +62,7 @@ code = "county"
 
 
 @pytest.mark.slow
+@needs("fitness")
 def test_names_of_counties_are_everywhere(shared_data: Path, tmp_path: Path) -> None:
     """All 99, each beside its own code; an area is asked for by its name in either language."""
     areas = pd.read_parquet(shared_data / "us_2000_block_groups.parquet")

@@ -18,13 +18,10 @@ from features.exports.release import export_release
 from flows.audits.finished import audit_release, with_attacks
 from flows.confidential.accuracy import errors_of
 from flows.confidential.custody import KeySource
-from flows.confidential.fitness import _judged
-from flows.runs.other_estimator import estimated_otherwise
 from pipeline.audit.report import audit_html
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
-from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import open_finished
 from pipeline.reading.compare import compare
 from pipeline.reading.compare_page import comparison_html
@@ -68,12 +65,6 @@ def data_of(root: Path) -> set[str]:
     return set(re.findall(r"[^\W\d_]{2,}", said)) | FIELD
 
 
-def plan_of(root: Path, path: Path) -> Path:
-    codes = open_finished(root, check_hashes=False).spine.leaf_level.geocodes.tolist()
-    path.write_text("block,district\n" + "".join(f"{code},{number % 3}\n" for number, code in enumerate(codes)))
-    return path
-
-
 def test_the_page_of_errors(town: Path) -> None:
     release = open_finished(town, check_hashes=False)
     job = Job(release.run, release.spec, release.universes, release.spine, Workers(1), Silent(), status="official")
@@ -102,29 +93,6 @@ def test_the_comparison_is_in_the_language_of_the_first(town: Path, named_town: 
     assert english_in(visible(page)) == []
     assert "Comparación de dos publicaciones" in page
     assert "Two releases compared" in comparison_html(compare(english, spanish))
-
-
-@pytest.mark.usefixtures("marked")
-def test_the_fitness_from_public_files(town: Path, tmp_path: Path) -> None:
-    page, plan = tmp_path / "fitness.html", plan_of(town, tmp_path / "plan.csv")
-    choices = ("--plan", plan, "--minority", "sex=f", "--threshold", "60", "--html", page)
-    printed("fitness", town, *choices)
-    text = visible(page.read_text("utf-8"))
-    assert text.count(OPEN) > 100
-    assert outside_of_signs(text) - data_of(town) == set()
-
-
-def test_the_fitness_against_the_truth(town: Path) -> None:
-    release = open_release(town)
-    releases = [release, release.companion("units")]
-    others = estimated_otherwise(release.run, 1, Silent())
-    found = _judged(releases, (60,), ("tract",), None, (), others)
-    text = visible(found.page(marked_texts()))
-    assert outside_of_signs(text) - data_of(town) == set()
-    spanish = visible(found.page(texts_in("es")))
-    assert english_in(spanish) == []
-    assert english_words(spanish) == set()
-    assert "Intercambio de registros: el 10 % de los registros" in spanish
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Answers are publications: signed, logged, proved as releases are; with a signed release only signed ones are used."""
+"""Answers are publications: signed as releases are; with a signed release only signed ones are used."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from flows.runs.questions.answering import AnsweringHere
 from flows.runs.questions.checking import again_of, compared, verify_answer
 from pipeline.errors import InputError, SpinewiseError
 from pipeline.release.layout import RunDirectory
-from pipeline.witness.check_proof import BadProofError, check
-from pipeline.witness.signing_keys import SigningKey
-from pipeline.witness.statement import drop_stale_signature, sign_release, signature_problems
+from pipeline.signatures.signing_keys import SigningKey
+from pipeline.signatures.statement import drop_stale_signature, sign_release, signature_problems
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
 OTHER = "9" * 64
@@ -107,7 +106,7 @@ def test_what_verify_cannot_compute_a_signature_and_a_rerun_bind(
         assert rerun(run) == ["answer.json"]
 
 
-def test_an_answer_is_signed_logged_and_proved(answer: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_answer_is_signed(answer: tuple[Path, Path], tmp_path: Path) -> None:
     _, root = answer
     _, private, public = keys_in(tmp_path / "keys")
     assert cli("verify", root, "--signed-by", public).exit_code == 1
@@ -115,44 +114,6 @@ def test_an_answer_is_signed_logged_and_proved(answer: tuple[Path, Path], tmp_pa
     done = cli("verify", root, "--signed-by", public)
     assert (done.exit_code, "it is signed by statistics.example/answers" in done.output) == (0, True)
     assert "its signature was not checked" in cli("verify", root).output
-    log, proof = tmp_path / "log", tmp_path / "a.tlog-proof"
-    assert cli("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", private).exit_code == 0
-    assert cli("log", "add", log, root, "--sign-key-file", private).exit_code == 0
-    assert cli("log", "verify", log, "--signed-by", public).exit_code == 0
-    assert cli("log", "prove", log, "--signed-by", public, "--release", root, "--out", proof).exit_code == 0
-    assert cli("log", "check", proof, "--signed-by", public, "--release", root).exit_code == 0
-    row = tmp_path / "row.json"
-    made = cli("prove", root, "--area", "A", "--group", "sex=f", "--out", row)
-    assert made.exit_code == 0, made.output
-    proved = check(row.read_bytes(), public.read_text("ascii"))
-    lines = (root / "public" / "answer.csv").read_text("utf-8").splitlines()
-    assert ",".join(proved["cells"].values()) in lines
-    assert (proved["cells"]["county"], proved["cells"]["sex"]) == ("A", "f")
-    assert proved["question"] == "count by county, sex where age >= 18"
-    assert cli("prove", "--check", row, "--signed-by", public).exit_code == 0
-    forged = json.loads(row.read_bytes())
-    forged["row"]["cells"][2] = "80"
-    with pytest.raises(BadProofError, match="does not lead to the root"):
-        check(json.dumps(forged).encode(), public.read_text("ascii"))
-    for words in (("--area", "A"), ("--area", "Z", "--group", "sex=f"), ("--group", "age=65+"), ("--group", "sex")):
-        refused = cli("prove", root, *words)
-        assert (refused.exit_code, refused.output.count("\n") < 8) == (2, True)
-    assert cli("prove", root, "--table", "race", "--area", "A").exit_code == 2
-
-
-def test_an_answer_of_the_same_name_drawn_again_is_refused_by_the_log(
-    answer: tuple[Path, Path], tmp_path: Path
-) -> None:
-    spec, root = answer
-    _, private, _ = keys_in(tmp_path / "keys")
-    log = tmp_path / "log"
-    assert cli("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", private).exit_code == 0
-    assert cli("log", "add", log, root, "--sign-key-file", private).exit_code == 0
-    name = root.name
-    shutil.move(root, tmp_path / "first")
-    again = ask(spec, "count by county, sex where age >= 18", name=name)  # under a key of its own
-    done = cli("log", "add", log, again, "--sign-key-file", private)
-    assert (done.exit_code, "was drawn again, with other noise" in done.output) == (1, True)
 
 
 def test_a_changed_answer_loses_its_signature_and_is_not_signed(answer: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""How good a release is for its uses: `spinewise fitness`."""

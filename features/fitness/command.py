@@ -1,0 +1,185 @@
+"""`spinewise fitness`: how good a release is for its uses."""
+
+from __future__ import annotations
+
+import json as library
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.execution.options import Output, QuietOption, ReleaseArgument, WorkersOption
+
+if TYPE_CHECKING:
+    from features.fitness.district_plan import DistrictPlan
+    from features.fitness.plans import Group
+    from features.stages import Stages
+    from pipeline.reading.release import Release
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("fitness", short_help="Judge a release by the uses that are made of it.")(fitness)
+
+
+def fitness(
+    context: typer.Context,
+    release: ReleaseArgument,
+    truth: Annotated[
+        bool, typer.Option("--truth", help="Compare with the true counts; the results stay in restricted/.")
+    ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Also protect the same counts in other ways; requires --truth."),
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV file with a district for every geounit of the lowest level."),
+    ] = None,
+    minority: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TERM=VALUES",
+            help="A group that may have a majority in a district, such as race=black; repeatable.",
+        ),
+    ] = None,
+    among: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TERM=VALUES", help="Majorities of these people, such as votingage=18plus; repeatable."),
+    ] = None,
+    threshold: Annotated[
+        list[int] | None, typer.Option(min=1, help="A number of people that decides about money; repeatable.")
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(metavar="LEVEL", help="Thresholds of this level alone; repeatable.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
+    workers: WorkersOption = None,
+    quiet: QuietOption = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Judge a release by the uses that are made of it.
+
+    Errors by table, level and size of area (mean absolute, root mean square, bias, percent), the groups with the
+    largest, and the accuracy target of 2020. Without --truth they are estimated from the release's intervals and draws:
+    only public files are read, and the result may be published. With --truth they are measured against the true counts;
+    fitness.html and fitness.json are written to restricted/, and nothing of them is printed.
+
+    --plan: how equal the districts of a plan are, and with which probability noise decides who has the majority.
+    --threshold: areas that may be on the wrong side of it. --compare: what the true counts would look like if they were
+    protected by the other estimator, by noise on every table, by cell keys or by swapping.
+
+    Example:
+
+        spinewise fitness releases/example --threshold 1000 --at tract
+
+        spinewise fitness releases/example --plan districts.csv --minority race=hispanic --among votingage=18plus
+
+        spinewise fitness releases/example --truth --compare
+    """
+    from features.fitness.confidential import write_fitness
+    from pipeline.errors import InputError
+    from pipeline.reading.release import open_release
+
+    if compare and not truth:
+        raise InputError("--compare: other ways protect true counts, and it requires --truth")
+    if truth and (html is not None or json):
+        raise InputError("--truth: the page and the data go to restricted/ only; leave out --html and --json")
+    if (minority or among) and plan is None:
+        raise InputError("found --minority or --among, and no --plan; majorities are those of a plan's districts")
+    if among and not minority:
+        raise InputError("--among: a group is needed whose majority is of interest, by --minority")
+    opened = open_release(release)
+    districts = _districts(plan, opened)
+    groups = [_group(opened, text, among or ()) for text in minority or ()]
+    levels = tuple(at or opened.levels)
+    for level in levels:
+        opened.index_of(level)
+    releases = [opened, *(opened.companion(name) for name in opened.companions)]
+    if not truth:
+        _public(releases, tuple(threshold or ()), levels, districts, groups, html, json)
+        return
+    output = Output(quiet)
+    others = None
+    if compare:
+        from pipeline.execution.settings import load_settings
+        from pipeline.execution.workers import default_workers
+
+        processes = load_settings(workers=workers).workers or default_workers()
+        stages: Stages = context.obj
+        others = stages.estimated_otherwise(opened.run, processes, output.progress())
+    write_fitness(releases, tuple(threshold or ()), levels, districts, groups, others)
+    typer.echo(str(opened.run.fitness_page))
+
+
+def _public(
+    releases: Sequence[Release],
+    thresholds: Sequence[int],
+    levels: Sequence[str],
+    plan: DistrictPlan | None,
+    groups: Sequence[Group],
+    html: Path | None,
+    json: bool,
+) -> None:
+    from features.fitness.fitness import Fitness
+    from features.fitness.from_public import public_tables, public_thresholds
+    from features.fitness.plans import plan_fitness
+    from features.fitness.shown import show_fitness
+    from pipeline.errors import InputError
+    from pipeline.model.texts.catalogue import texts_in
+
+    own = releases[0]
+    tables = tuple(table for release in releases for table in public_tables(release, own))
+    if not tables:
+        raise InputError(
+            f"{own.name}: publishes neither intervals nor draws (publish.margins, publish.draws); its errors are known "
+            "only with --truth"
+        )
+    found = Fitness(
+        release=own.name,
+        status=own.manifest.status,
+        restricted=False,
+        tables=tables,
+        thresholds=tuple(public_thresholds(own, thresholds, levels, {})),
+        plan=None if plan is None else plan_fitness(own, plan, groups),
+    )
+    if html is not None:
+        try:
+            html.write_text(found.page(texts_in(own.spec.report.language)), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"--html {html}: cannot be written ({error.strerror or error})") from None
+    if json:
+        typer.echo(library.dumps(found.data(), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    show_fitness(found)
+    if html is not None:
+        typer.echo(f"Page written to {html}")
+
+
+def _districts(path: Path | None, opened: Release) -> DistrictPlan | None:
+    from features.fitness.district_plan import read_plan
+
+    return None if path is None else read_plan(path, opened.spine)
+
+
+def _group(opened: Release, text: str, among: Sequence[str]) -> Group:
+    """A group, and among whom its majority is."""
+    from features.fitness.plans import Group
+
+    everybody = opened.query("total")
+    for other in among:
+        term, values = _condition("--among", other)
+        everybody = everybody.where(**{term: values})
+    term, values = _condition("--minority", text)
+    name = ", ".join(values) + (f" among {', '.join(among)}" if among else "")
+    return Group(name, everybody.where(**{term: values}), everybody)
+
+
+def _condition(option: str, text: str) -> tuple[str, list[str]]:
+    from pipeline.errors import InputError
+
+    term, equals, values = text.partition("=")
+    if not equals or not term.strip() or not values.strip():
+        raise InputError(f"{option}: found {text!r}; TERM=VALUES is needed, such as race=black")
+    return term.strip(), [value.strip() for value in values.split(",")]

@@ -1,0 +1,1 @@
+"""Proofs of published numbers, and the log of releases: `spinewise prove`, `spinewise log`."""

@@ -1,1 +1,0 @@
-"""The command that judges a release, and how it shows what is found."""

@@ -1,0 +1,43 @@
+"""`spinewise sign`: sign a finished release."""
+
+from __future__ import annotations
+
+import typer
+
+from pipeline.execution.options import (
+    ReleaseArgument,
+    SignKeyCommandOption,
+    SignKeyDescriptorOption,
+    SignKeyFileOption,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("sign", short_help="Sign a finished release.")(sign)
+
+
+def sign(
+    release: ReleaseArgument,
+    sign_key_file: SignKeyFileOption = None,
+    sign_key_fd: SignKeyDescriptorOption = None,
+    sign_key_command: SignKeyCommandOption = None,
+) -> None:
+    """Sign a finished release or an answer: writes public/manifest.sig or answer.sig, and changes no other file.
+
+    The signature is of the manifest's hash, and so of every public file, and of the root of the tables' rows, which
+    spinewise prove leads to. Of the release only public/ is read.
+
+    Example:
+
+        spinewise sign releases/little-state --sign-key-file /secure/agency.sign
+    """
+    from pipeline.confidential.signing import required_signing_key
+    from pipeline.execution.settings import load_settings
+    from pipeline.published import publication_at
+    from pipeline.signatures.statement import sign_release, signature_of
+
+    run = publication_at(release)
+    key = required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command)
+    sign_release(run, key)
+    typer.echo(f"{signature_of(run)}: signed by {key.name}")

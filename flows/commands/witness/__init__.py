@@ -1,1 +1,0 @@
-"""Commands of witnessed releases: sign, prove, log."""

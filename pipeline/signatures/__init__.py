@@ -1,0 +1,1 @@
+"""What an agency signs of a release or an answer, with which keys, and whether a signature holds."""

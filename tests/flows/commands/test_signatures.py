@@ -1,0 +1,137 @@
+"""Signing a release on the command line, and what verify says of a signature."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from releases.command import spinewise
+from releases.small import run as run_town
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.runs.verify import verify_release
+from pipeline.execution.progress import Silent
+from pipeline.published import release_at
+from pipeline.release.manifest import read_manifest
+from pipeline.signatures.signing_keys import PublicKey, SigningKey
+from pipeline.signatures.statement import sign_release, signature_problems
+
+
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with agency.sign and agency.sign.pub, made by the command."""
+    folder = tmp_path_factory.mktemp("keys")
+    made = spinewise("key", "sign-new", folder / "agency.sign", "--name", "statistics.example/releases")
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.strip() == PublicKey.read(folder / "agency.sign.pub").fingerprint()
+    return folder
+
+
+@pytest.fixture
+def signed_town(town: Path, signing: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "town"
+    shutil.copytree(town, copy)
+    done = spinewise("sign", copy, "--sign-key-file", signing / "agency.sign")
+    assert done.returncode == 0, done.stderr
+    return copy
+
+
+@pytest.mark.slow
+def test_a_signed_release_verifies_and_an_unsigned_one_does_not(signed_town: Path, town: Path, signing: Path) -> None:
+    public = signing / "agency.sign.pub"
+    done = spinewise("verify", signed_town, "--signed-by", public, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert "it is signed by statistics.example/releases" in done.stdout
+    assert (signed_town / "public/manifest.json").read_bytes() == (town / "public/manifest.json").read_bytes()
+    refused = spinewise("verify", town, "--signed-by", public)
+    assert refused.returncode == 1
+    assert "public/manifest.sig is missing: the release is not signed" in refused.stderr
+    (signed_town / "public/manifest.sig").write_bytes(b"")
+    refused = spinewise("verify", signed_town, "--signed-by", public)
+    assert (refused.returncode, "is not a signed note" in refused.stderr) == (1, True)
+
+
+@pytest.mark.slow
+def test_a_run_again_keeps_or_drops_the_signature(
+    town_spec: Path, signed_town: Path, signing: Path, tmp_path: Path
+) -> None:
+    """A run that gives the same manifest leaves it; under another manifest it would be a lie."""
+    run = release_at(signed_town)
+    assert run_town(town_spec, signed_town.parent) == signed_town
+    assert signature_problems(run, PublicKey.read(signing / "agency.sign.pub")) == []
+    text = town_spec.read_text("utf-8").replace("replicates = 3", "replicates = 2")
+    other = tmp_path / "other"
+    shutil.copytree(town_spec.parent, other)
+    (other / town_spec.name).write_text(text, "utf-8")
+    stale = tmp_path / "stale"
+    target = run_town(other / town_spec.name, stale)
+    shutil.copy(run.signature, release_at(target).signature)
+    run_town(other / town_spec.name, stale)
+    assert not release_at(target).signature.exists()
+
+
+@pytest.mark.slow
+def test_a_run_signs_and_a_wrong_key_stops_it_before_it_begins(town_spec: Path, signing: Path, tmp_path: Path) -> None:
+    missing = spinewise("run", town_spec, "--out", tmp_path, "--no-prefect", "--sign-key-file", signing / "none")
+    assert missing.returncode == 2
+    assert "signing key file" in missing.stderr
+    assert not (tmp_path / "town").exists()
+    command = f"cat {signing / 'agency.sign'}"
+    arguments = ("run", town_spec, "--out", tmp_path, "--no-prefect", "--workers", 1)
+    done = spinewise(*arguments, SPINEWISE_SIGN_KEY_COMMAND=command)
+    assert done.returncode == 0, done.stderr
+    assert signature_problems(release_at(tmp_path / "town"), PublicKey.read(signing / "agency.sign.pub")) == []
+
+
+def test_forged_roots_of_rows_do_not_verify(town: Path, tmp_path: Path) -> None:
+    """A manifest whose roots are of other rows: what is proved against them would not be what is published."""
+    from pipeline.release.manifest import write_manifest
+
+    copy = tmp_path / "town"
+    shutil.copytree(town, copy)
+    run = release_at(copy)
+    manifest = read_manifest(run.manifest)
+    assert manifest.rows is not None
+    assert len(manifest.rows.tables) > 3
+    write_manifest(run, manifest.model_copy(update={"rows": manifest.rows.model_copy(update={"root": "00" * 32})}))
+    assert verify_release(run, 1, Silent()) == ["public/manifest.json: rows is not what the spec gives"]
+
+
+def test_roots_of_a_town_take_no_time(town: Path) -> None:
+    """The whole example is measured in docs/witness.md; this is the order of magnitude."""
+    from pipeline.release.rows import table_leaf
+
+    run = release_at(town)
+    start = time.perf_counter()
+    leaves = [table_leaf(path, run.name_of(path), "") for path in sorted((run.public / "tables").rglob("*.parquet"))]
+    assert time.perf_counter() - start < 1
+    rows = read_manifest(run.manifest).rows
+    assert rows is not None
+    assert {leaf.file: leaf.root for leaf in leaves} == {
+        file: root.root for file, root in rows.tables.items() if not file.startswith("companions/")
+    }
+
+
+def test_verify_says_that_a_signature_was_not_checked(
+    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --signed-by a forged release with the agency's name on it would verify without a word."""
+    copy = tmp_path / "town"
+    shutil.copytree(town, copy)
+    key = SigningKey.generate("statistics.example/releases")
+    public = tmp_path / "agency.sign.pub"
+    public.write_text(key.public().text())
+    monkeypatch.setattr("flows.runs.verify.verify_release", lambda *_: [])
+
+    def said(*words: str) -> str:
+        return CliRunner().invoke(app, ["verify", str(copy), *words]).stderr
+
+    remark = "its signature was not checked: name the key with --signed-by"
+    assert remark not in said()
+    sign_release(release_at(copy), key)
+    assert said().replace("\n", " ").count(remark) == 1
+    assert remark not in said("--quiet")
+    assert remark not in said("--signed-by", str(public))

@@ -1,0 +1,126 @@
+"""Signatures hold for the text and the key that they are of, and for nothing else."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import stat
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.privacy.keys import read_private
+from pipeline.signatures.notes import opened, signed
+from pipeline.signatures.signing_keys import ED25519, ML_DSA_65, PublicKey, SigningKey
+
+# The example of Go's golang.org/x/mod/sumdb/note.
+GO_PRIVATE = b"PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz\n"
+GO_PUBLIC = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW\n"
+GO_TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
+GO_LINE = (
+    "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
+)
+
+
+def test_the_example_of_go_is_signed_to_the_same_bytes() -> None:
+    key = SigningKey.from_content(GO_PRIVATE, "the key")
+    assert key.public().text() == GO_PUBLIC
+    assert signed(GO_TEXT, key).decode() == f"{GO_TEXT}\n{GO_LINE}"
+
+
+def test_a_note_is_signed_by_both_algorithms(key: SigningKey) -> None:
+    public = key.public()
+    assert list(public.keys) == [ED25519, ML_DSA_65]
+    note = signed("a\n\nb\n", key)
+    assert opened(note, public, "note") == "a\n\nb\n"
+    assert note.count("— ".encode()) == 2
+
+
+@pytest.mark.parametrize("line", [1, 2])
+def test_each_of_both_is_required(key: SigningKey, line: int) -> None:
+    """Who breaks one algorithm can still sign nothing."""
+    lines = signed("a\n", key).decode().splitlines(keepends=True)
+    kept = "".join(text for number, text in enumerate(lines) if number != 1 + line)
+    with pytest.raises(ReleaseError, match=r"has no (Ed25519|ML-DSA-65) signature of this key"):
+        opened(kept.encode(), key.public(), "note")
+
+
+def test_another_text_or_key_or_signature_does_not_hold(key: SigningKey) -> None:
+    note = signed("a\n", key)
+    with pytest.raises(ReleaseError, match="is not of this text"):
+        opened(note.replace(b"a\n", b"b\n", 1), key.public(), "note")
+    namesake = SigningKey.generate(key.name)
+    with pytest.raises(ReleaseError, match="no Ed25519 signature of this key"):
+        opened(note, namesake.public(), "note")
+    opened(note + signed("a\n", namesake).partition(b"\n\n")[2], key.public(), "note")  # a witness's lines are ignored
+    first = note.decode().splitlines()[2]
+    other = signed("b\n", key).decode().splitlines()[2]
+    with pytest.raises(ReleaseError, match="the Ed25519 signature of"):
+        opened(note.replace(first.encode(), other.encode()), key.public(), "note")
+
+
+DASH = "— x ".encode()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"a\n",
+        b"a\n\n",
+        b"a\n\n- x AAAAAAAA\n",
+        b"a\n\n" + DASH + b"!!!!\n",
+        b"a\x01\n\n" + DASH + b"AAAAAAAA\n",
+        b"\xff\n\n",
+    ],
+)
+def test_what_is_no_note_is_refused(key: SigningKey, damage: bytes) -> None:
+    with pytest.raises(ReleaseError, match="is not a signed note"):
+        opened(damage, key.public(), "note")
+
+
+def test_keys_are_kept_as_secrets_are(tmp_path: Path, key: SigningKey) -> None:
+    path = tmp_path / "agency.sign"
+    key.write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    content = read_private(path, "signing key file", 2048)
+    again = SigningKey.from_content(content, "again")
+    assert again.public() == key.public()
+    with pytest.raises(InputError, match="exists already; a key is never overwritten"):
+        key.write(path)
+    secret = content.decode().split("+")[-1].strip()
+    assert secret not in repr(key)
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+    path.chmod(0o640)
+    if os.name == "posix":
+        with pytest.raises(InputError, match="found mode 0640"):
+            read_private(path, "signing key file", 2048)
+
+
+def test_a_damaged_key_is_refused_and_not_shown(tmp_path: Path, key: SigningKey) -> None:
+    path = tmp_path / "agency.sign"
+    key.write(path)
+    content = path.read_bytes()
+    for damaged in (b"", content[:-20], content.replace(b"+", b"-"), content.splitlines(keepends=True)[1], content * 2):
+        with pytest.raises(InputError) as refusal:
+            SigningKey.from_content(damaged, "--sign-key-command")
+        assert "--sign-key-command: found" in str(refusal.value)
+        assert content.decode().split("+")[-1][:12] not in str(refusal.value)
+    public = tmp_path / "agency.pub"
+    public.write_bytes(content)
+    with pytest.raises(InputError, match="holds a private key"):
+        PublicKey.read(public)
+    text = key.public().text()
+    public.write_text(text.replace("statistics.example", "statistics.exampel"))
+    with pytest.raises(InputError, match="not a public signing key"):
+        PublicKey.read(public)
+    public.write_text(text)
+    assert PublicKey.read(public) == key.public()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a+b", "ä", "x" * 201, "a\nb"])
+def test_names_that_cannot_be_in_a_line_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="--name"):
+        SigningKey.generate(name)
