@@ -29,7 +29,7 @@ def check(
 
         spinewise check releases/rhode-island
     """
-    from pipeline.checker.release import examine
+    from auditor.check.release import examine
     from pipeline.execution.console import remarks_of_reports, tell_problems
     from pipeline.published import release_at
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from auditor.contents import canonical
 from flows.audits.questions_asked import Question
-from pipeline.auditor.contents import canonical
 from pipeline.storage.files import ParquetSink
 
 Patch = pytest.MonkeyPatch

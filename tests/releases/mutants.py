@@ -28,8 +28,8 @@ import pipeline.privacy.accounting.uses
 import pipeline.privacy.ledger.charge
 import pipeline.privacy.noise.sampler
 import pipeline.release.privacy_statement
+from auditor.contents import canonical
 from flows.runs.run import ReleaseRun
-from pipeline.auditor.contents import canonical
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.accounting.select import Select

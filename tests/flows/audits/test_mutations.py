@@ -21,6 +21,9 @@ from releases.patients import write_patients
 from releases.small import run
 from releases.wages import BALANCES, write_wages
 
+from auditor.check.release import examine
+from auditor.form import FormError
+from auditor.program import audit
 from flows.audits.second_opinion import second_findings
 from flows.audits.units import unit_findings
 from flows.audits.whole_trial import QUICK, whole_findings, written
@@ -28,9 +31,6 @@ from flows.confidential.custody import KeySource, key_of_release
 from flows.runs.verify import verify_release
 from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import open_audited
-from pipeline.auditor.form import FormError
-from pipeline.auditor.program import audit
-from pipeline.checker.release import examine
 from pipeline.errors import SpinewiseError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger

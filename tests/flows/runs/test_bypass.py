@@ -16,6 +16,7 @@ from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, run, write_town
 
 import pipeline.model.allocation
+from auditor.check.release import check_release
 from features.exports.release import export_release
 from flows.confidential.custody import KeySource, key_of_release
 from flows.runs.from_measurements import estimate_release
@@ -25,7 +26,6 @@ from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
 from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import budget_masks, open_audited
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.model.allocation import allocations

@@ -34,10 +34,10 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.measurements import read_measurement
 from pipeline.release.spine import read_public_spine
 from pipeline.release.tables import read_table
-from pipeline.checker.counts import LevelFile
-from pipeline.checker.files import PublicFiles
-from pipeline.checker.findings import Findings
-from pipeline.checker.spine import PublicLevel
+from auditor.check.counts import LevelFile
+from auditor.check.files import PublicFiles
+from auditor.check.findings import Findings
+from auditor.check.spine import PublicLevel
 from pipeline.exchange.nmf import LevelMeasurements
 from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory

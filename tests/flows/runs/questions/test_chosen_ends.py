@@ -19,16 +19,16 @@ from releases.repeated import rerun
 from releases.small import run
 
 import flows.confidential.charge as charge
+from auditor.check.release import check_release
+from auditor.findings import Found
+from auditor.ledger import ledger_findings, read_ledger
+from auditor.release import Release as SecondRelease
+from auditor.statements import noise_problems
 from flows.audits.finished import audit_release
 from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from flows.confidential.custody import KeySource
 from flows.runs.request import Request, check_request
 from flows.runs.verify import verify_release
-from pipeline.auditor.findings import Found
-from pipeline.auditor.ledger import ledger_findings, read_ledger
-from pipeline.auditor.release import Release as SecondRelease
-from pipeline.auditor.statements import noise_problems
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
