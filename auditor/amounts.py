@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from auditor.findings import Found, holds
-from auditor.form import FormError, Universe
+from auditor.form import Universe
+from auditor.reading.errors import FormError
 from auditor.release import Release
 
 

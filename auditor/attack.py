@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from auditor.accounting import Use, best_guess
 from auditor.files import read_counts
 from auditor.findings import ALPHA, Found
-from auditor.form import FormError, Query, Universe
+from auditor.form import Query, Universe
 from auditor.noise import far
+from auditor.reading.errors import FormError
 from auditor.release import Due, Release
 
 _PLANTED: Final = 400

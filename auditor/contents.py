@@ -13,7 +13,7 @@ import numpy as np
 
 from auditor.files import exact_variance, header_of, hidden_bytes, read_measured
 from auditor.findings import Found, holds
-from auditor.form import FormError
+from auditor.reading.errors import FormError
 from auditor.release import Release, file_name, sha256
 
 _KNOWN: Final = {

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from auditor.form import FormError, Query, Universe
+from auditor.form import Query, Universe
+from auditor.reading.errors import FormError
 
 _HEADER = b"spinewise"
 

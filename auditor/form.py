@@ -17,10 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.members import most_members
-
-
-class FormError(ValueError):
-    """A file of the release cannot be understood."""
+from auditor.reading.errors import FormError
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,9 @@ from typing import Any
 
 from auditor.accounting import epsilon_of, rho_of
 from auditor.findings import Found, holds
-from auditor.form import FormError, Universe
+from auditor.form import Universe
 from auditor.keys import commitment
+from auditor.reading.errors import FormError
 from auditor.release import Release
 from auditor.statements import uses_of
 

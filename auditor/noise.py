@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.findings import ALPHA, Found, holds
-from auditor.form import Choice, FormError, Universe
+from auditor.form import Choice, Universe
 from auditor.keys import KeyedStream, keyed_hash
+from auditor.reading.errors import FormError
 from auditor.release import Due, Release
 from auditor.sampler import TooWideError, boundaries, chosen, drawn
 

@@ -18,11 +18,11 @@ from auditor.answers.audit import NOT_HERE, audit_answer, is_answer
 from auditor.attack import Attacked, attack
 from auditor.contents import content_findings, unknown_fields
 from auditor.findings import Found, holds
-from auditor.form import FormError
 from auditor.keys import NoKeyError, commitment, keyed_hash, published_fingerprint, read_key
 from auditor.keyspace import key_found
 from auditor.ledger import Read, ledger_findings, read_ledger
 from auditor.noise import exceedances, redrawn
+from auditor.reading.errors import FormError
 from auditor.release import Due, Release, file_name
 from auditor.statements import statement_findings
 from auditor.together import together_findings

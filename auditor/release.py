@@ -24,7 +24,8 @@ from auditor.files import (
     read_spine,
     spine_fingerprint,
 )
-from auditor.form import Form, FormError, Query, Universe, read_form
+from auditor.form import Form, Query, Universe, read_form
+from auditor.reading.errors import FormError
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,6 @@ class Release:
             self.manifest: dict[str, Any] = json.loads((self.public / "manifest.json").read_bytes())
             self.form: Form = read_form(self.manifest["spec"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            if isinstance(error, FormError):
-                raise
             raise FormError(f"{self.public / 'manifest.json'}: cannot be read ({error})") from None
         self.spine: tuple[Level, ...] = read_spine(self.public / "spine.parquet", self.form.levels)
         self._truth: dict[tuple[str, str], Counts] = {}

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
 from auditor.findings import Found, holds
-from auditor.form import FormError, Universe
+from auditor.form import Universe
+from auditor.reading.errors import FormError
 from auditor.release import Release
 
 #: How far a stated bound may be above the one recomputed: rounding, and other discretisation of losses.

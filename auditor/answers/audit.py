@@ -17,10 +17,10 @@ from auditor.answers.kept import KEPT, UNITS, Answer
 from auditor.answers.said import table_problems
 from auditor.files import hidden_bytes
 from auditor.findings import Found, holds
-from auditor.form import FormError
 from auditor.keys import commitment, derived, published_fingerprint
 from auditor.keyspace import key_found
 from auditor.ledger import Read
+from auditor.reading.errors import FormError
 
 #: Fields of answer.json that are computed again here.
 _KNOWN: Final = {
@@ -68,8 +68,6 @@ def audit_answer(root: Path, secret: bytes | None, insecure: bool, ledger: Read 
         yield holds("answer", "answer.csv", table_problems(answer))
         yield from charge_findings(answer, secret, ledger)
     except (KeyError, ValueError, TypeError, IndexError, ZeroDivisionError, OverflowError) as error:
-        if isinstance(error, FormError):
-            raise
         raise FormError(f"{answer.public / 'answer.json'}: cannot be understood ({error!r})") from None
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auditor.answers.costs import ends_of, numbers_of_unit
 from auditor.answers.kept import Answer
-from auditor.form import FormError
+from auditor.reading.errors import FormError
 
 
 def cap_problems(answer: Answer) -> Iterator[str]:

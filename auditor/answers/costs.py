@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from auditor.answers.kept import Answer
-from auditor.form import FormError
+from auditor.reading.errors import FormError
 
 #: Of windows under zcdp, and under pure budgets.
 FILTERS: Final = {True: (8, 4, 3, 2, 2, 1, 1, 1), False: (1,)}

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from auditor.files import Counts, Level, counts_digest, read_columns, read_spine, spine_fingerprint
-from auditor.form import FormError
 from auditor.keys import keyed_hash
+from auditor.reading.errors import FormError
 
 #: What an answer needs to be drawn again, in restricted/.
 KEPT: Final = ("question.json", "areas.parquet", "counts.parquet", "run.json")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from auditor.answers.kept import Answer
-from auditor.form import FormError
+from auditor.reading.errors import FormError
 
 
 def table_problems(answer: Answer) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""The independent check of a release: imports errors and the layout of a release only."""
+"""The independent check of a release: reads what is public, and nothing else."""

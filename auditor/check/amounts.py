@@ -20,8 +20,8 @@ from auditor.check.findings import Findings
 from auditor.check.household_sizes import reals, solves, widened
 from auditor.check.spec import Amount, Answers, PublicUniverse
 from auditor.check.spine import PublicLevel
-from pipeline.errors import ReleaseError
-from pipeline.release.layout import RunDirectory
+from auditor.reading.errors import FormError
+from auditor.reading.places import Places
 
 #: How far a number may be from the one that follows from the tables, relative to it.
 _NEAR = 1e-12
@@ -43,7 +43,7 @@ class Summed:
 
 def check_amounts(
     files: PublicFiles,
-    run: RunDirectory,
+    run: Places,
     summed: Summed,
     levels: tuple[PublicLevel, ...],
     findings: Findings,
@@ -53,12 +53,12 @@ def check_amounts(
     """Check a companion of an amount: its cells at every level, and its files of sums and means.
 
     Raises:
-        ReleaseError: a file is missing or damaged.
+        FormError: a file is missing or damaged.
     """
     try:
         cells = summed.own.cells.cells_of(summed.universe.cells)
     except (KeyError, ValueError) as error:
-        raise ReleaseError(
+        raise FormError(
             f"public/manifest.json: the attributes of {summed.universe.name!r} are not the release's own: {error}"
         ) from error
     for level in levels:
@@ -100,7 +100,7 @@ def _counted(summed: Summed, answers: Answers, level: str, cells: NDArray[np.int
 
 def _check_file(
     files: PublicFiles,
-    run: RunDirectory,
+    run: Places,
     summed: Summed,
     stated: tuple[str, Answers],
     level: PublicLevel,
@@ -184,7 +184,7 @@ def _column(rows: pa.Table, name: str, file: LevelFile) -> Floats:
 
 def _table(
     files: PublicFiles,
-    run: RunDirectory,
+    run: Places,
     universe: str,
     table: str,
     labels: tuple[str, ...],

@@ -14,7 +14,7 @@ from auditor.check.files import LARGEST, PublicFiles, value_text, whole_numbers
 from auditor.check.findings import Check, Findings, surplus
 from auditor.check.spec import Answers, Bound
 from auditor.check.spine import PublicLevel
-from pipeline.errors import ReleaseError
+from auditor.reading.errors import FormError
 
 #: What docs/release_directory.md adds to an answer's label for the columns of its interval.
 _INTERVAL = (":moe90", ":low90", ":high90")
@@ -37,7 +37,7 @@ def check_table(
         least: what no number is below; less than 0 for sums of amounts that may be.
 
     Raises:
-        ReleaseError: the file is missing or damaged.
+        FormError: the file is missing or damaged.
     """
     required = None if cells is None else cells.answers(answers)
     file = LevelFile(files, path, level, findings, once=True)
@@ -71,7 +71,7 @@ def check_invariant(
     """Compare the histogram `cells` of a level, in the file `histogram`, with what is published exactly.
 
     Raises:
-        ReleaseError: the file of exact answers is missing or damaged.
+        FormError: the file of exact answers is missing or damaged.
     """
     released = cells.answers(answers)
     file = LevelFile(files, path, level, findings, once=True, values=answers.size)
@@ -98,7 +98,7 @@ def check_bound(
     """Check the histogram `cells` of the bound's level, in the file `histogram`, against the facilities.
 
     Raises:
-        ReleaseError: the file of facilities is missing or damaged.
+        FormError: the file of facilities is missing or damaged.
     """
     released = cells.answers(bound.answers)
     file = LevelFile(files, path, level, findings, once=True)
@@ -115,11 +115,11 @@ def check_bound(
 def _answer_columns(column: pa.ChunkedArray, answers: Answers, file: LevelFile) -> list[pa.Array]:
     """The column of lists as one array an answer, each `(n_rows,)`."""
     if not pa.types.is_list(column.type):
-        raise ReleaseError(f"{file.name}: column 'value' holds {column.type}; lists of whole numbers are required")
+        raise FormError(f"{file.name}: column 'value' holds {column.type}; lists of whole numbers are required")
     lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
     if (lengths != answers.size).any():
         row = int(np.flatnonzero(lengths != answers.size)[0])
-        raise ReleaseError(
+        raise FormError(
             f"{file.name}: row {file.first_row + row:,} has {max(lengths[row], 0):,} answers; the query "
             f"{answers.query!r} has {answers.size:,}"
         )

@@ -14,7 +14,7 @@ from auditor.check.files import LARGEST, PublicFiles, numbers_of, value_text, wh
 from auditor.check.findings import Check, Findings, surplus
 from auditor.check.spec import Answers, Cells
 from auditor.check.spine import PublicLevel
-from pipeline.errors import ReleaseError
+from auditor.reading.errors import FormError
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ class LevelFile:
         """The file part by part, with the number of each row's geounit, -1 where it is unknown.
 
         Raises:
-            ReleaseError: see `PublicFiles.read`.
+            FormError: see `PublicFiles.read`.
         """
         rows = np.zeros(len(self.level.codes), dtype=np.int64)
         for part in self._files.read(self._path, ["geocode", *columns], self._most, self._values):
@@ -149,7 +149,7 @@ def read_histogram(
         least: what counts are not below; less than 0 for sums of amounts that may be.
 
     Raises:
-        ReleaseError: the file is missing or damaged, or its counts are too large to be added.
+        FormError: the file is missing or damaged, or its counts are too large to be added.
     """
     file = LevelFile(files, path, level, findings, once=False, most=len(level.codes) * cells.size)
     valued = findings.check(file.name, "rows with an unknown value")
@@ -171,7 +171,7 @@ def read_histogram(
         counts.append(values[usable])
     all_keys, all_counts = np.concatenate(keys), np.concatenate(counts)
     if np.abs(all_counts.astype(np.float64)).sum() > LARGEST:
-        raise ReleaseError(f"{file.name}: its counts are too large to be counts of persons")
+        raise FormError(f"{file.name}: its counts are too large to be counts of persons")
     twice = findings.check(file.name, "cells with several rows")
     distinct, rows = np.unique(all_keys, return_counts=True)
     twice.add(
@@ -204,7 +204,7 @@ def read_microdata(
         others: columns beside geocode and attributes, which are checked elsewhere.
 
     Raises:
-        ReleaseError: the file is missing or damaged.
+        FormError: the file is missing or damaged.
     """
     file = LevelFile(files, path, level, findings, once=False, most=most)
     valued = findings.check(file.name, "rows with an unknown value")

@@ -1,6 +1,6 @@
 """The files under public/ as a stranger reads them: with pyarrow, trusting nothing about them.
 
-What is read is bounded by the guard that all readers share: it decides whether a file is read, and about no number.
+What is read is bounded by a guard: it decides whether a file is read, and about no number.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.errors import ReleaseError
-from pipeline.storage.guard import GuardedFile
+from auditor.reading.errors import FormError
+from auditor.reading.guard import GuardedFile
 
 #: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
 LARGEST = 2**62
@@ -51,7 +51,7 @@ class PublicFiles:
             values: numbers that one row has at most, where it has lists.
 
         Raises:
-            ReleaseError: the file is missing or damaged, holds more than it can, or has other columns than these.
+            FormError: the file is missing or damaged, holds more than it can, or has other columns than these.
         """
         self.seen.add(path)
         name = self.name(path)
@@ -79,13 +79,11 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise ReleaseError(f"{name} is missing; by the spec it is published") from None
+        raise FormError(f"{name} is missing; by the spec it is published") from None
     except MemoryError:  # of Arrow, too: the file may be right
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise ReleaseError(
-            f"{name} cannot be read as a Parquet file: {(str(error).splitlines() or ['?'])[0]}"
-        ) from error
+        raise FormError(f"{name} cannot be read as a Parquet file: {(str(error).splitlines() or ['?'])[0]}") from error
 
 
 def _check_columns(name: str, actual: Sequence[str], required: Sequence[str]) -> None:
@@ -98,19 +96,19 @@ def _check_columns(name: str, actual: Sequence[str], required: Sequence[str]) ->
         for problem, some in (("it lacks", missing), ("the spec does not give it", others))
         if some
     ]
-    raise ReleaseError(f"{name} has other columns than the spec gives: {'; '.join(complaints) or 'one occurs twice'}")
+    raise FormError(f"{name} has other columns than the spec gives: {'; '.join(complaints) or 'one occurs twice'}")
 
 
 def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDArray[np.int64]:
     """The number of each row's label among `labels`, `(n_rows,)`; -1 where it is missing or another.
 
     Raises:
-        ReleaseError: the column of the file `name` does not hold text.
+        FormError: the column of the file `name` does not hold text.
     """
     values = table.column(column)
     value_type = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not (pa.types.is_string(value_type) or pa.types.is_large_string(value_type)):
-        raise ReleaseError(f"{name}: column {column!r} holds {values.type}; text is required")
+        raise FormError(f"{name}: column {column!r} holds {values.type}; text is required")
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     parts = [np.zeros(0, dtype=np.int64)]
     for chunk in encoded.chunks:
@@ -127,10 +125,10 @@ def whole_numbers(
     """The numbers, `(n,)` int64, and which of them are whole; 0 stands for those that are not, and for missing ones.
 
     Raises:
-        ReleaseError: the column of the file `name` does not hold numbers.
+        FormError: the column of the file `name` does not hold numbers.
     """
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
-        raise ReleaseError(f"{name}: column {column!r} holds {values.type}; whole numbers are required")
+        raise FormError(f"{name}: column {column!r} holds {values.type}; whole numbers are required")
     whole = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else np.ones(len(values), np.bool_)
     numbers = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
     if pa.types.is_floating(values.type):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import SpinewiseError
+from auditor.reading.errors import FormError
 
 #: Problems of one check that are reported one by one.
 SHOWN = 3
@@ -73,7 +73,7 @@ class Findings:
         """An error that the block raises on purpose becomes a problem."""
         try:
             yield
-        except SpinewiseError as error:
+        except FormError as error:
             self.check("", "").fail(str(error))
 
     @property

@@ -21,8 +21,8 @@ from auditor.check.findings import Check, Findings, surplus
 from auditor.check.joins import NO_LIMIT, JoinedGroup
 from auditor.check.spec import Answers, PublicUniverse
 from auditor.check.spine import PublicLevel
-from pipeline.errors import ReleaseError
-from pipeline.release.layout import RunDirectory
+from auditor.reading.errors import FormError
+from auditor.reading.places import Places
 
 #: How far an end may be from solving its equation, relative to its terms.
 _TOLERANCE = 1e-9
@@ -97,7 +97,7 @@ class Demand:
     margins: bool
 
 
-def check_household_sizes(files: PublicFiles, run: RunDirectory, demand: Demand, findings: Findings) -> None:
+def check_household_sizes(files: PublicFiles, run: Places, demand: Demand, findings: Findings) -> None:
     """Check the file of a companion and a level.
 
     Args:
@@ -107,7 +107,7 @@ def check_household_sizes(files: PublicFiles, run: RunDirectory, demand: Demand,
         findings: takes what is wrong.
 
     Raises:
-        ReleaseError: a file is missing or damaged.
+        FormError: a file is missing or damaged.
     """
     companion, level, size, margins = demand.companion, demand.level, demand.size, demand.margins
     n = len(level.codes)
@@ -181,9 +181,7 @@ def _equal(
     check.add(rows & (found != right), sentence)
 
 
-def _ends(
-    files: PublicFiles, run: RunDirectory, universe: str, number: Number, level: PublicLevel
-) -> NDArray[np.float64]:
+def _ends(files: PublicFiles, run: Places, universe: str, number: Number, level: PublicLevel) -> NDArray[np.float64]:
     """`(2, n)` ends of the interval of a number in its table; NaN where unknown."""
     table, answers, answer = number
     file = LevelFile(files, run.universe(universe).table(table, level.name), level, Findings(), once=True)
@@ -197,9 +195,9 @@ def _ends(
 
 
 def reals(column: pa.ChunkedArray, name: str, file: LevelFile) -> NDArray[np.float64]:
-    """A column of real numbers, NaN for what is missing; ReleaseError where it holds something else."""
+    """A column of real numbers, NaN for what is missing; FormError where it holds something else."""
     if not pa.types.is_floating(column.type):
-        raise ReleaseError(f"{file.name}: column {name!r} holds {column.type}; real numbers are required")
+        raise FormError(f"{file.name}: column {name!r} holds {column.type}; real numbers are required")
     return np.array(column.to_numpy(), dtype=np.float64)
 
 

@@ -17,7 +17,7 @@ from auditor.check.findings import Findings, surplus
 from auditor.check.households import Housed
 from auditor.check.spec import Crossed
 from auditor.check.spine import PublicLevel
-from pipeline.release.layout import RunDirectory
+from auditor.reading.places import Places
 
 
 def recounted(table: Crossed, housed: Housed) -> Counts:
@@ -32,7 +32,7 @@ def recounted(table: Crossed, housed: Housed) -> Counts:
 
 def check_household_table(
     files: PublicFiles,
-    run: RunDirectory,
+    run: Places,
     table: Crossed,
     levels: Sequence[PublicLevel],
     persons: Mapping[str, Counts],
@@ -51,7 +51,7 @@ def check_household_table(
         findings: takes what is wrong.
 
     Raises:
-        ReleaseError: a file is missing or damaged.
+        FormError: a file is missing or damaged.
     """
     required = None if housed is None else recounted(table, housed)
     why = "the persons of such households in the microdata"
@@ -69,7 +69,7 @@ def check_household_table(
 
 def _read(
     files: PublicFiles,
-    run: RunDirectory,
+    run: Places,
     table: Crossed,
     level: PublicLevel,
     persons: Counts | None,

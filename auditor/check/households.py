@@ -106,7 +106,7 @@ def check_households(
         findings: takes what is wrong.
 
     Raises:
-        ReleaseError: a file is missing or damaged.
+        FormError: a file is missing or damaged.
     """
     known = _read_homes(files, level, homes, findings)
     members = _read_members(files, level, persons, column, limits, known, findings)

@@ -20,7 +20,7 @@ from auditor.check.files import LARGEST
 from auditor.check.findings import Findings
 from auditor.check.spec import Cells
 from auditor.check.spine import PublicLevel
-from pipeline.errors import ReleaseError
+from auditor.reading.errors import FormError
 
 #: In `JoinedGroup.most`: nothing limits the members.
 NO_LIMIT = -1
@@ -49,7 +49,7 @@ def joined_groups(join: Mapping[str, Any], persons: Cells, households: Cells) ->
     """The groups of persons that an entry of the public spec's `join` limits.
 
     Raises:
-        ReleaseError: the entry is none that docs/spec.md describes.
+        FormError: the entry is none that docs/spec.md describes.
     """
     form = next((form for form in _FORMS if form in join), None)
     try:
@@ -59,7 +59,7 @@ def joined_groups(join: Mapping[str, Any], persons: Cells, households: Cells) ->
         groups = [JoinedGroup(name, *group) for group in _FORMS[form](join, persons, households)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ReleaseError(f"public/manifest.json: a join of its spec cannot be understood: {reason}") from error
+        raise FormError(f"public/manifest.json: a join of its spec cannot be understood: {reason}") from error
     if not join["others"]:
         return groups
     return [JoinedGroup(g.join, g.label, g.persons, g.least, np.full_like(g.most, NO_LIMIT)) for g in groups]

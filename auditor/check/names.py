@@ -12,11 +12,11 @@ from auditor.check.files import PublicFiles, numbers_of
 from auditor.check.findings import Check, Findings
 from auditor.check.spec import PublicSpec
 from auditor.check.spine import PublicLevel
-from pipeline.release.layout import RunDirectory
+from auditor.reading.places import Places
 
 
 def with_names(
-    files: PublicFiles, run: RunDirectory, spec: PublicSpec, levels: tuple[PublicLevel, ...], findings: Findings
+    files: PublicFiles, run: Places, spec: PublicSpec, levels: tuple[PublicLevel, ...], findings: Findings
 ) -> tuple[PublicLevel, ...]:
     """The levels with the names that are published; whatever is wrong with these is reported."""
     return tuple(
@@ -26,7 +26,7 @@ def with_names(
 
 
 def _named(
-    files: PublicFiles, run: RunDirectory, level: PublicLevel, languages: tuple[str, ...], findings: Findings
+    files: PublicFiles, run: Places, level: PublicLevel, languages: tuple[str, ...], findings: Findings
 ) -> PublicLevel:
     path = run.names(level.name)
     name, columns = files.name(path), [f"name:{language}" if language else "name" for language in languages]

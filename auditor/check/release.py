@@ -1,7 +1,7 @@
 """An independent check that a release keeps every constraint of its spec.
 
 Only what is public is read, and nothing is shared with the programs that made the release: neither its solver nor its
-readers, only the names of files and the class of errors. So a slip in one of them cannot hide itself here.
+readers. So a slip in one of them cannot hide itself here.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from auditor.check.shares import check_shares
 from auditor.check.spec import PublicSpec, PublicUniverse, read_public_spec
 from auditor.check.spine import PublicLevel, read_spine
 from auditor.check.update import check_update
-from pipeline.errors import InputError, ReleaseError
-from pipeline.release.layout import RunDirectory, UniverseDirectory
+from auditor.reading.errors import FormError
+from auditor.reading.places import Places, UniversePlaces
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
 _UNCHECKED = ("measurements", "selected", "estimates", "draws")
@@ -39,7 +39,7 @@ def check_release(root: Path) -> list[str]:
         root: the run's directory, or the public/ folder of one.
 
     Raises:
-        InputError: there is no finished release.
+        FormError: there is no finished release.
     """
     return examine(root).problems
 
@@ -53,7 +53,7 @@ def examine(root: Path) -> Findings:
     those answers, states what they cost together, and keeps what it replaces.
 
     Raises:
-        InputError: there is no finished release.
+        FormError: there is no finished release.
     """
     run = _run_at(root)
     files, findings = PublicFiles(run.public), Findings()
@@ -83,12 +83,12 @@ def examine(root: Path) -> Findings:
     return findings
 
 
-def _run_at(root: Path) -> RunDirectory:
+def _run_at(root: Path) -> Places:
     if not root.is_dir():
-        raise InputError(f"{root}: no such folder; the directory of a release is needed")
-    run = RunDirectory(root.parent if root.name == "public" and not (root / "public").exists() else root)
+        raise FormError(f"{root}: no such folder; the directory of a release is needed")
+    run = Places(root.parent if root.name == "public" and not (root / "public").exists() else root)
     if not run.manifest.is_file():
-        raise InputError(f"{root}: no finished release is here; {run.manifest} is missing")
+        raise FormError(f"{root}: no finished release is here; {run.manifest} is missing")
     return run
 
 
@@ -98,7 +98,7 @@ class _Universe:
     def __init__(
         self,
         files: PublicFiles,
-        folder: UniverseDirectory,
+        folder: UniversePlaces,
         spec: PublicSpec,
         universe: PublicUniverse,
         levels: tuple[PublicLevel, ...],
@@ -209,7 +209,7 @@ def _check_joins(
     for join in spec.joins:
         with findings.noting_errors():
             if (households := universes.get(str(join.get("companion")))) is None:
-                raise ReleaseError(
+                raise FormError(
                     f"public/manifest.json: a join is with {join.get('companion')!r}, which is no companion"
                 )
             for group in joined_groups(join, persons.universe.cells, households.universe.cells):
@@ -220,7 +220,7 @@ def _check_joins(
                         check_group(group, level, own, theirs, names, findings)
 
 
-def _check_sizes(universes: Mapping[str, _Universe], spec: PublicSpec, run: RunDirectory, findings: Findings) -> None:
+def _check_sizes(universes: Mapping[str, _Universe], spec: PublicSpec, run: Places, findings: Findings) -> None:
     """Check the average household sizes of every level at which both counts are published."""
     persons = universes[""]
     for companion in spec.joined:
@@ -246,7 +246,7 @@ def _check_sizes(universes: Mapping[str, _Universe], spec: PublicSpec, run: RunD
 def _check_amounts(
     universes: Mapping[str, _Universe],
     spec: PublicSpec,
-    run: RunDirectory,
+    run: Places,
     levels: tuple[PublicLevel, ...],
     findings: Findings,
 ) -> None:
@@ -280,9 +280,9 @@ def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, find
     return housed
 
 
-def _check_unknown(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> None:
+def _check_unknown(files: PublicFiles, run: Places, spec: PublicSpec, findings: Findings) -> None:
     """Report published counts that the spec does not give: no constraint of theirs is known."""
-    free = [run.universe(universe.name).public / folder for universe in spec.universes for folder in _UNCHECKED]
+    free = [run.universe(universe.name).folder / folder for universe in spec.universes for folder in _UNCHECKED]
     check = findings.check("public", "files that the spec does not give")
     for path in sorted(run.public.rglob("*.parquet")):
         if path not in files.seen and not any(folder in path.parents for folder in free):

@@ -10,26 +10,24 @@ from auditor.check.files import PublicFiles, numbers_of
 from auditor.check.findings import Check, Findings
 from auditor.check.spec import PublicSpec
 from auditor.check.spine import PublicLevel
-from pipeline.errors import ReleaseError
-from pipeline.release.layout import RunDirectory
+from auditor.reading.errors import FormError
+from auditor.reading.places import Places
 
 
 def check_shares(
-    files: PublicFiles, run: RunDirectory, spec: PublicSpec, levels: tuple[PublicLevel, ...], findings: Findings
+    files: PublicFiles, run: Places, spec: PublicSpec, levels: tuple[PublicLevel, ...], findings: Findings
 ) -> None:
     """Check the file of each share that the spec uses."""
     by_name = {level.name: level for level in levels}
     for share, (of_level, n_columns) in spec.shares.items():
-        files.seen.add(run.main.shares(share))
+        files.seen.add(run.universe("").shares(share))
         if of_level in by_name:
             with findings.noting_errors():
                 _check(files, run, share, by_name[of_level], n_columns, findings)
 
 
-def _check(
-    files: PublicFiles, run: RunDirectory, share: str, level: PublicLevel, n_columns: int, findings: Findings
-) -> None:
-    path = run.main.shares(share)
+def _check(files: PublicFiles, run: Places, share: str, level: PublicLevel, n_columns: int, findings: Findings) -> None:
+    path = run.universe("").shares(share)
     name, columns = files.name(path), [f"number_{number + 1}" for number in range(n_columns)]
     table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))
     geounits = numbers_of(table, "geocode", level.codes, name)
@@ -40,7 +38,7 @@ def _check(
     for column in columns:
         values = table.column(column)
         if not pa.types.is_float64(values.type):
-            raise ReleaseError(f"{name}: column {column!r} holds {values.type}; numbers are required")
+            raise FormError(f"{name}: column {column!r} holds {values.type}; numbers are required")
         numbers = values.fill_null(np.nan).to_numpy()
         _check_numbers(counted, numbers)
 

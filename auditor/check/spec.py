@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.errors import ReleaseError
+from auditor.reading.errors import FormError
 
 #: More would not fit into memory.
 _MOST_CELLS = 100_000_000
@@ -215,16 +215,16 @@ class PublicSpec:
 
 
 def read_public_spec(path: Path) -> PublicSpec:
-    """The spec in the manifest at `path`; ReleaseError where it is damaged or does not make sense."""
+    """The spec in the manifest at `path`; FormError where it is damaged or does not make sense."""
     try:
         manifest = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ReleaseError(f"public/manifest.json cannot be read: {error}") from error
+        raise FormError(f"public/manifest.json cannot be read: {error}") from error
     try:
         return _spec(manifest["spec"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ReleaseError(f"public/manifest.json: its spec cannot be understood: {reason}") from error
+        raise FormError(f"public/manifest.json: its spec cannot be understood: {reason}") from error
 
 
 def _spec(spec: Mapping[str, Any]) -> PublicSpec:

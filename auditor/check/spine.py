@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from auditor.check.files import PublicFiles, numbers_of
 from auditor.check.findings import Findings
 from auditor.check.spec import PublicSpec
-from pipeline.errors import ReleaseError
-from pipeline.release.layout import RunDirectory
+from auditor.reading.errors import FormError
+from auditor.reading.places import Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +36,16 @@ class PublicLevel:
         return f"{self.name} {self.codes[geounit].as_py()!r}{named}"
 
 
-def read_spine(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> tuple[PublicLevel, ...]:
+def read_spine(files: PublicFiles, run: Places, spec: PublicSpec, findings: Findings) -> tuple[PublicLevel, ...]:
     """The levels, top first; anything that is not a tree is reported.
 
     Raises:
-        ReleaseError: the file is missing or damaged, or there is no geounit in it.
+        FormError: the file is missing or damaged, or there is no geounit in it.
     """
     name = files.name(run.spine)
     table = pa.concat_tables(list(files.read(run.spine, spec.levels)))
     if table.num_rows == 0:
-        raise ReleaseError(f"{name} has no row; at least one leaf is required")
+        raise FormError(f"{name} has no row; at least one leaf is required")
     levels: list[PublicLevel] = []
     above = np.full(table.num_rows, -1, dtype=np.int64)
     for number, level in enumerate(spec.levels):
@@ -59,7 +59,7 @@ def read_spine(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings
 
         coded.add(geounits < 0, nowhere)
         if (geounits < 0).any():
-            raise ReleaseError(f"{name}: the rest of the release is not checked, since the spine is incomplete")
+            raise FormError(f"{name}: the rest of the release is not checked, since the spine is incomplete")
         parents = np.full(len(codes), -1, dtype=np.int64)
         parents[geounits] = above
         levels.append(PublicLevel(level, codes, parents))

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from auditor.check.files import PublicFiles
 from auditor.check.findings import Findings
 from auditor.check.spine import PublicLevel
-from pipeline.errors import ReleaseError
-from pipeline.release.layout import RunDirectory
+from auditor.reading.errors import FormError
+from auditor.reading.places import Places
 
 #: Folders of a universe with what is measured or known.
 _KINDS: Final = ("measurements", "invariants", "constraints", "selected")
@@ -26,7 +26,7 @@ _KINDS: Final = ("measurements", "invariants", "constraints", "selected")
 _MOVED: Final = {"change-one": 2, "add-remove": 1}
 
 
-def check_update(files: PublicFiles, run: RunDirectory, levels: tuple[PublicLevel, ...], findings: Findings) -> None:
+def check_update(files: PublicFiles, run: Places, levels: tuple[PublicLevel, ...], findings: Findings) -> None:
     """Check the answers of a version, what it replaces, and the budget of both together; nothing of a first release."""
     with findings.noting_errors():
         manifest = _json(run.manifest, "public/manifest.json")
@@ -39,14 +39,14 @@ def check_update(files: PublicFiles, run: RunDirectory, levels: tuple[PublicLeve
                         _check_words(answer, stated, manifest["spec"], findings)
                 _check_budget(manifest, update["answers"], findings)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-            raise ReleaseError(f"public/manifest.json: its update cannot be understood: {error!r}") from error
+            raise FormError(f"public/manifest.json: its update cannot be understood: {error!r}") from error
 
 
 def _json(path: Path, name: str) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise ReleaseError(f"{name} cannot be read: {error}") from error
+        raise FormError(f"{name} cannot be read: {error}") from error
 
 
 def _sha256(path: Path) -> str:
@@ -54,7 +54,7 @@ def _sha256(path: Path) -> str:
 
 
 def _check_replaced(
-    files: PublicFiles, run: RunDirectory, manifest: Mapping[str, Any], replaces: str, findings: Findings
+    files: PublicFiles, run: Places, manifest: Mapping[str, Any], replaces: str, findings: Findings
 ) -> None:
     """The files of the version before are those that its manifest lists, and its measurements are used unchanged."""
     folder = run.public / "replaced"
@@ -98,7 +98,7 @@ def _is_taken_over(name: str) -> bool:
     return name == "spine.parquet" or any(kind in _KINDS for kind in (folders[0], *folders[2:3]))
 
 
-def _stated(run: RunDirectory, answer: Mapping[str, Any], findings: Findings) -> dict[str, Any] | None:
+def _stated(run: Places, answer: Mapping[str, Any], findings: Findings) -> dict[str, Any] | None:
     """The answer's own manifest; None where it is not the one that the spec states, which is found."""
     name = str(answer["name"])
     path = run.answer(name) / "answer.json"
@@ -111,7 +111,7 @@ def _stated(run: RunDirectory, answer: Mapping[str, Any], findings: Findings) ->
 
 def _check_answer(
     files: PublicFiles,
-    run: RunDirectory,
+    run: Places,
     answer: Mapping[str, Any],
     stated: Mapping[str, Any],
     levels: tuple[PublicLevel, ...],
@@ -131,7 +131,7 @@ def _check_answer(
         check.fail(f"public/answers/{name}: the spine has no level {str(answer['level'])!r}")
         return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
-    path = run.main.measurement(level.name, name)
+    path = run.universe("").measurement(level.name, name)
     parts = list(files.read(path, ("geocode", "value", "variance"), len(level.codes)))
     codes = [str(code) for one in parts for code in one.column("geocode").to_pylist()]
     numbers = np.array([row for one in parts for row in one.column("value").to_pylist()], dtype=np.int64)
@@ -152,13 +152,13 @@ def _numbers(
     groups = {labels: number for number, labels in enumerate(itertools.product(*terms.values()))}
     out = np.zeros((len(places), len(groups)), dtype=np.int64)
     if len(rows) != out.size:
-        raise ReleaseError(f"public/answers: {path.name} has {len(rows)} rows; {out.size} are needed")
+        raise FormError(f"public/answers: {path.name} has {len(rows)} rows; {out.size} are needed")
     for row in rows:
         place = 0 if stated["place"] == "everywhere" else places[row[str(stated["place"])]]
         try:
             out[place, groups[tuple(row[term] for term in terms)]] = int(row["count"])
         except OverflowError as error:
-            raise ReleaseError(f"public/answers: {path.name} has a count beyond 64 bits") from error
+            raise FormError(f"public/answers: {path.name} has a count beyond 64 bits") from error
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from auditor.answers.audit import NOT_HERE
 from auditor.answers.kept import Answer
-from auditor.form import FormError
+from auditor.reading.errors import FormError
 from flows.audits.collected import FindingReporter, collected, installed_versions
 from flows.audits.independent import independent_findings
 from flows.confidential.custody import KeySource

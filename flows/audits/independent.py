@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from auditor.findings import Found
-from auditor.form import FormError
 from auditor.keys import NoKeyError
 from auditor.ledger import Read, read_ledger
 from auditor.program import attacks, audit_with, secret_of, write_private
+from auditor.reading.errors import FormError
 from pipeline.audit.findings import Finding
 from pipeline.errors import InputError
 from pipeline.privacy.ledger.ledger import Ledger

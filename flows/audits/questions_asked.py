@@ -28,9 +28,9 @@ from threadpoolctl import threadpool_limits
 from auditor.answers.audit import audit_answer
 from auditor.answers.draws import losses, noise_of, steps_of, windows_of
 from auditor.answers.kept import Answer
-from auditor.form import FormError
 from auditor.keys import read_key
 from auditor.ledger import read_ledger
+from auditor.reading.errors import FormError
 from flows.audits.independent import GROUP
 from flows.audits.trials import scratch
 from flows.audits.whole_trial import own_settings

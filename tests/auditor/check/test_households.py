@@ -18,7 +18,7 @@ from auditor.check.households import Limit, RecordFile, check_households
 from auditor.check.joins import JoinedGroup
 from auditor.check.spec import Cells
 from auditor.check.spine import PublicLevel
-from pipeline.errors import ReleaseError
+from auditor.reading.errors import FormError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata
 from postprocess.joins.assignment import assigned_spans
@@ -182,7 +182,7 @@ def test_every_kind_of_fault_is_named(public: Path, fault: str) -> None:
     changed(public / f"{file}.parquet", change)
     try:
         found = problems(public)
-    except ReleaseError as error:
+    except FormError as error:
         found = [str(error)]
     assert any(said in problem for problem in found), found
 

@@ -8,10 +8,10 @@ import pytest
 from releases.answer_mutants import ANSWERS
 from releases.mutant import COURTS, INSTALLED, SECOND, VERIFY, Mutant
 
-from auditor.form import FormError
 from auditor.keys import read_key
 from auditor.ledger import read_ledger
 from auditor.program import audit_with
+from auditor.reading.errors import FormError
 from flows.audits.questions_asked import Question, asked, opened, people_of, question_problems, questions
 from flows.audits.whole_trial import own_settings
 from flows.runs.questions.answering import AnsweringHere, answered

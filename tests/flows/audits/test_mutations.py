@@ -22,8 +22,8 @@ from releases.small import run
 from releases.wages import BALANCES, write_wages
 
 from auditor.check.release import examine
-from auditor.form import FormError
 from auditor.program import audit
+from auditor.reading.errors import FormError
 from flows.audits.second_opinion import second_findings
 from flows.audits.units import unit_findings
 from flows.audits.whole_trial import QUICK, whole_findings, written

@@ -38,6 +38,7 @@ from auditor.check.counts import LevelFile
 from auditor.check.files import PublicFiles
 from auditor.check.findings import Findings
 from auditor.check.spine import PublicLevel
+from auditor.reading.errors import FormError
 from pipeline.exchange.nmf import LevelMeasurements
 from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
@@ -67,7 +68,7 @@ readers = {
 }
 try:
     readers[sys.argv[1]](Path(sys.argv[2]))
-except SpinewiseError as error:
+except (SpinewiseError, FormError) as error:
     print(error)
 lines = Path("/proc/self/status").read_text().splitlines()
 print(next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")))

@@ -18,8 +18,8 @@ from releases.small import public_bytes
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
 from auditor.check.release import check_release
-from auditor.form import FormError
 from auditor.program import audit, audit_with, secret_of
+from auditor.reading.errors import FormError
 from features.exports.release import export_release
 from flows.audits.finished import audit_release
 from flows.audits.receipts import compare_receipts, find_manifests
