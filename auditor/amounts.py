@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from auditor.findings import Found, holds
 from auditor.form import Universe
+from auditor.reading.counts import impossible_sums
 from auditor.reading.errors import FormError
 from auditor.release import Release
 
@@ -24,21 +23,12 @@ def clip_problems(release: Release, own: Universe, universe: Universe) -> list[s
     """Cells of leaves whose sum so many records cannot have, each between the ends; no number of them is told."""
     amount, leaves = universe.amount, release.spine[-1]
     assert amount is not None
-    low, high = int(amount.low / amount.unit), int(amount.high / amount.unit)
-    names = [name for name, _ in own.attributes]
-    if any(attribute not in own.attributes for attribute in universe.attributes):
-        raise FormError(f"{universe.name}: has attributes that the release itself has not")
-    shape = [len(values) for _, values in own.attributes]
-    counts, sums = release.truth(own, leaves), release.truth(universe, leaves)
-    codes = np.unravel_index(counts.cells, shape)
-    cells = np.zeros(len(counts.cells), dtype=np.int64)
-    for name, values in universe.attributes:
-        cells = cells * len(values) + codes[names.index(name)]
-    records = np.zeros(len(leaves.codes) * universe.n_cells, dtype=np.int64)
-    np.add.at(records, counts.geounits * universe.n_cells + cells, counts.persons)
-    units = np.zeros_like(records)
-    np.add.at(units, sums.geounits * universe.n_cells + sums.cells, sums.persons)
-    wrong = int(((units < low * records) | (units > high * records)).sum())
+    try:
+        cells = own.cells.cells_of(universe.cells)
+    except (KeyError, ValueError) as error:
+        raise FormError(f"{universe.name}: has attributes that the release itself has not ({error})") from None
+    *_, outside = impossible_sums(release.truth(own, leaves), release.truth(universe, leaves), cells, amount)
+    wrong = int(outside.sum())
     return (
         [f"{wrong} cells of {leaves.name} have a sum outside of the clip: records count more than it"] if wrong else []
     )

@@ -24,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.accounting import Use, best_guess
-from auditor.files import read_counts
 from auditor.findings import ALPHA, Found
-from auditor.form import Query, Universe
+from auditor.form import Universe
 from auditor.noise import far
+from auditor.reading.cells import Query
+from auditor.reading.counts import sound_histogram
 from auditor.reading.errors import FormError
+from auditor.reading.files import Files
 from auditor.release import Due, Release
 
 _PLANTED: Final = 400
@@ -112,19 +114,15 @@ def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals
     """How many records of the lowest geounits are right."""
     leaves = release.spine[-1]
     n, cells = len(leaves.codes), universe.n_cells
-    counts = release.truth(universe, leaves)
-    truth = np.zeros((n, cells), dtype=np.int64)
-    np.add.at(truth, (counts.geounits, counts.cells), counts.persons)
+    truth = release.truth(universe, leaves).dense(np.arange(n))
     people = int(truth.sum())
     shares = truth.sum(axis=0) / max(people, 1)
     blind = _right(_whole(truth.sum(axis=1)[:, None] * shares[None, :]), truth)
-    path = release.folder(universe.name) / "histograms" / f"{leaves.name}.parquet"
+    path = release.places.universe(universe.name).histogram(leaves.name)
     published = None
     if path.is_file():
-        found = read_counts(path, leaves, universe)
-        released = np.zeros_like(truth)
-        np.add.at(released, (found.geounits, found.cells), found.persons)
-        published = _right(released, truth)
+        found = sound_histogram(Files(release.public), path, leaves, universe.counted)
+        published = _right(found.dense(np.arange(n)), truth)
     here = [due for due in dues if due.level is leaves and len(due.scales) == 1]
     if not here or cells > _MOST_CELLS:
         return Reconstruction(people, None, published, None, blind)
@@ -138,7 +136,7 @@ def _estimate(dues: list[Due], residuals: Residuals, truth: NDArray[np.int64], *
     for due in dues:
         weight = 1 / math.sqrt(float(due.scales[0]))
         matrix = np.zeros((due.query.size, truth.shape[1]))
-        matrix[due.query.answer, np.arange(truth.shape[1])] = weight
+        matrix[due.query.of_cell, np.arange(truth.shape[1])] = weight
         answers = (truth @ _incidence(due.query)).astype(np.float64)
         if noisy:
             answers += residuals[due.name][0]
@@ -149,8 +147,8 @@ def _estimate(dues: list[Due], residuals: Residuals, truth: NDArray[np.int64], *
 
 
 def _incidence(query: Query) -> NDArray[np.int64]:
-    matrix = np.zeros((len(query.answer), query.size), dtype=np.int64)
-    matrix[np.arange(len(query.answer)), query.answer] = 1
+    matrix = np.zeros((len(query.of_cell), query.size), dtype=np.int64)
+    matrix[np.arange(len(query.of_cell)), query.of_cell] = 1
     return matrix
 
 
@@ -178,13 +176,13 @@ def membership(
     """Plant persons, each in place of a real record, and guess from everything measured where the record really is."""
     leaves = release.spine[-1]
     counts = release.truth(universe, leaves)
-    if not len(counts.persons):
+    if not len(counts.counts):
         raise FormError("there are no records to attack")
     right = 0.0
-    chances = counts.persons / counts.persons.sum()
+    chances = counts.counts / counts.counts.sum()
     for _ in range(_PLANTED):
         at = int(rng.choice(len(chances), p=chances))
-        real = int(counts.geounits[at]), int(counts.cells[at])
+        real = int(counts.geounits[at]), int(counts.columns[at])
         other = real
         while other == real:
             other = int(rng.integers(len(leaves.codes))), int(rng.integers(universe.n_cells))
@@ -220,9 +218,9 @@ def _ratio(release: Release, due: Due, residuals: Residuals, real: tuple[int, in
     """
     number = release.form.levels.index(due.level.name)
     found, rows = residuals[due.name]
-    places = [(_ancestor(release, real[0], number), int(due.query.answer[real[1]]), 1)]
+    places = [(_ancestor(release, real[0], number), int(due.query.of_cell[real[1]]), 1)]
     if due.universe.moved == 2:
-        places.append((_ancestor(release, other[0], number), int(due.query.answer[other[1]]), -1))
+        places.append((_ancestor(release, other[0], number), int(due.query.of_cell[other[1]]), -1))
         if places[0][:2] == places[1][:2]:
             return 0.0
     ratio = 0.0

@@ -14,7 +14,7 @@ import numpy as np
 from auditor.files import exact_variance, header_of, hidden_bytes, read_measured
 from auditor.findings import Found, holds
 from auditor.reading.errors import FormError
-from auditor.release import Release, file_name, sha256
+from auditor.release import Release, sha256
 
 _KNOWN: Final = {
     "accounts", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "manifest_sha256",
@@ -71,9 +71,9 @@ def _listing_problems(release: Release) -> list[str]:
             problems.append(f"{name} is not the file that is listed")
     due = {due.path for due in release.due}
     for universe in release.form.universes:
-        folder = release.folder(universe.name)
-        due |= {folder / "invariants" / level / f"{file_name(q.name)}.parquet" for level, q in universe.invariants}
-        due |= {folder / "selected" / choice.name / f"{choice.level}.parquet" for choice in universe.choices}
+        places, folder = release.places.universe(universe.name), release.folder(universe.name)
+        due |= {places.invariant(level, query.name) for level, query in universe.invariants}
+        due |= {places.selected(choice.name, choice.level) for choice in universe.choices}
         for kind in ("measurements", "invariants", "selected"):
             found = {path for path in (folder / kind).rglob("*") if not path.is_dir()}
             problems += [f"{path.relative_to(release.public)} is not of the spec" for path in sorted(found - due)]
@@ -120,7 +120,7 @@ def _header_problems(release: Release) -> list[str]:
             problems.append(f"{due.name}: its rows and its header have different variances")
     for universe in release.form.universes:
         for level, query in universe.invariants:
-            path = release.folder(universe.name) / "invariants" / level / f"{file_name(query.name)}.parquet"
+            path = release.places.universe(universe.name).invariant(level, query.name)
             required = {
                 "kind": "measurement", "level": level, "query": query.name, "size": query.size,
                 "mechanism": "exact", "scale": "0", "variance": 0.0,

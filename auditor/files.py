@@ -1,8 +1,7 @@
-"""The files of a release, read with pyarrow alone: spine, measurements, true counts, and their headers."""
+"""Files of measurements and choices with their headers, and what a Parquet file hides."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from dataclasses import dataclass
@@ -15,23 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from auditor.form import Query, Universe
 from auditor.reading.errors import FormError
+from auditor.reading.guard import GuardedFile
 
 _HEADER = b"spinewise"
-
-
-@dataclass(frozen=True, eq=False)
-class Level:
-    """The geounits of a level: their codes, and the number of each one's parent."""
-
-    name: str
-    codes: tuple[str, ...]
-    parents: NDArray[np.int64]
-
-    def numbers(self) -> dict[str, int]:
-        """Code -> number."""
-        return {code: number for number, code in enumerate(self.codes)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +32,8 @@ class Measured:
 
 def _table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     try:
-        table = pq.read_table(path.absolute(), use_threads=False, partitioning=None)
+        with GuardedFile(path, own_groups=False) as file:
+            table = file.read()
         header = json.loads((table.schema.metadata or {})[_HEADER])
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise FormError(f"{path}: cannot be read ({str(error).splitlines()[0] if str(error) else error!r})") from None
@@ -69,38 +56,6 @@ def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[NDArray[np.in
         raise FormError(f"{path}: does not hold whole numbers ({error})") from None
 
 
-def read_spine(path: Path, names: tuple[str, ...]) -> tuple[Level, ...]:
-    """The levels, top first, geounits in the order in which the rows first name them; FormError if it is no tree."""
-    table, _ = _table(path)
-    levels: list[Level] = []
-    above = np.zeros(table.num_rows, dtype=np.int64)
-    for name in names:
-        if name not in table.column_names:
-            raise FormError(f"{path}: has no column {name!r}")
-        encoded = table.column(name).combine_chunks().dictionary_encode()
-        codes = tuple(encoded.dictionary.to_pylist())
-        rows = encoded.indices.to_numpy().astype(np.int64)
-        parents = np.full(len(codes), -1, dtype=np.int64)
-        if levels:
-            parents[rows] = above
-            if (parents[rows] != above).any():
-                raise FormError(f"{path}: a {name} has two parents")
-        levels.append(Level(name, codes, parents))
-        above = rows
-    return tuple(levels)
-
-
-def spine_fingerprint(levels: tuple[Level, ...]) -> str:
-    """SHA-256 over names, codes and parents, as docs/mathematics.md states it; parents at the top are -1."""
-    header = [["spine", 1], *([level.name, len(level.codes)] for level in levels)]
-    digest = hashlib.sha256(json.dumps(header).encode())
-    for level in levels:
-        digest.update(np.array([len(code) for code in level.codes], dtype="<i8").tobytes())
-        digest.update("".join(level.codes).encode())
-        digest.update(level.parents.astype("<i8").tobytes())
-    return digest.hexdigest()
-
-
 def read_measured(path: Path) -> Measured:
     """The answers in a file of measurements, selections or invariants with answers of one length."""
     table, header = _table(path)
@@ -121,60 +76,6 @@ def read_selected(path: Path) -> tuple[list[str], list[str], list[list[int]], di
     except KeyError as error:
         raise FormError(f"{path}: {error}") from None
     return columns[0], columns[1], columns[2], header
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Nonzero counts of a level: geounit, cell, persons, in that order."""
-
-    geounits: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    persons: NDArray[np.int64]
-
-    def answers(self, query: Query, n_geounits: int) -> NDArray[np.int64]:
-        """`(n_geounits, size)`."""
-        out = np.zeros((n_geounits, query.size), dtype=np.int64)
-        np.add.at(out, (self.geounits, query.answer[self.cells]), self.persons)
-        return out
-
-
-def read_counts(path: Path, level: Level, universe: Universe) -> Counts:
-    """A histogram, true or released."""
-    table, _ = _table(path)
-    try:
-        cells = np.zeros(table.num_rows, dtype=np.int64)
-        for name, values in universe.attributes:
-            cells = cells * len(values) + _coded(table.column(name), values)
-        geounits = _coded(table.column("geocode"), level.codes)
-        persons = table.column("count").to_numpy().astype(np.int64)
-    except (KeyError, ValueError) as error:
-        raise FormError(f"{path}: is not a histogram of the spec's cells ({error})") from None
-    order = np.argsort(geounits * universe.n_cells + cells, kind="stable")
-    return Counts(geounits[order], cells[order], persons[order])
-
-
-def _coded(column: pa.ChunkedArray, values: tuple[str, ...]) -> NDArray[np.int64]:
-    """The number of each row's text, `(n_rows,)`."""
-    numbers = {value: number for number, value in enumerate(values)}
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    coded = [np.zeros(0, dtype=np.int64)]
-    for chunk in column.chunks:
-        found = np.array([numbers.get(text, -1) for text in chunk.dictionary.to_pylist()], dtype=np.int64)
-        coded.append(found[chunk.indices.to_numpy()] if len(chunk) else coded[0])
-    rows = np.concatenate(coded)
-    if (rows < 0).any():
-        raise ValueError(f"row {int(np.flatnonzero(rows < 0)[0]) + 1} has an unknown text")
-    return rows
-
-
-def counts_digest(counts: Counts, n_geounits: int, n_cells: int) -> bytes:
-    """SHA-256 of the counts of the leaves in one canonical form, as docs/mathematics.md states it."""
-    digest = hashlib.sha256(b"spinewise counts 1\0")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(counts.geounits, minlength=n_geounits))])
-    for part in (np.array([n_geounits, n_cells, len(counts.cells)]), starts, counts.cells, counts.persons):
-        digest.update(part.astype("<i8").tobytes())
-    return digest.digest()
 
 
 def hidden_bytes(path: Path) -> str:

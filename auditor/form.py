@@ -1,4 +1,4 @@
-"""The public spec of a manifest, read anew: universes, queries, shares, and the noise that follows from them.
+"""What the public spec draws, and what that costs: budgets, shares, and the noise that follows from them.
 
 Everything is exact; the formulas are those of docs/privacy.md, written down a second time.
 """
@@ -8,37 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from auditor.members import most_members
+from auditor.reading.cells import Cells, Query
 from auditor.reading.errors import FormError
-
-
-@dataclass(frozen=True, eq=False)
-class Query:
-    """A query: for each attribute which group each of its values is in.
-
-    Attributes:
-        groups: one list an attribute; all 0 where the attribute is summed out.
-        answer: `(n_cells,)` the answer that each cell is in.
-        size: number of answers.
-    """
-
-    name: str
-    groups: tuple[tuple[int, ...], ...]
-    answer: NDArray[np.int64]
-    size: int
-
-    @property
-    def kept(self) -> tuple[bool, ...]:
-        """Whether each attribute is not summed out."""
-        return tuple(len(set(groups)) > 1 for groups in self.groups)
+from auditor.reading.joins import largest_households
+from auditor.reading.spec import MOVED, Amount, PublicUniverse, public_spec, understood
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,42 +34,21 @@ class Choice:
     cost: Fraction
 
 
-@dataclass(frozen=True)
-class Amount:
-    """What the records of a universe count, each at most one number of a query; exact, in the amount's currency.
-
-    Attributes:
-        column: of the records.
-        missing: the amount of those without one.
-        reach: units that as many numbers as a change of a record moves would move by, each.
-        total: whether that is a change of all records of a unit, whose amounts are within the ends together.
-    """
-
-    column: str
-    low: Fraction
-    high: Fraction
-    unit: Fraction
-    missing: Fraction | None
-    reach: int
-    total: bool = False
-
-
 @dataclass(frozen=True, eq=False)
 class Universe:
-    """What is counted, measured and kept exact of one kind of records; the name "" is the release's own.
+    """What is measured of one kind of records.
 
     Attributes:
+        counted: its cells, invariants and amount.
         budget: rho or epsilon; `rest` is what private choices leave of it.
         moved: how many answers of a query one record changes, by one each.
         together: how many of the records one person's change alters; the budget is for all of them.
-        amount: the ends and the unit of what a record counts, and how far one moves a number, in units; None for one.
         clipped: column of an amount, the ends beyond which records are counted, and the amount of those without one.
         levels: level, share, and each query with its share.
         chosen: how the words of its statement name a question that chose its upper end; "" where none did.
     """
 
-    name: str
-    attributes: tuple[tuple[str, tuple[str, ...]], ...]
+    counted: PublicUniverse
     zcdp: bool
     budget: Fraction
     delta: Fraction
@@ -98,17 +56,49 @@ class Universe:
     moved: int
     bypass: bool
     levels: tuple[tuple[str, Fraction, tuple[tuple[Query, Fraction], ...]], ...]
-    invariants: tuple[tuple[str, Query], ...]
     choices: tuple[Choice, ...]
     together: int = 1
-    amount: Amount | None = None
     clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
     chosen: str = ""
 
     @property
+    def name(self) -> str:
+        """Of the companion; empty for the release's own."""
+        return self.counted.name
+
+    @property
+    def cells(self) -> Cells:
+        """Of the histogram."""
+        return self.counted.cells
+
+    @property
+    def attributes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Name and values of each attribute."""
+        return self.cells.attributes
+
+    @property
+    def invariants(self) -> tuple[tuple[str, Query], ...]:
+        """Level and query of all that is published exactly."""
+        return self.counted.invariants
+
+    @property
+    def amount(self) -> Amount | None:
+        """What each record counts; None where it counts one."""
+        return self.counted.amount
+
+    @cached_property
     def reach(self) -> int:
-        """How far one record moves a number."""
-        return 1 if self.amount is None else self.amount.reach
+        """How far one record moves a number, in units."""
+        if self.amount is None:
+            return 1
+        first, last = self.amount.first, self.amount.last
+        if self.amount.total:
+            # Gains and losses are each bounded: between two units they differ by at most both ends, in every direction.
+            return last - first
+        # As many numbers as a change moves, by up to the larger end each; or one from one end to the other, which is
+        # as far as two that move by r each, with 2 r^2 >= (last - first)^2.
+        across = math.isqrt(-(-((last - first) ** 2) // 2) - 1) + 1 if self.moved == 2 else 0
+        return max(abs(first), abs(last), across)
 
     @property
     def record_budget(self) -> Fraction:
@@ -118,7 +108,7 @@ class Universe:
     @property
     def n_cells(self) -> int:
         """Number of cells of the histogram."""
-        return math.prod(len(values) for _, values in self.attributes)
+        return self.cells.size
 
     @property
     def rest(self) -> Fraction:
@@ -154,7 +144,8 @@ class Universe:
             content.append(["records per person", self.together])
         if self.amount is not None:
             one, total = self.amount, ["total"] if self.amount.total else []
-            content.append(["amount", *map(str, (one.column, one.low, one.high, one.unit, one.missing)), *total])
+            low, high = one.first * one.unit, one.last * one.unit
+            content.append(["amount", *map(str, (one.column, low, high, one.unit, one.missing)), *total])
         if self.clipped is not None:
             content.append(["clipped", *map(str, self.clipped)])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -191,44 +182,21 @@ def read_form(spec: Mapping[str, Any]) -> Form:
         raise FormError(
             "public/manifest.json: made from reports that their senders randomised; no noise was added here"
         )
-    try:
-        stated = spec["geography"]["levels"]
-        levels = tuple(level if isinstance(level, str) else level[0] for level in stated)
+    with understood("spec"):
+        public = public_spec(spec)
         bypass = bool(spec["geography"].get("bypass"))
-        universes = [_universe("", spec, spec["privacy"], bypass=bypass)]
-        for name, sections in spec["companions"]:
+        own, *companions = public.universes
+        universes = [_universe(own, spec, spec["privacy"], bypass=bypass)]
+        for counted, (_, sections) in zip(companions, spec["companions"], strict=True):
             privacy = {**spec["privacy"], **sections["privacy"]}
             if sections["privacy"].keys() & {"rho", "epsilon"}:
                 privacy = {k: v for k, v in privacy.items() if k not in ("rho", "epsilon") or k in sections["privacy"]}
             # The records of both, and so their units, are the release's own.
             of_release = any(sections.get(key) is not None for key in ("amount", "count_clipped"))
             units = (spec if of_release else sections)["privacy"].get("at_most")
-            universes.append(_universe(name, sections, {**privacy, "at_most": units}, bypass=bypass))
-        households = most_members(spec)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, AttributeError) as error:
-        raise FormError(f"public/manifest.json: its spec cannot be understood ({error!r})") from None
-    return Form(levels, tuple(universes), households)
-
-
-def _amount(sections: Mapping[str, Any], moved: int) -> Amount | None:
-    """Of a companion that counts units of an amount; FormError where its ends are no whole numbers of units."""
-    if sections.get("amount") is None:
-        return None
-    (low, high), unit = (Fraction(end) for end in sections["between"]), Fraction(sections["unit"])
-    ends, column, missing = (low / unit, high / unit), sections["amount"], _missing(sections)
-    if unit <= 0 or low >= high or any(end.denominator != 1 for end in ends):
-        raise ValueError(f"an amount between {low} and {high} in units of {unit}")
-    if sections.get("ends") == "total":
-        # Gains and losses are each bounded: between two units they differ by at most both ends, in every direction.
-        if ends[0] > 0 or ends[1] < 0:
-            raise ValueError(f"a total between {low} and {high}")
-        return Amount(column, low, high, unit, missing, int(ends[1] - ends[0]), total=True)
-    # moved numbers by up to `furthest` each, or one number from one end to the other.
-    furthest = max(abs(end) for end in ends)
-    reach = int(furthest)
-    while moved == 2 and 2 * reach**2 < (ends[1] - ends[0]) ** 2:
-        reach += 1
-    return Amount(column, low, high, unit, missing, reach)
+            universes.append(_universe(counted, sections, {**privacy, "at_most": units}, bypass=bypass))
+        households = largest_households(public.joins, {one.name: one.cells for one in public.universes})
+    return Form(public.levels, tuple(universes), households)
 
 
 def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
@@ -236,7 +204,8 @@ def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Frac
     if sections.get("count_clipped") is None:
         return None
     low, high = (Fraction(end) for end in sections["between"])
-    return sections["count_clipped"], low, high, _missing(sections)
+    missing = sections.get("missing")
+    return sections["count_clipped"], low, high, None if missing is None else Fraction(missing)
 
 
 def _chosen(sections: Mapping[str, Any]) -> str:
@@ -249,30 +218,23 @@ def _chosen(sections: Mapping[str, Any]) -> str:
     )
 
 
-def _missing(sections: Mapping[str, Any]) -> Fraction | None:
-    """The amount of a record without one; None where each must have one."""
-    return None if sections.get("missing") is None else Fraction(sections["missing"])
-
-
-def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool) -> Universe:
-    attributes = tuple((attribute, tuple(values)) for attribute, values in sections["schema"]["attributes"])
-    terms = _Terms(attributes, sections["schema"]["recodes"])
+def _universe(
+    counted: PublicUniverse, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool
+) -> Universe:
+    cells = counted.cells
     zcdp = privacy["framework"] == "zcdp"
     budget = Fraction(privacy["rho" if zcdp else "epsilon"])
-    moved = {"change-one": 2, "add-remove": 1}[privacy["neighbours"]]
+    moved = MOVED[privacy["neighbours"]]
     # One unit is "one person" where records have units, and alters all of its records that are counted.
     together = int(privacy.get("at_most") or sections.get("records_per_person") or 1)
-    amount = _amount(sections, moved)
-    if amount is not None and amount.total:
+    if counted.amount is not None and counted.amount.total:
         together = 1
     of_one = _of_one(budget, together, zcdp=zcdp)
     return Universe(
-        name=name,
-        amount=amount,
+        counted=counted,
         clipped=_clipped(sections),
         chosen=_chosen(sections),
         together=together,
-        attributes=attributes,
         zcdp=zcdp,
         budget=budget,
         delta=Fraction(privacy["delta"]) if zcdp else Fraction(0),
@@ -283,20 +245,17 @@ def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any]
             (
                 level,
                 Fraction(content["share"]),
-                tuple((terms.query(query), Fraction(share)) for query, share in content.get("queries", ())),
+                tuple((cells.query(query), Fraction(share)) for query, share in content.get("queries", ())),
             )
             for level, content in sections["strategy"]["levels"]
         ),
-        invariants=tuple((level, terms.query(q)) for level, queries in sections["invariants"] for q in queries),
         choices=tuple(
-            _choice(one, content, terms, of_one, moved, zcdp=zcdp) for one, content in sections.get("select", ())
+            _choice(one, content, cells, of_one, moved, zcdp=zcdp) for one, content in sections.get("select", ())
         ),
     )
 
 
-def _choice(
-    name: str, content: Mapping[str, Any], terms: _Terms, budget: Fraction, moved: int, *, zcdp: bool
-) -> Choice:
+def _choice(name: str, content: Mapping[str, Any], cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:
     """The choice costs m e^2 / 8 in rho, or m e in epsilon, with e rounded down to millionths under rho."""
     share = Fraction(content["share"])
     amount, part = budget * share, Fraction(content["choice_share"])
@@ -308,40 +267,10 @@ def _choice(
     return Choice(
         name=name,
         level=content["level"],
-        versions=tuple(terms.query(query) for query in content["versions"]),
+        versions=tuple(cells.query(query) for query in content["versions"]),
         thresholds=tuple(content["thresholds"]),
         share=share,
         epsilon=epsilon,
         scale=moved / (2 * left) if zcdp else moved / left,
         cost=cost,
     )
-
-
-class _Terms:
-    """What the words of a query mean: an attribute, or a recode of one."""
-
-    def __init__(self, attributes: Sequence[tuple[str, tuple[str, ...]]], recodes: Sequence[Any]) -> None:
-        self._attributes = attributes
-        self._terms = {name: (number, tuple(range(len(values)))) for number, (name, values) in enumerate(attributes)}
-        for name, content in recodes:
-            number = [attribute for attribute, _ in attributes].index(content["attribute"])
-            group = {value: i for i, (_, values) in enumerate(content["groups"]) for value in values}
-            self._terms[name] = (number, tuple(group[value] for value in attributes[number][1]))
-
-    def query(self, name: str) -> Query:
-        """The query of this name."""
-        if name == "detailed":
-            words = [attribute for attribute, _ in self._attributes]
-        else:
-            words = [] if name == "total" else [word.strip() for word in name.split("*")]
-        groups = [(0,) * len(values) for _, values in self._attributes]
-        for word in words:
-            number, of_value = self._terms[word]
-            groups[number] = of_value
-        answer = np.zeros(1, dtype=np.int64)
-        size = 1
-        for of_value in groups:
-            number_of_groups = max(of_value) + 1
-            answer = (answer[:, None] * number_of_groups + np.array(of_value)[None, :]).ravel()
-            size *= number_of_groups
-        return Query(name, tuple(groups), answer, size)

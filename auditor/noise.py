@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.files import read_selected
 from auditor.findings import ALPHA, Found, holds
 from auditor.form import Choice, Universe
 from auditor.keys import KeyedStream, keyed_hash
@@ -76,20 +77,18 @@ def _wrong(
 
 def _choices(release: Release, secret: bytes, universe: Universe, choice: Choice) -> Found:
     """Every choice of a selection drawn again, and a sample of the noise on what was chosen."""
-    from auditor.files import read_selected
-
     level = release.level(choice.level)
-    path = release.folder(universe.name) / "selected" / choice.name / f"{choice.level}.parquet"
+    path = release.places.universe(universe.name).selected(choice.name, choice.level)
     codes, versions, answers, _ = read_selected(path)
     truth, n = release.truth(universe, level), len(level.codes)
     people = np.zeros(n, dtype=np.int64)
-    np.add.at(people, truth.geounits, truth.persons)
-    exact = [truth.answers(query, n) for query in choice.versions]
+    np.add.at(people, truth.geounits, truth.counts)
+    exact = [truth.answers(query).dense(np.arange(n)) for query in choice.versions]
     names, size = [query.name for query in choice.versions], choice.versions[-1].size
     context = context_of(release, secret, universe)
     choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}", release.beacon)
     noising = KeyedStream(secret, context, choice.level, f"selected {choice.name}", release.beacon)
-    if codes != list(level.codes):
+    if codes != list(level.texts):
         return holds("choices redrawn", choice.name, [f"the geounits are not those of {choice.level}"])
     chance = min(1.0, _REDRAWN / max(1, n * size))
     problems, tried = [], 0

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.amounts import amount_findings
 from auditor.answers.audit import NOT_HERE, audit_answer, is_answer
 from auditor.attack import Attacked, attack
 from auditor.contents import content_findings, unknown_fields
+from auditor.files import read_measured
 from auditor.findings import Found, holds
 from auditor.keys import NoKeyError, commitment, keyed_hash, published_fingerprint, read_key
 from auditor.keyspace import key_found
 from auditor.ledger import Read, ledger_findings, read_ledger
 from auditor.noise import exceedances, redrawn
 from auditor.reading.errors import FormError
-from auditor.release import Due, Release, file_name
+from auditor.release import Release
 from auditor.statements import statement_findings
 from auditor.together import together_findings
 
@@ -102,36 +102,20 @@ def _truth_problems(release: Release) -> list[str]:
     """Whether true counts add up the spine, and the invariants are true."""
     problems = []
     for universe in release.form.universes:
-        leaves, cells = release.spine[-1], universe.n_cells
-        counts = release.truth(universe, leaves)
-        geounits = counts.geounits
-        for number in range(len(release.spine) - 2, -1, -1):
-            geounits = release.spine[number + 1].parents[geounits]
-            level = release.spine[number]
-            own = release.truth(universe, level)
-            if not _same(
-                own.geounits * cells + own.cells, own.persons, geounits * cells + counts.cells, counts.persons
-            ):
-                problems.append(f"{universe.name or 'the release'}: {level.name} is not the sum of the leaves")
+        sums = release.truth(universe, release.spine[-1])
+        for above, below in zip(release.spine[-2::-1], release.spine[:0:-1], strict=True):
+            sums, own = sums.raised(below), release.truth(universe, above)
+            if not (np.array_equal(own.keys, sums.keys) and np.array_equal(own.counts, sums.counts)):
+                problems.append(f"{universe.name or 'the release'}: {above.name} is not the sum of the leaves")
         for name, query in universe.invariants:
-            path = release.folder(universe.name) / "invariants" / name / f"{file_name(query.name)}.parquet"
+            path = release.places.universe(universe.name).invariant(name, query.name)
             level = release.level(name)
             if path.is_file():
-                values = release.measured(Due(universe, level, query, path, (), (), geounits)).values
-                exact = release.truth(universe, level).answers(query, len(level.codes))
+                values = read_measured(path).values
+                exact = release.truth(universe, level).answers(query).dense(np.arange(len(level.codes)))
                 if values.shape != exact.shape or (values != exact).any():
                     problems.append(f"the invariant {query.name} at {name} is not the truth")
     return problems
-
-
-def _same(
-    keys: NDArray[np.int64], persons: NDArray[np.int64], parts: NDArray[np.int64], of_parts: NDArray[np.int64]
-) -> bool:
-    """Whether counts at rising keys are the sums of parts, which stand in any order."""
-    places, at = np.unique(parts, return_inverse=True)
-    sums = np.zeros(len(places), dtype=np.int64)
-    np.add.at(sums, at, of_parts)
-    return np.array_equal(places, keys) and np.array_equal(sums, persons)
 
 
 def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[str]:

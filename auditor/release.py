@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,18 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.files import (
-    Counts,
-    Level,
-    Measured,
-    counts_digest,
-    read_counts,
-    read_measured,
-    read_spine,
-    spine_fingerprint,
-)
-from auditor.form import Form, Query, Universe, read_form
+from auditor.files import Measured, read_measured
+from auditor.form import Form, Universe, read_form
+from auditor.reading.cells import Query
+from auditor.reading.counts import Counts, counts_digest, sound_histogram
 from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.reading.places import Places
+from auditor.reading.spec import read_json
+from auditor.reading.spine import Level, read_spine, spine_fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,31 +55,29 @@ class Release:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.public, self.restricted = root / "public", root / "restricted"
-        try:
-            self.manifest: dict[str, Any] = json.loads((self.public / "manifest.json").read_bytes())
-            self.form: Form = read_form(self.manifest["spec"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FormError(f"{self.public / 'manifest.json'}: cannot be read ({error})") from None
-        self.spine: tuple[Level, ...] = read_spine(self.public / "spine.parquet", self.form.levels)
+        self.root, self.places = root, Places(root)
+        self.public, self.restricted = self.places.public, self.places.restricted
+        self.manifest: dict[str, Any] = read_json(self.places.manifest, str(self.places.manifest))
+        if not isinstance(self.manifest.get("spec"), dict):
+            raise FormError(f"{self.places.manifest} cannot be read: there is no spec in it")
+        self.form: Form = read_form(self.manifest["spec"])
+        self.spine: tuple[Level, ...] = read_spine(self.places.spine, self.form.levels)
         self._truth: dict[tuple[str, str], Counts] = {}
 
     def level(self, name: str) -> Level:
         """The level of this name."""
         return self.spine[self.form.levels.index(name)]
 
-    def folder(self, universe: str, *, secret: bool = False) -> Path:
-        """Where the files of a universe are."""
-        root = self.restricted if secret else self.public
-        return root / "companions" / universe if universe else root
+    def folder(self, universe: str) -> Path:
+        """Where the public files of a universe are."""
+        return self.places.universe(universe).folder
 
     def truth(self, universe: Universe, level: Level) -> Counts:
         """The true counts of a level; FormError where restricted/ does not hold them."""
         at = (universe.name, level.name)
         if at not in self._truth:
-            path = self.folder(universe.name, secret=True) / "histograms" / f"{level.name}.parquet"
-            self._truth[at] = read_counts(path, level, universe)
+            path = self.places.universe(universe.name, secret=True).histogram(level.name)
+            self._truth[at] = sound_histogram(Files(self.restricted, "restricted"), path, level, universe.counted)
         return self._truth[at]
 
     @cached_property
@@ -91,7 +85,7 @@ class Release:
         """Plain hash of the true counts of each universe's leaves."""
         leaves = self.spine[-1]
         return {
-            universe.name: counts_digest(self.truth(universe, leaves), len(leaves.codes), universe.n_cells)
+            universe.name: counts_digest(self.truth(universe, leaves), len(leaves.codes))
             for universe in self.form.universes
         }
 
@@ -129,8 +123,7 @@ class Release:
                     kind = np.array([amounts.index(share) if share else -1 for share in given], dtype=np.int64)
                 for query, part in queries:
                     costs = tuple(universe.rest * amount * part for amount in amounts)
-                    folder = self.folder(universe.name) / "measurements" / name
-                    path = folder / f"{file_name(query.name)}.parquet"
+                    path = self.places.universe(universe.name).measurement(name, query.name)
                     yield Due(universe, level, query, path, tuple(universe.scale(c) for c in costs), costs, kind)
 
     def measured(self, due: Due) -> Measured:
@@ -145,15 +138,10 @@ class Release:
         """
         measured = self.measured(due)
         rows = np.flatnonzero(due.kind >= 0)
-        if measured.codes != [due.level.codes[row] for row in rows] or measured.values.shape[1] != due.query.size:
+        if measured.codes != [due.level.texts[row] for row in rows] or measured.values.shape[1] != due.query.size:
             raise FormError(f"{due.name}: the file's rows or answers are not those that the spec calls for")
-        truth = self.truth(due.universe, due.level).answers(due.query, len(due.level.codes))
-        return measured.values - truth[rows], rows
-
-
-def file_name(query: str) -> str:
-    """How the file of a query is called."""
-    return ".".join(term.strip() for term in query.split("*"))
+        truth = self.truth(due.universe, due.level).answers(due.query)
+        return measured.values - truth.dense(rows), rows
 
 
 def _paid(spine: tuple[Level, ...], shares: list[Fraction]) -> list[list[Fraction]]:

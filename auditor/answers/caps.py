@@ -26,9 +26,7 @@ def cap_problems(answer: Answer) -> Iterator[str]:
     unit, counted = units.unit[inside], units.counted[inside]
     cells, times = np.unique(counted, return_counts=True)
     counts = answer.counts
-    if not np.array_equal(cells, counts.geounits * answer.n_cells + counts.cells) or not np.array_equal(
-        times, counts.persons
-    ):
+    if not np.array_equal(cells, counts.keys) or not np.array_equal(times, counts.counts):
         yield "the records that are counted of units are not those that the numbers were made of"
         return
     leaf, cell = np.divmod(counted, answer.n_cells)

@@ -17,9 +17,12 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from auditor.files import Counts, Level, counts_digest, read_columns, read_spine, spine_fingerprint
+from auditor.files import read_columns
 from auditor.keys import keyed_hash
+from auditor.reading.counts import Counts, counts_digest
 from auditor.reading.errors import FormError
+from auditor.reading.spec import MOVED
+from auditor.reading.spine import Level, read_spine, spine_fingerprint
 
 #: What an answer needs to be drawn again, in restricted/.
 KEPT: Final = ("question.json", "areas.parquet", "counts.parquet", "run.json")
@@ -82,7 +85,7 @@ class Answer:
             self.context: list[str] = [str(one) for one in self.question["context"]]
             self.dataset, self.framework, budget, self.neighbours, together = self.context[:5]
             self.budget, self.together = Fraction(budget), int(together)
-            self.moved = {"change-one": 2, "add-remove": 1}[self.neighbours]
+            self.moved = MOVED[self.neighbours]
             self.text, self.statistic, self.place = (
                 str(self.question[name]) for name in ("text", "statistic", "place")
             )
@@ -134,7 +137,7 @@ class Answer:
             return ("",), np.zeros_like(leaves)
         for level in reversed(self.spine):
             if level.name == self.place:
-                return level.codes, leaves
+                return level.texts, leaves
             leaves = level.parents[leaves]
         raise FormError(f"{self.root}: the areas have no level {self.place!r}")
 
@@ -188,7 +191,7 @@ class Answer:
             raise FormError(f"{path}: holds counts of other leaves or cells, or not in order")
         if (header.get("leaves"), header.get("cells")) != (self.n_leaves, self.n_cells):
             raise FormError(f"{path}: is of other areas or another question")
-        return Counts(leaf, cell, count)
+        return Counts(self.n_cells, keys, count)
 
     @cached_property
     def units(self) -> Units | None:
@@ -223,10 +226,10 @@ class Answer:
     @cached_property
     def truth(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Number, value of the amount, and count of what counts."""
-        holding, at, value = self.placed(self.counts.geounits, self.counts.cells)
+        holding, at, value = self.placed(self.counts.geounits, self.counts.columns)
         if self.of_total:  # amounts were taken down after the conditions were looked at
             holding = np.ones_like(holding)
-        return at[holding], value[holding], self.counts.persons[holding]
+        return at[holding], value[holding], self.counts.counts[holding]
 
     def numbers(self, part: str, centre: int) -> NDArray[np.int64]:
         """The true numbers of a count or a sum, `(n_numbers,)`."""
@@ -257,7 +260,7 @@ class Answer:
 
     def records(self, secret: bytes) -> str:
         """The keyed fingerprint of what was counted."""
-        return keyed_hash(secret, "input of a question", counts_digest(self.counts, self.n_leaves, self.n_cells))
+        return keyed_hash(secret, "input of a question", counts_digest(self.counts, self.n_leaves))
 
     @property
     def recorded(self) -> object:

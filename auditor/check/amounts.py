@@ -14,14 +14,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.check.counts import Counts, LevelFile
-from auditor.check.files import PublicFiles
-from auditor.check.findings import Findings
 from auditor.check.household_sizes import reals, solves, widened
-from auditor.check.spec import Amount, Answers, PublicUniverse
-from auditor.check.spine import PublicLevel
+from auditor.reading.cells import Query
+from auditor.reading.counts import Counts, LevelFile, impossible_sums
 from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings
 from auditor.reading.places import Places
+from auditor.reading.spec import Amount, PublicUniverse
+from auditor.reading.spine import Level
 
 #: How far a number may be from the one that follows from the tables, relative to it.
 _NEAR = 1e-12
@@ -42,10 +43,10 @@ class Summed:
 
 
 def check_amounts(
-    files: PublicFiles,
+    files: Files,
     run: Places,
     summed: Summed,
-    levels: tuple[PublicLevel, ...],
+    levels: tuple[Level, ...],
     findings: Findings,
     *,
     margins: bool,
@@ -70,12 +71,9 @@ def check_amounts(
                     _check_file(files, run, summed, (table, answers), level, cells, findings, margins)
 
 
-def _check_cells(summed: Summed, level: PublicLevel, cells: NDArray[np.int64], findings: Findings) -> None:
-    counts, sums, amount = summed.counts[level.name], summed.sums[level.name], summed.amount
-    width = summed.universe.cells.size
-    records = Counts.summed(width, counts.geounits * width + cells[counts.columns], counts.counts)
-    keys = np.union1d(records.keys, sums.keys)
-    n, found = records.at(keys), sums.at(keys)
+def _check_cells(summed: Summed, level: Level, cells: NDArray[np.int64], findings: Findings) -> None:
+    amount, width = summed.amount, summed.universe.cells.size
+    keys, n, found, wrong = impossible_sums(summed.counts[level.name], summed.sums[level.name], cells, amount)
     name = f"companion {summed.universe.name!r} at level {level.name!r}"
     check = findings.check(name, "sums that so many records cannot have")
 
@@ -86,10 +84,10 @@ def _check_cells(summed: Summed, level: PublicLevel, cells: NDArray[np.int64], f
             f"{amount.last * n[row]:,} are possible"
         )
 
-    check.add((found < amount.first * n) | (found > amount.last * n), sentence)
+    check.add(wrong, sentence)
 
 
-def _counted(summed: Summed, answers: Answers, level: str, cells: NDArray[np.int64]) -> str | None:
+def _counted(summed: Summed, answers: Query, level: str, cells: NDArray[np.int64]) -> str | None:
     """The first of the release's own tables of a level with the same answers; None where there is none."""
     wanted = answers.of_cell[cells]
     for name, own, names in summed.own.tables:
@@ -99,11 +97,11 @@ def _counted(summed: Summed, answers: Answers, level: str, cells: NDArray[np.int
 
 
 def _check_file(
-    files: PublicFiles,
+    files: Files,
     run: Places,
     summed: Summed,
-    stated: tuple[str, Answers],
-    level: PublicLevel,
+    stated: tuple[str, Query],
+    level: Level,
     cells: NDArray[np.int64],
     findings: Findings,
     margins: bool,
@@ -183,12 +181,12 @@ def _column(rows: pa.Table, name: str, file: LevelFile) -> Floats:
 
 
 def _table(
-    files: PublicFiles,
+    files: Files,
     run: Places,
     universe: str,
     table: str,
     labels: tuple[str, ...],
-    level: PublicLevel,
+    level: Level,
     margins: bool,
 ) -> dict[str, Floats]:
     """The columns of a table with the ends of its intervals, by geounit."""

@@ -9,22 +9,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.check.counts import Counts, LevelFile
-from auditor.check.files import LARGEST, PublicFiles, value_text, whole_numbers
-from auditor.check.findings import Check, Findings, surplus
-from auditor.check.spec import Answers, Bound
-from auditor.check.spine import PublicLevel
+from auditor.reading.cells import Query
+from auditor.reading.counts import Counts, LevelFile
 from auditor.reading.errors import FormError
+from auditor.reading.files import LARGEST, Files, value_text, whole_numbers
+from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.spec import Bound
+from auditor.reading.spine import Level
 
 #: What docs/release_directory.md adds to an answer's label for the columns of its interval.
 _INTERVAL = (":moe90", ":low90", ":high90")
 
 
 def check_table(
-    files: PublicFiles,
+    files: Files,
     path: Path,
-    level: PublicLevel,
-    answers: Answers,
+    level: Level,
+    answers: Query,
     cells: Counts | None,
     findings: Findings,
     *,
@@ -60,10 +61,10 @@ def check_table(
 
 
 def check_invariant(
-    files: PublicFiles,
+    files: Files,
     path: Path,
-    level: PublicLevel,
-    answers: Answers,
+    level: Level,
+    answers: Query,
     cells: Counts,
     histogram: str,
     findings: Findings,
@@ -76,20 +77,20 @@ def check_invariant(
     released = cells.answers(answers)
     file = LevelFile(files, path, level, findings, once=True, values=answers.size)
     counted = findings.check(file.name, "counts that are not whole numbers from 0")
-    equal = findings.check(histogram, f"counts that break the invariant {answers.query!r}")
+    equal = findings.check(histogram, f"counts that break the invariant {answers.name!r}")
     for part, geounits in file.parts(["value", "variance"]):
         exact = _answer_columns(part.column("value"), answers, file)
         dense = released.dense(geounits)
         for index, label in enumerate(answers.labels):
             required = read_counts(exact[index], label, geounits, file, counted)
-            why = f"the invariant {answers.query!r} in {file.name}"
+            why = f"the invariant {answers.name!r} in {file.name}"
             _compare(equal, why, file, geounits, label, dense[:, index], required)
 
 
 def check_bound(
-    files: PublicFiles,
+    files: Files,
     path: Path,
-    level: PublicLevel,
+    level: Level,
     bound: Bound,
     cells: Counts,
     histogram: str,
@@ -112,7 +113,7 @@ def check_bound(
             _check_facilities(broken, file, bound, label, geounits, persons, facilities)
 
 
-def _answer_columns(column: pa.ChunkedArray, answers: Answers, file: LevelFile) -> list[pa.Array]:
+def _answer_columns(column: pa.ChunkedArray, answers: Query, file: LevelFile) -> list[pa.Array]:
     """The column of lists as one array an answer, each `(n_rows,)`."""
     if not pa.types.is_list(column.type):
         raise FormError(f"{file.name}: column 'value' holds {column.type}; lists of whole numbers are required")
@@ -121,7 +122,7 @@ def _answer_columns(column: pa.ChunkedArray, answers: Answers, file: LevelFile) 
         row = int(np.flatnonzero(lengths != answers.size)[0])
         raise FormError(
             f"{file.name}: row {file.first_row + row:,} has {max(lengths[row], 0):,} answers; the query "
-            f"{answers.query!r} has {answers.size:,}"
+            f"{answers.name!r} has {answers.size:,}"
         )
     flat = pc.list_flatten(column).combine_chunks()
     return [flat.take(pa.array(np.arange(index, len(flat), answers.size))) for index in range(answers.size)]

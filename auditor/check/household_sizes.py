@@ -15,14 +15,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.check.answers import read_counts
-from auditor.check.counts import Counts, LevelFile
-from auditor.check.files import PublicFiles, value_text
-from auditor.check.findings import Check, Findings, surplus
-from auditor.check.joins import NO_LIMIT, JoinedGroup
-from auditor.check.spec import Answers, PublicUniverse
-from auditor.check.spine import PublicLevel
+from auditor.reading.cells import Query
+from auditor.reading.counts import Counts, LevelFile
 from auditor.reading.errors import FormError
+from auditor.reading.files import Files, value_text
+from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.joins import NO_LIMIT, JoinedGroup
 from auditor.reading.places import Places
+from auditor.reading.spec import PublicUniverse
+from auditor.reading.spine import Level
 
 #: How far an end may be from solving its equation, relative to its terms.
 _TOLERANCE = 1e-9
@@ -62,7 +63,7 @@ def sized(joins: Sequence[Sequence[JoinedGroup]]) -> Sized | None:
 
 
 #: A published table, the number of its answer that is meant.
-Number = tuple[str, Answers, int]
+Number = tuple[str, Query, int]
 
 
 def number_of(universe: PublicUniverse, cells: NDArray[np.bool_], level: str) -> Number | None:
@@ -90,14 +91,14 @@ class Demand:
     """
 
     companion: str
-    level: PublicLevel
+    level: Level
     size: Sized
     numbers: tuple[Number, Number]
     counts: tuple[Counts | None, Counts | None]
     margins: bool
 
 
-def check_household_sizes(files: PublicFiles, run: Places, demand: Demand, findings: Findings) -> None:
+def check_household_sizes(files: Files, run: Places, demand: Demand, findings: Findings) -> None:
     """Check the file of a companion and a level.
 
     Args:
@@ -172,7 +173,7 @@ def _equal(
     found: NDArray[np.int64],
     right: NDArray[np.int64],
     rows: NDArray[np.bool_],
-    level: PublicLevel,
+    level: Level,
     geounits: NDArray[np.int64],
 ) -> None:
     def sentence(row: int) -> str:
@@ -181,7 +182,7 @@ def _equal(
     check.add(rows & (found != right), sentence)
 
 
-def _ends(files: PublicFiles, run: Places, universe: str, number: Number, level: PublicLevel) -> NDArray[np.float64]:
+def _ends(files: Files, run: Places, universe: str, number: Number, level: Level) -> NDArray[np.float64]:
     """`(2, n)` ends of the interval of a number in its table; NaN where unknown."""
     table, answers, answer = number
     file = LevelFile(files, run.universe(universe).table(table, level.name), level, Findings(), once=True)

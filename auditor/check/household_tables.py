@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from auditor.check.answers import read_counts
-from auditor.check.counts import Counts, LevelFile
-from auditor.check.files import PublicFiles
-from auditor.check.findings import Findings, surplus
 from auditor.check.households import Housed
-from auditor.check.spec import Crossed
-from auditor.check.spine import PublicLevel
+from auditor.reading.counts import Counts, LevelFile
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings, surplus
 from auditor.reading.places import Places
+from auditor.reading.spec import Crossed
+from auditor.reading.spine import Level
 
 
 def recounted(table: Crossed, housed: Housed) -> Counts:
@@ -31,10 +31,10 @@ def recounted(table: Crossed, housed: Housed) -> Counts:
 
 
 def check_household_table(
-    files: PublicFiles,
+    files: Files,
     run: Places,
     table: Crossed,
-    levels: Sequence[PublicLevel],
+    levels: Sequence[Level],
     persons: Mapping[str, Counts],
     housed: Housed | None,
     findings: Findings,
@@ -68,10 +68,10 @@ def check_household_table(
 
 
 def _read(
-    files: PublicFiles,
+    files: Files,
     run: Places,
     table: Crossed,
-    level: PublicLevel,
+    level: Level,
     persons: Counts | None,
     findings: Findings,
 ) -> Counts:
@@ -107,7 +107,7 @@ def _compare(
     name: str,
     what: str,
     why: str,
-    level: PublicLevel,
+    level: Level,
     table: Crossed,
     found: Counts,
     required: Counts,

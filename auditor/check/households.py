@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.check.counts import Counts, LevelFile, cell_numbers
-from auditor.check.files import PublicFiles, value_text, whole_numbers
-from auditor.check.findings import Check, Findings, surplus
-from auditor.check.joins import JoinedGroup
-from auditor.check.spec import Cells
-from auditor.check.spine import PublicLevel
+from auditor.reading.cells import Cells
+from auditor.reading.counts import Counts, LevelFile, cell_numbers
+from auditor.reading.files import Files, value_text, whole_numbers
+from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.joins import JoinedGroup
+from auditor.reading.spine import Level
 
 #: What docs/formats.md calls the columns.
 HOUSEHOLD, MEMBERS = "household", "members"
@@ -48,7 +48,7 @@ class RecordFile:
 class Homes:
     """The households by number from 0: leaf, cell (-1 where unknown) and stated members, `(n,)` each."""
 
-    level: PublicLevel
+    level: Level
     leaves: NDArray[np.int64]
     cells: NDArray[np.int64]
     members: NDArray[np.int64]
@@ -58,7 +58,7 @@ class Homes:
         return f"household {home + 1:,} in {_leaf_name(self.level, int(self.leaves[home]))}"
 
 
-def _leaf_name(level: PublicLevel, leaf: int) -> str:
+def _leaf_name(level: Level, leaf: int) -> str:
     return level.label(leaf) if leaf >= 0 else f"no known {level.name}"
 
 
@@ -83,8 +83,8 @@ def key_columns(universe: str, joined: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_households(
-    files: PublicFiles,
-    level: PublicLevel,
+    files: Files,
+    level: Level,
     persons: RecordFile,
     homes: RecordFile,
     column: str,
@@ -121,7 +121,7 @@ def check_households(
     return Housed(known, members)
 
 
-def _read_homes(files: PublicFiles, level: PublicLevel, homes: RecordFile, findings: Findings) -> Homes:
+def _read_homes(files: Files, level: Level, homes: RecordFile, findings: Findings) -> Homes:
     # Unknown geocodes and values are reported where the records are counted.
     file, valued = LevelFile(files, homes.path, level, Findings(), once=False, most=homes.most), Check("", "")
     numbered = findings.check(file.name, "households that are not numbered by their rows")
@@ -149,8 +149,8 @@ def _read_homes(files: PublicFiles, level: PublicLevel, homes: RecordFile, findi
 
 
 def _read_members(
-    files: PublicFiles,
-    level: PublicLevel,
+    files: Files,
+    level: Level,
     persons: RecordFile,
     column: str,
     limits: Sequence[Limit],
@@ -190,7 +190,7 @@ class _Place:
 
     first_row: int
     numbers: pa.ChunkedArray
-    level: PublicLevel
+    level: Level
     leaves: NDArray[np.int64]
 
     def saying(self, what: str) -> Callable[[int], str]:

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.check.files import PublicFiles, numbers_of
-from auditor.check.findings import Check, Findings
-from auditor.check.spec import PublicSpec
-from auditor.check.spine import PublicLevel
+from auditor.reading.files import Files, numbers_of
+from auditor.reading.findings import Check, Findings
 from auditor.reading.places import Places
+from auditor.reading.spec import PublicSpec
+from auditor.reading.spine import Level
 
 
 def with_names(
-    files: PublicFiles, run: Places, spec: PublicSpec, levels: tuple[PublicLevel, ...], findings: Findings
-) -> tuple[PublicLevel, ...]:
+    files: Files, run: Places, spec: PublicSpec, levels: tuple[Level, ...], findings: Findings
+) -> tuple[Level, ...]:
     """The levels with the names that are published; whatever is wrong with these is reported."""
     return tuple(
         _named(files, run, level, spec.names[level.name], findings) if level.name in spec.names else level
@@ -25,9 +25,7 @@ def with_names(
     )
 
 
-def _named(
-    files: PublicFiles, run: Places, level: PublicLevel, languages: tuple[str, ...], findings: Findings
-) -> PublicLevel:
+def _named(files: Files, run: Places, level: Level, languages: tuple[str, ...], findings: Findings) -> Level:
     path = run.names(level.name)
     name, columns = files.name(path), [f"name:{language}" if language else "name" for language in languages]
     with findings.noting_errors():

@@ -13,20 +13,21 @@ import numpy as np
 
 from auditor.check.amounts import Summed, check_amounts
 from auditor.check.answers import check_bound, check_invariant, check_table
-from auditor.check.counts import Counts, compare, read_histogram, read_microdata
-from auditor.check.files import PublicFiles
-from auditor.check.findings import Findings
 from auditor.check.household_sizes import Demand, check_household_sizes, number_of, sized
 from auditor.check.household_tables import check_household_table
 from auditor.check.households import Housed, RecordFile, check_households, key_columns
-from auditor.check.joins import check_group, joined_groups
+from auditor.check.joins import check_group
 from auditor.check.names import with_names
 from auditor.check.shares import check_shares
-from auditor.check.spec import PublicSpec, PublicUniverse, read_public_spec
-from auditor.check.spine import PublicLevel, read_spine
 from auditor.check.update import check_update
+from auditor.reading.counts import Counts, compare, read_histogram, read_microdata
 from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings
+from auditor.reading.joins import joined_groups
 from auditor.reading.places import Places, UniversePlaces
+from auditor.reading.spec import PublicSpec, PublicUniverse, read_public_spec
+from auditor.reading.spine import Level, read_levels
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
 _UNCHECKED = ("measurements", "selected", "estimates", "draws")
@@ -56,10 +57,12 @@ def examine(root: Path) -> Findings:
         FormError: there is no finished release.
     """
     run = _run_at(root)
-    files, findings = PublicFiles(run.public), Findings()
+    files, findings = Files(run.public), Findings()
     with findings.noting_errors():
         spec = read_public_spec(run.manifest)
-        levels = with_names(files, run, spec, read_spine(files, run, spec, findings), findings)
+        levels = with_names(
+            files, run, spec, read_levels(files, run.spine, spec.levels, spec.prefixes, findings), findings
+        )
         universes = {
             universe.name: _Universe(files, run.universe(universe.name), spec, universe, levels, findings)
             for universe in spec.universes
@@ -97,11 +100,11 @@ class _Universe:
 
     def __init__(
         self,
-        files: PublicFiles,
+        files: Files,
         folder: UniversePlaces,
         spec: PublicSpec,
         universe: PublicUniverse,
-        levels: tuple[PublicLevel, ...],
+        levels: tuple[Level, ...],
         findings: Findings,
     ) -> None:
         self.files = files
@@ -182,7 +185,7 @@ class _Universe:
     def _check_invariants(self) -> None:
         for name, answers in self.universe.invariants:
             with self.findings.noting_errors():
-                path = self.folder.invariant(name, answers.query)
+                path = self.folder.invariant(name, answers.name)
                 self.files.seen.add(path)
                 if name in self.counts:
                     level, histogram = self._level(name), self.histogram(name)
@@ -197,12 +200,12 @@ class _Universe:
                     level, histogram = self._level(bound.level), self.histogram(bound.level)
                     check_bound(self.files, path, level, bound, self.counts[bound.level], histogram, self.findings)
 
-    def _level(self, name: str) -> PublicLevel:
+    def _level(self, name: str) -> Level:
         return next(level for level in self.levels if level.name == name)
 
 
 def _check_joins(
-    universes: Mapping[str, _Universe], spec: PublicSpec, levels: tuple[PublicLevel, ...], findings: Findings
+    universes: Mapping[str, _Universe], spec: PublicSpec, levels: tuple[Level, ...], findings: Findings
 ) -> None:
     """Compare persons with households in every geounit of every level."""
     persons = universes[""]
@@ -247,7 +250,7 @@ def _check_amounts(
     universes: Mapping[str, _Universe],
     spec: PublicSpec,
     run: Places,
-    levels: tuple[PublicLevel, ...],
+    levels: tuple[Level, ...],
     findings: Findings,
 ) -> None:
     """Compare the sums of amounts with the released counts, and the files of sums and means with the tables."""
@@ -280,7 +283,7 @@ def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, find
     return housed
 
 
-def _check_unknown(files: PublicFiles, run: Places, spec: PublicSpec, findings: Findings) -> None:
+def _check_unknown(files: Files, run: Places, spec: PublicSpec, findings: Findings) -> None:
     """Report published counts that the spec does not give: no constraint of theirs is known."""
     free = [run.universe(universe.name).folder / folder for universe in spec.universes for folder in _UNCHECKED]
     check = findings.check("public", "files that the spec does not give")

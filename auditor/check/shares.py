@@ -6,17 +6,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.check.files import PublicFiles, numbers_of
-from auditor.check.findings import Check, Findings
-from auditor.check.spec import PublicSpec
-from auditor.check.spine import PublicLevel
 from auditor.reading.errors import FormError
+from auditor.reading.files import Files, numbers_of
+from auditor.reading.findings import Check, Findings
 from auditor.reading.places import Places
+from auditor.reading.spec import PublicSpec
+from auditor.reading.spine import Level
 
 
-def check_shares(
-    files: PublicFiles, run: Places, spec: PublicSpec, levels: tuple[PublicLevel, ...], findings: Findings
-) -> None:
+def check_shares(files: Files, run: Places, spec: PublicSpec, levels: tuple[Level, ...], findings: Findings) -> None:
     """Check the file of each share that the spec uses."""
     by_name = {level.name: level for level in levels}
     for share, (of_level, n_columns) in spec.shares.items():
@@ -26,7 +24,7 @@ def check_shares(
                 _check(files, run, share, by_name[of_level], n_columns, findings)
 
 
-def _check(files: PublicFiles, run: Places, share: str, level: PublicLevel, n_columns: int, findings: Findings) -> None:
+def _check(files: Files, run: Places, share: str, level: Level, n_columns: int, findings: Findings) -> None:
     path = run.universe("").shares(share)
     name, columns = files.name(path), [f"number_{number + 1}" for number in range(n_columns)]
     table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import itertools
-import json
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -14,22 +13,21 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.check.files import PublicFiles
-from auditor.check.findings import Findings
-from auditor.check.spine import PublicLevel
 from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings
 from auditor.reading.places import Places
+from auditor.reading.spec import MOVED, read_json
+from auditor.reading.spine import Level
 
 #: Folders of a universe with what is measured or known.
 _KINDS: Final = ("measurements", "invariants", "constraints", "selected")
-#: Numbers of a person's answers that neighbours move by one each.
-_MOVED: Final = {"change-one": 2, "add-remove": 1}
 
 
-def check_update(files: PublicFiles, run: Places, levels: tuple[PublicLevel, ...], findings: Findings) -> None:
+def check_update(files: Files, run: Places, levels: tuple[Level, ...], findings: Findings) -> None:
     """Check the answers of a version, what it replaces, and the budget of both together; nothing of a first release."""
     with findings.noting_errors():
-        manifest = _json(run.manifest, "public/manifest.json")
+        manifest = read_json(run.manifest, "public/manifest.json")
         try:
             if (update := manifest["spec"].get("update")) is not None:
                 _check_replaced(files, run, manifest, str(update["replaces"]), findings)
@@ -42,27 +40,18 @@ def check_update(files: PublicFiles, run: Places, levels: tuple[PublicLevel, ...
             raise FormError(f"public/manifest.json: its update cannot be understood: {error!r}") from error
 
 
-def _json(path: Path, name: str) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise FormError(f"{name} cannot be read: {error}") from error
-
-
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _check_replaced(
-    files: PublicFiles, run: Places, manifest: Mapping[str, Any], replaces: str, findings: Findings
-) -> None:
+def _check_replaced(files: Files, run: Places, manifest: Mapping[str, Any], replaces: str, findings: Findings) -> None:
     """The files of the version before are those that its manifest lists, and its measurements are used unchanged."""
     folder = run.public / "replaced"
     check = findings.check("public/replaced", "files that are not those of the version before")
     if _sha256(folder / "manifest.json") != replaces:
         check.fail("public/replaced/manifest.json is not the manifest of the version that is replaced")
         return
-    stated = _json(folder / "manifest.json", "public/replaced/manifest.json")
+    stated = read_json(folder / "manifest.json", "public/replaced/manifest.json")
     before = stated["files"]
     _check_spec(manifest, stated, findings)
     for path in sorted(folder.rglob("*")):
@@ -103,18 +92,18 @@ def _stated(run: Places, answer: Mapping[str, Any], findings: Findings) -> dict[
     name = str(answer["name"])
     path = run.answer(name) / "answer.json"
     if _sha256(path) == answer["sha256"]:
-        return _json(path, f"public/answers/{name}/answer.json")
+        return read_json(path, f"public/answers/{name}/answer.json")
     check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
     check.fail(f"public/answers/{name}/answer.json is not the one that the spec states")
     return None
 
 
 def _check_answer(
-    files: PublicFiles,
+    files: Files,
     run: Places,
     answer: Mapping[str, Any],
     stated: Mapping[str, Any],
-    levels: tuple[PublicLevel, ...],
+    levels: tuple[Level, ...],
     findings: Findings,
 ) -> None:
     """The measurement has each of the answer's numbers in its place."""
@@ -195,7 +184,7 @@ def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
     """What the noise of an answer costs."""
     privacy = spec["privacy"]
     records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
-    moved, scale = _MOVED[privacy["neighbours"]], Fraction(answer["scale"])
+    moved, scale = MOVED[privacy["neighbours"]], Fraction(answer["scale"])
     return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
 
 

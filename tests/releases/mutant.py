@@ -28,7 +28,8 @@ class Mutant:
     """A planted fault.
 
     Attributes:
-        plant: into the program; `edit`: into a copy of the shared release. One of the two.
+        plant: into the program; `edit`: into a copy of the shared release. One of the two, or, of a fault in the
+            second program's reading, both.
         on: "release" (a run with the fault, or the edited copy, is judged), "ledger" (the same, with a ledger and a
             secret key), "joined" and "joined ledger" (the same of persons, households and patients), "amounts" and
             "amounts ledger" (of wages), "balances" (of amounts of either sign), "jobs" and "jobs ledger" (of

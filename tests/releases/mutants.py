@@ -43,6 +43,7 @@ from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
 from releases.mutant import Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
+from releases.reading_mutants import READINGS
 
 
 def _draw(change: Callable[[Sampler, bytes, int, int, Any], Any]) -> Plant:
@@ -341,4 +342,4 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a level that is not charged", "sav", plant=_free_level, on="ledger"),
     mutant("a ledger that forgets", "sa", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
-PLANTED += JOINED + AMOUNTS + ANSWERS
+PLANTED += JOINED + AMOUNTS + ANSWERS + READINGS

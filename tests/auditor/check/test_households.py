@@ -12,13 +12,13 @@ import pytest
 from oracles.households import drawn_town, town_joins
 from releases.one_town import HOUSEHOLD_VALUES, PERSON_VALUES
 
-from auditor.check.files import PublicFiles
-from auditor.check.findings import Findings
 from auditor.check.households import Limit, RecordFile, check_households
-from auditor.check.joins import JoinedGroup
-from auditor.check.spec import Cells
-from auditor.check.spine import PublicLevel
+from auditor.reading.cells import Cells
 from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings
+from auditor.reading.joins import JoinedGroup
+from auditor.reading.spine import Level
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata
 from postprocess.joins.assignment import assigned_spans
@@ -75,8 +75,8 @@ def public(tmp_path: Path) -> Path:
 def problems(public: Path, limits: list[Limit] | None = None) -> list[str]:
     findings = Findings()
     check_households(
-        PublicFiles(public),
-        PublicLevel("block", pa.array(GEOCODES.tolist()), np.full(N, -1)),
+        Files(public),
+        Level("block", pa.array(GEOCODES.tolist()), np.full(N, -1)),
         RecordFile(public / "persons.parquet", Cells(PERSON_VALUES, {}), ("household",), None),
         RecordFile(public / "homes.parquet", Cells(HOUSEHOLD_VALUES, {}), ("household", "members"), None),
         "household",

@@ -14,9 +14,10 @@ import pytest
 from releases.homes import SPEC, write_homes
 from releases.small import run
 
-from auditor.check.joins import joined_groups
 from auditor.check.release import check_release, examine
-from auditor.check.spec import Cells, read_public_spec
+from auditor.reading.cells import Cells
+from auditor.reading.joins import joined_groups
+from auditor.reading.spec import read_public_spec
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import parse_spec
 

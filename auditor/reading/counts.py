@@ -1,7 +1,8 @@
-"""Published histograms and microdata as counts of cells, read for a check."""
+"""Histograms, true and published, and microdata as counts of cells."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.check.files import LARGEST, PublicFiles, numbers_of, value_text, whole_numbers
-from auditor.check.findings import Check, Findings, surplus
-from auditor.check.spec import Answers, Cells
-from auditor.check.spine import PublicLevel
+from auditor.reading.cells import Cells, Query
 from auditor.reading.errors import FormError
+from auditor.reading.files import LARGEST, Files, numbers_of, value_text, whole_numbers
+from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.spec import Amount, PublicUniverse
+from auditor.reading.spine import Level
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +60,15 @@ class Counts:
         near = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[near] == keys, self.counts[near], 0)
 
-    def answers(self, answers: Answers) -> Counts:
+    def answers(self, query: Query) -> Counts:
         """The answers of a query, from counts of cells."""
-        return Counts.summed(answers.size, self.geounits * answers.size + answers.of_cell[self.columns], self.counts)
+        return self.mapped(query.of_cell, query.size)
 
-    def raised(self, level: PublicLevel) -> Counts:
+    def mapped(self, column_of: NDArray[np.int64], width: int) -> Counts:
+        """Counts of `width` other columns, of which each of these is in one."""
+        return Counts.summed(width, self.geounits * width + column_of[self.columns], self.counts)
+
+    def raised(self, level: Level) -> Counts:
         """The sums over the children of each parent."""
         return Counts.summed(self.width, level.parents[self.geounits] * self.width + self.columns, self.counts)
 
@@ -77,6 +83,32 @@ class Counts:
         return out
 
 
+def counts_digest(counts: Counts, n_geounits: int) -> bytes:
+    """SHA-256 of the counts of the leaves in one canonical form, as docs/mathematics.md states it."""
+    digest = hashlib.sha256(b"spinewise counts 1\0")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(counts.geounits, minlength=n_geounits))])
+    for part in (np.array([n_geounits, counts.width, len(counts.keys)]), starts, counts.columns, counts.counts):
+        digest.update(part.astype("<i8").tobytes())
+    return digest.digest()
+
+
+def impossible_sums(
+    records: Counts, sums: Counts, cells: NDArray[np.int64], amount: Amount
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Places with records or a sum, number and sum of each, and whether so many records cannot have that sum.
+
+    Args:
+        records: that are counted.
+        sums: of their amounts, in units.
+        cells: of the sums, in which each cell of the records is.
+        amount: its ends.
+    """
+    counted = records.mapped(cells, sums.width)
+    keys = np.union1d(counted.keys, sums.keys)
+    n, found = counted.at(keys), sums.at(keys)
+    return keys, n, found, np.asarray((found < amount.first * n) | (found > amount.last * n))
+
+
 class LevelFile:
     """A file with rows of geounits of a level: finds those that are not geounits of it.
 
@@ -88,9 +120,9 @@ class LevelFile:
 
     def __init__(
         self,
-        files: PublicFiles,
+        files: Files,
         path: Path,
-        level: PublicLevel,
+        level: Level,
         findings: Findings,
         *,
         once: bool,
@@ -111,7 +143,7 @@ class LevelFile:
         """The file part by part, with the number of each row's geounit, -1 where it is unknown.
 
         Raises:
-            FormError: see `PublicFiles.read`.
+            FormError: see `Files.read`.
         """
         rows = np.zeros(len(self.level.codes), dtype=np.int64)
         for part in self._files.read(self._path, ["geocode", *columns], self._most, self._values):
@@ -135,9 +167,9 @@ class LevelFile:
 
 
 def read_histogram(
-    files: PublicFiles,
+    files: Files,
     path: Path,
-    level: PublicLevel,
+    level: Level,
     cells: Cells,
     impossible: NDArray[np.bool_],
     findings: Findings,
@@ -189,10 +221,20 @@ def read_histogram(
     return read
 
 
+def sound_histogram(files: Files, path: Path, level: Level, universe: PublicUniverse) -> Counts:
+    """The same of a file in which nothing may be wrong: FormError with the first problem."""
+    findings = Findings()
+    least = 0 if universe.amount is None else universe.amount.least
+    found = read_histogram(files, path, level, universe.cells, universe.impossible, findings, least)
+    if findings.problems:
+        raise FormError(findings.problems[0])
+    return found
+
+
 def read_microdata(
-    files: PublicFiles,
+    files: Files,
     path: Path,
-    level: PublicLevel,
+    level: Level,
     cells: Cells,
     findings: Findings,
     most: int | None,
@@ -223,7 +265,7 @@ def compare(
     name: str,
     kind: str,
     why: str,
-    level: PublicLevel,
+    level: Level,
     cells: Cells,
     actual: Counts,
     required: Counts,
@@ -239,7 +281,7 @@ def compare(
     )
 
 
-def _place(level: PublicLevel, cells: Cells, key: int) -> str:
+def _place(level: Level, cells: Cells, key: int) -> str:
     return f"{level.label(int(key) // cells.size)}, cell {cells.label(int(key) % cells.size)!r}"
 
 

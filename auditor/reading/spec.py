@@ -1,121 +1,27 @@
-"""What the public spec in a manifest demands, read for a check: written independently, so that no error is shared."""
+"""The public spec of a manifest: levels, universes and what is demanded of them, as docs/spec.md describes it.
+
+Read by nothing of the first program, so that no error is shared with it. What is drawn, and what that costs, is read in
+`auditor.form`, from the same universes.
+"""
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from auditor.reading.cells import Cells, Query
 from auditor.reading.errors import FormError
 
-#: More would not fit into memory.
-_MOST_CELLS = 100_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """The answers of a query.
-
-    Attributes:
-        query: as the spec has it.
-        labels: one an answer.
-        of_cell: `(n_cells,)` the number of the answer that each cell counts in.
-    """
-
-    query: str
-    labels: tuple[str, ...]
-    of_cell: NDArray[np.int64]
-
-    @property
-    def size(self) -> int:
-        """The number of answers."""
-        return len(self.labels)
-
-
-class Cells:
-    """The cells of a schema: all combinations of values, the last attribute's running fastest.
-
-    Args:
-        attributes: name -> values.
-        recodes: name -> attribute, and label of each group -> its values.
-    """
-
-    def __init__(
-        self,
-        attributes: Mapping[str, Sequence[str]],
-        recodes: Mapping[str, tuple[str, Mapping[str, Sequence[str]]]],
-    ) -> None:
-        shape = tuple(len(values) for values in attributes.values())
-        self.size = math.prod(shape)
-        if not 0 < self.size <= _MOST_CELLS or not shape:
-            raise ValueError(f"the schema has {self.size:,} cells; 1 to {_MOST_CELLS:,} are possible")
-        self.names = tuple(attributes)
-        self.values = tuple(pa.array(values, pa.string()) for values in attributes.values())
-        self._codes = np.unravel_index(np.arange(self.size), shape)
-        #: Attribute or recode -> number of its attribute, labels, number of the label that each value falls under.
-        self._terms: dict[str, tuple[int, tuple[str, ...], NDArray[np.int64]]] = {}
-        for number, (name, values) in enumerate(attributes.items()):
-            self._terms[name] = (number, tuple(values), np.arange(len(values)))
-        for name, (attribute, groups) in recodes.items():
-            group_of = {value: group for group, members in enumerate(groups.values()) for value in members}
-            values = attributes[attribute]
-            if sorted(value for members in groups.values() for value in members) != sorted(values):
-                raise ValueError(f"the recode {name!r} does not have each value of {attribute!r} in exactly one group")
-            of_value = np.array([group_of[value] for value in values], dtype=np.int64)
-            self._terms[name] = (self.names.index(attribute), tuple(groups), of_value)
-
-    def answers(self, query: str) -> Answers:
-        """The answers of a query; ValueError for a term that is none."""
-        fixed_terms = {"total": [], "detailed": list(self.names)}.get(query.strip())
-        terms = [word.strip() for word in query.split("*")] if fixed_terms is None else fixed_terms
-        if unknown := [term for term in terms if term not in self._terms]:
-            raise ValueError(f"the query {query!r} has the term {unknown[0]!r}, which is not an attribute or recode")
-        factors = sorted((self._terms[term] for term in terms), key=lambda term: term[0])
-        if len({number for number, _, _ in factors}) < len(factors):
-            raise ValueError(f"the query {query!r} names an attribute twice")
-        of_cell = np.zeros(self.size, dtype=np.int64)
-        for number, labels, of_value in factors:
-            of_cell = of_cell * len(labels) + of_value[self._codes[number]]
-        labels = tuple(" * ".join(combination) for combination in itertools.product(*(term[1] for term in factors)))
-        return Answers(query, labels if factors else ("total",), of_cell)
-
-    def fitting(self, combination: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
-        """`(n_cells,)`: whether a cell has one of the values of each term."""
-        fits = np.ones(self.size, dtype=np.bool_)
-        for term, values in combination.items():
-            number, labels, of_value = self._terms[term]
-            numbers = [labels.index(value) for value in values]
-            fits &= np.isin(of_value[self._codes[number]], numbers)
-        return fits
-
-    def labels(self, term: str) -> tuple[str, ...]:
-        """The labels of an attribute or recode; KeyError where it is none."""
-        return self._terms[term][1]
-
-    def cells_of(self, other: Cells) -> NDArray[np.int64]:
-        """`(n_cells,)` the cell of `other`, whose attributes are some of these, that each cell falls in."""
-        found = np.zeros(self.size, dtype=np.int64)
-        for name in other.names:
-            number, labels, _ = self._terms[name]
-            if labels != other.labels(name):
-                raise ValueError(f"the attribute {name!r} has other values in a companion of an amount")
-            found = found * len(labels) + self._codes[number]
-        return found
-
-    def label(self, cell: int) -> str:
-        """The values of a cell, joined by " * "."""
-        return " * ".join(
-            values[int(codes[cell])].as_py() for values, codes in zip(self.values, self._codes, strict=True)
-        )
+#: Numbers of a query that the change of a record moves, by one each.
+MOVED: Final = {"change-one": 2, "add-remove": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +30,7 @@ class Bound:
 
     name: str
     level: str
-    answers: Answers
+    answers: Query
     columns: tuple[str, ...]
     lower: int
     upper: int
@@ -132,11 +38,21 @@ class Bound:
 
 @dataclass(frozen=True)
 class Amount:
-    """What the records of a universe count: `first` to `last` units each."""
+    """What the records of a universe count: `first` to `last` units each.
 
+    Attributes:
+        column: of the records.
+        unit: in the amount's currency.
+        missing: the amount of those without one; None where each must have one.
+        total: whether the ends are those of all records of a unit together.
+    """
+
+    column: str
     unit: Fraction
     first: int
     last: int
+    missing: Fraction | None = None
+    total: bool = False
 
     @property
     def least(self) -> int:
@@ -158,9 +74,9 @@ class PublicUniverse:
     name: str
     cells: Cells
     impossible: NDArray[np.bool_]
-    invariants: tuple[tuple[str, Answers], ...]
+    invariants: tuple[tuple[str, Query], ...]
     bounds: tuple[Bound, ...]
-    tables: tuple[tuple[str, Answers, tuple[str, ...]], ...]
+    tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
     amount: Amount | None = None
 
 
@@ -170,15 +86,15 @@ class Crossed:
 
     name: str
     companion: str
-    persons: Answers
-    households: Answers
+    persons: Query
+    households: Query
     levels: tuple[str, ...]
 
     @property
     def labels(self) -> list[str]:
         """Of its columns; a query that counts everybody gives no word to them."""
         own, theirs = (
-            [""] if answers.query.strip() == "total" else list(answers.labels)
+            [""] if answers.name.strip() == "total" else list(answers.labels)
             for answers in (self.persons, self.households)
         )
         return [" * ".join(label for label in (a, b) if label) or "total" for a in own for b in theirs]
@@ -216,18 +132,31 @@ class PublicSpec:
 
 def read_public_spec(path: Path) -> PublicSpec:
     """The spec in the manifest at `path`; FormError where it is damaged or does not make sense."""
+    manifest = read_json(path, "public/manifest.json")
+    with understood("spec"):
+        return public_spec(manifest["spec"])
+
+
+def read_json(path: Path, name: str) -> dict[str, Any]:
+    """What is in a file of JSON, which sentences call `name`; FormError where that is no table."""
     try:
-        manifest = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FormError(f"public/manifest.json cannot be read: {error}") from error
+        return dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise FormError(f"{name} cannot be read: {error}") from error
+
+
+@contextmanager
+def understood(part: str) -> Iterator[None]:
+    """Whatever is missing or out of place in a part of the manifest becomes a FormError."""
     try:
-        return _spec(manifest["spec"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise FormError(f"public/manifest.json: its spec cannot be understood: {reason}") from error
+        raise FormError(f"public/manifest.json: its {part} cannot be understood: {reason}") from error
 
 
-def _spec(spec: Mapping[str, Any]) -> PublicSpec:
+def public_spec(spec: Mapping[str, Any]) -> PublicSpec:
+    """The spec as a manifest has it; any error of Python where something is missing or out of place."""
     stated_levels = spec["geography"]["levels"]
     names_only = all(isinstance(level, str) for level in stated_levels)
     regrouped = spec["geography"].get("regroup") is not None
@@ -269,8 +198,8 @@ def _crossed(
     return Crossed(
         name,
         companion,
-        cells[""].answers(section["persons"]),
-        cells[companion].answers(section["households"]),
+        cells[""].query(section["persons"]),
+        cells[companion].query(section["households"]),
         tuple(_level(level, levels) for level in _texts(section["levels"])),
     )
 
@@ -301,7 +230,7 @@ def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -
         cells=cells,
         impossible=impossible,
         invariants=tuple(
-            (_level(level, levels), cells.answers(query))
+            (_level(level, levels), cells.query(query))
             for level, queries in _lists(sections["invariants"]).items()
             for query in queries
         ),
@@ -309,7 +238,7 @@ def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -
         tables=tuple(
             (
                 table,
-                cells.answers(section["query"]),
+                cells.query(section["query"]),
                 tuple(_level(level, levels) for level in _texts(section["levels"])),
             )
             for table, section in _pairs(sections["tables"]).items()
@@ -324,15 +253,20 @@ def _amount(sections: Mapping[str, Any]) -> Amount | None:
     first, last = low / unit, high / unit
     if not first < last or first.denominator != 1 or last.denominator != 1:
         raise ValueError(f"an amount between {low} and {high} in units of {unit} is not possible")
-    return Amount(unit, int(first), int(last))
+    total, missing = sections.get("ends") == "total", sections.get("missing")
+    if unit <= 0 or (total and not first <= 0 <= last):
+        raise ValueError(f"an amount{' in total' if total else ''} between {low} and {high} is not possible")
+    return Amount(
+        sections["amount"], unit, int(first), int(last), None if missing is None else Fraction(missing), total
+    )
 
 
 def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Bound:
-    answers = cells.answers(bound["query"])
+    answers = cells.query(bound["query"])
     columns = tuple(_pairs(bound["columns"]))
     if unknown := [label for label in columns if label not in answers.labels]:
         raise ValueError(
-            f"the bound {bound['name']!r} is on {unknown[0]!r}, which is not an answer of {answers.query!r}"
+            f"the bound {bound['name']!r} is on {unknown[0]!r}, which is not an answer of {answers.name!r}"
         )
     lower, upper = int(bound["lower"]), int(bound["upper"])
     return Bound(str(bound["name"]), _level(bound["level"], levels), answers, columns, lower, upper)

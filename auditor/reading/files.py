@@ -1,4 +1,4 @@
-"""The files under public/ as a stranger reads them: with pyarrow, trusting nothing about them.
+"""The files of a release as a stranger reads them: with pyarrow, trusting nothing about them.
 
 What is read is bounded by a guard: it decides whether a file is read, and about no number.
 """
@@ -24,20 +24,22 @@ _LARGEST_FLOAT = 2.0**53
 _NAMED_COLUMNS = 5
 
 
-class PublicFiles:
-    """Reads Parquet files under public/, and remembers which.
+class Files:
+    """Reads Parquet files of a folder, and remembers which.
 
     Args:
-        folder: public/.
+        folder: of a release.
+        label: how sentences name it; "" for its whole path.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, label: str = "public") -> None:
         self.folder = folder
+        self._label = label or folder.as_posix()
         self.seen: set[Path] = set()
 
     def name(self, path: Path) -> str:
         """The file as sentences name it."""
-        return f"public/{path.relative_to(self.folder).as_posix()}"
+        return f"{self._label}/{path.relative_to(self.folder).as_posix()}"
 
     def read(
         self, path: Path, columns: Sequence[str], rows: int | None = None, values: int | None = None
