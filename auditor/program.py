@@ -23,7 +23,7 @@ from auditor.keyspace import key_found
 from auditor.ledger import Read, ledger_findings, read_ledger
 from auditor.noise import exceedances, redrawn
 from auditor.reading.errors import FormError
-from auditor.release import Release
+from auditor.release import Release, sha256
 from auditor.statements import statement_findings
 from auditor.together import together_findings
 
@@ -67,6 +67,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     yield from amount_findings(release)
     if secret is not None:
         yield holds("key", "commitment and records", _key_problems(release, secret, insecure=insecure))
+    yield holds("nothing restricted", "public/", _secret_problems(release, secret, insecure=insecure))
     stated, test = release.manifest["key_commitment"], insecure or _is_test(release)
     yield key_found(stated, secret, salt=release.salt, insecure=test)
     try:
@@ -134,6 +135,32 @@ def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[st
     if stated != due:
         problems.append("the fingerprints are not those of the true counts")
     return problems
+
+
+def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) -> Iterator[str]:
+    """Whether the key, or a plain hash of what is confidential, is in a public file."""
+    secrets = [("a plain hash of the confidential counts", digest) for digest in release.digests.values()]
+    paths = [path for path in sorted(release.public.rglob("*")) if path.is_file()]
+    # By chance a level of a small release equals the truth, byte for byte; its hash in the manifest is then its own.
+    published = {sha256(path) for path in paths}
+    for universe in release.form.universes:
+        for level in release.form.levels:
+            stored = sha256(release.places.universe(universe.name, secret=True).histogram(level))
+            if stored not in published:
+                secrets.append(("a plain hash of a restricted file", bytes.fromhex(stored)))
+    if secret is not None and not insecure:
+        secrets.append(("the master key", secret))
+    if secret is not None and release.salt:
+        secrets.append(("the key's commitment without a salt", bytes.fromhex(commitment(secret))))
+        for name, digest in release.digests.items():
+            fingerprint = keyed_hash(secret, f"input/{name}", digest)
+            secrets.append(("the records' fingerprint without a salt", bytes.fromhex(fingerprint)))
+    for path in paths:
+        content = path.read_bytes()
+        lower = content.lower()
+        for what, raw in secrets:
+            if raw in content or raw.hex().encode() in lower:
+                yield f"public/{path.relative_to(release.public).as_posix()} holds {what}"
 
 
 def attacks(root: Path) -> list[Attacked]:

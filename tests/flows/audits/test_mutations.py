@@ -29,7 +29,7 @@ from flows.audits.units import unit_findings
 from flows.audits.whole_trial import QUICK, whole_findings, written
 from flows.confidential.custody import KeySource, key_of_release
 from flows.runs.verify import verify_release
-from pipeline.audit.release_checks import release_findings
+from pipeline.audit.release_noise import noise_findings
 from pipeline.audit.release_reading import open_audited
 from pipeline.errors import SpinewiseError
 from pipeline.execution.progress import Silent
@@ -107,12 +107,7 @@ def courts_of(root: Path, ledger: Path | None) -> set[str]:
         caught.add(SECOND)
     try:
         release, key = open_audited(root), key_of_release(directory, KeySource())
-        if ledger is None:
-            events = None
-        else:
-            with Ledger.open(str(ledger)) as opened:
-                events = [event for event in opened.events() if event.kind == "charge"]
-        if not all(found.passed for found in release_findings(release, key, events)):
+        if not all(found.passed for found in noise_findings(release, key)):
             caught.add(AUDIT)
     except SpinewiseError:
         caught.add(AUDIT)
