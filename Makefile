@@ -122,4 +122,4 @@ bench-national: $(STAMP)
 # Leaves what cannot be had back: releases/ (which holds keys), and example/ with a spec that may have been edited.
 clean:
 	rm -rf $(VENV) build dist bench site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find geography pipeline postprocess features flows tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find auditor geography pipeline postprocess features flows tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """Verifies that Python finds Spinewise's own packages by their names.
 
-They are called geography, pipeline, postprocess, features and flows. A file of such a name in the user's folder, or
-beside the user's script, would be imported in their place, and the resulting errors would not mention it.
+They are called geography, pipeline, postprocess, features, flows and auditor. A file of such a name in the user's
+folder, or beside the user's script, would be imported in their place, and the resulting errors would not mention it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-OWN_PACKAGES = ("geography", "pipeline", "postprocess", "features", "flows")
+OWN_PACKAGES = ("geography", "pipeline", "postprocess", "features", "flows", "auditor")
 
 
 def check_own_packages() -> None:

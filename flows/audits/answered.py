@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from auditor.answers.audit import NOT_HERE
+from auditor.answers.kept import Answer
+from auditor.reading.errors import FormError
 from flows.audits.collected import FindingReporter, collected, installed_versions
 from flows.audits.independent import independent_findings
 from flows.confidential.custody import KeySource
 from flows.confidential.questions import key_of_answer
 from flows.runs.questions.checking import verify_answer
 from pipeline.audit.findings import Audit, certain
-from pipeline.auditor.answers.audit import NOT_HERE
-from pipeline.auditor.answers.kept import Answer
-from pipeline.auditor.form import FormError
 from pipeline.errors import InputError
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory

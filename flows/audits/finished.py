@@ -10,16 +10,13 @@ from flows.audits.independent import attack_findings, independent_findings
 from flows.confidential.custody import KeySource, key_of_release
 from flows.runs.verify import verify_release
 from pipeline.audit.findings import Audit, certain
-from pipeline.audit.release_checks import release_findings
-from pipeline.audit.release_leaks import input_digests
+from pipeline.audit.release_noise import noise_findings
 from pipeline.audit.release_reading import open_audited
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.events import Event
-from pipeline.privacy.ledger.ledger import Ledger, RunFingerprint
-from pipeline.published import PublishedRelease
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 
 
@@ -54,8 +51,9 @@ def audit_release(
         raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
     has_key = source != KeySource() or run.key.exists()
     key = key_of_release(run, source) if has_key else None
-    events = None if ledger is None else _charged(ledger, release, key)
-    findings = collected(release_findings(release, key, events), report)
+    if ledger is not None:
+        _check_ledger(ledger, key)
+    findings = collected(noise_findings(release, key), report)
     findings += collected(independent_findings(run.root, source.file, ledger), report)
     problems = verify_release(run, workers, Silent())
     findings += collected(
@@ -64,10 +62,10 @@ def audit_release(
     about = installed_versions() | {
         "release": release.spec.name,
         "key": "given" if key is not None else "not given",
-        "ledger": "not compared; give --ledger" if events is None else "compared",
+        "ledger": "not compared; give --ledger" if ledger is None else "compared",
         "for": "the agency alone: computed from true counts",
     }
-    if events is None and not any(universe.dataset for universe in release.universes):
+    if ledger is None and not any(universe.dataset for universe in release.universes):
         about["ledger"] = "none: the spec names no dataset"
     title = f"Audit of the release {release.spec.name}"
     return Audit(title, tuple(findings), about, release.spec.report.language)
@@ -83,23 +81,9 @@ def with_attacks(audit: Audit, run: RunDirectory, folder: Path, report: FindingR
     return replace(audit, findings=(*audit.findings, *found))
 
 
-def _charged(url: str, release: PublishedRelease, key: MasterKey | None) -> list[Event]:
-    """What a ledger was charged for the noise of this release, known by its key, records, spine and privacy spec.
-
-    Raises:
-        InputError: there is no such ledger, or no key, without which the charges cannot be identified.
-    """
+def _check_ledger(url: str, key: MasterKey | None) -> None:
+    """InputError where there is no such ledger, or no key, without which the charges cannot be identified."""
     if key is None:
         raise InputError("--ledger: the release's charges can be found only with its key, which is not given")
-    digests = input_digests(release)
-    runs = {
-        RunFingerprint.of(
-            key,
-            input_fingerprint=key.keyed_hash(f"input/{universe.name}", digests[universe.name]),
-            spine_fingerprint=release.spine.fingerprint(),
-            privacy_fingerprint=universe.privacy_fingerprint(),
-        ).text
-        for universe in release.universes
-    }
-    with Ledger.open(url, state=load_settings().state) as ledger:
-        return [event for event in ledger.events() if event.run in runs]
+    with Ledger.open(url, state=load_settings().state):
+        pass

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from auditor.findings import Found
+from auditor.keys import NoKeyError
+from auditor.ledger import Read, read_ledger
+from auditor.program import attacks, audit_with, secret_of, write_private
+from auditor.reading.errors import FormError
 from pipeline.audit.findings import Finding
-from pipeline.auditor.findings import Found
-from pipeline.auditor.form import FormError
-from pipeline.auditor.keys import NoKeyError
-from pipeline.auditor.ledger import Read, read_ledger
-from pipeline.auditor.program import attacks, audit_with, secret_of, write_private
 from pipeline.errors import InputError
 from pipeline.privacy.ledger.ledger import Ledger
 

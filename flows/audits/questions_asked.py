@@ -25,6 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from auditor.answers.audit import audit_answer
+from auditor.answers.draws import losses, noise_of, steps_of, windows_of
+from auditor.answers.kept import Answer
+from auditor.keys import read_key
+from auditor.ledger import read_ledger
+from auditor.reading.errors import FormError
 from flows.audits.independent import GROUP
 from flows.audits.trials import scratch
 from flows.audits.whole_trial import own_settings
@@ -33,12 +39,6 @@ from flows.confidential.questions import counted
 from flows.runs.questions.answering import AnsweringHere, answered
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.audit.findings import Finding, certain
-from pipeline.auditor.answers.audit import audit_answer
-from pipeline.auditor.answers.draws import losses, noise_of, steps_of, windows_of
-from pipeline.auditor.answers.kept import Answer
-from pipeline.auditor.form import FormError
-from pipeline.auditor.keys import read_key
-from pipeline.auditor.ledger import read_ledger
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.keys import MasterKey

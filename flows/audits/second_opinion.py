@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor import keys as second
+from auditor.keyspace import pattern
+from auditor.sampler import boundaries, drawn, flipped
 from flows.audits.independent import GROUP
 from pipeline.audit.findings import Finding, certain
-from pipeline.auditor import keys as second
-from pipeline.auditor.keyspace import pattern
-from pipeline.auditor.sampler import boundaries, drawn, flipped
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey, draws_key
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip

@@ -18,13 +18,13 @@ from typing import Final
 
 from threadpoolctl import threadpool_limits
 
+from auditor.ledger import read_ledger
 from flows.audits.independent import GROUP, independent_findings
 from flows.audits.trials import scratch
 from flows.confidential.custody import KeySource
 from flows.runs import run as runs
 from flows.runs.request import CheckedRequest, Request, check_request
 from pipeline.audit.findings import Finding, certain
-from pipeline.auditor.ledger import read_ledger
 from pipeline.errors import BudgetRefusedError, SpinewiseError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS

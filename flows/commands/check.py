@@ -29,12 +29,17 @@ def check(
 
         spinewise check releases/rhode-island
     """
-    from pipeline.checker.release import examine
+    from auditor.check.release import examine
+    from auditor.reading.errors import FormError
+    from pipeline.errors import InputError
     from pipeline.execution.console import remarks_of_reports, tell_problems
     from pipeline.published import release_at
 
     output = Output(quiet, verbose, json)
-    findings = examine(release)
+    try:
+        findings = examine(release)
+    except FormError as error:
+        raise InputError(str(error)) from None
     problems, remarks = list(findings.problems), remarks_of_reports(release_at(release))
     if problems and not json:
         tell_problems(f"{release}: this release does not keep its spec", problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,11 +18,12 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.published import PublishedRelease, open_finished
+from pipeline.records.tabulate import update_with_counts
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.status import MADE_ELSEWHERE
 
-__all__ = ["Expected", "expected_measurements", "open_audited", "truth_of"]
+__all__ = ["Expected", "expected_measurements", "input_digests", "open_audited", "truth_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +80,16 @@ def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.cs
     """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where restricted/ does not hold it."""
     path = release.run.universe(universe.name).true_histogram(level)
     return read_histogram(path, release.spine.level(level).geocodes, universe.schema, signed=universe.signed)
+
+
+def input_digests(release: PublishedRelease) -> dict[str, bytes]:
+    """Plain hash of each universe's confidential leaves."""
+    digests = {}
+    for universe in release.universes:
+        digest = hashlib.sha256()
+        update_with_counts(digest, truth_of(release, universe, release.spine.level_names[-1]))
+        digests[universe.name] = digest.digest()
+    return digests
 
 
 def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.int64]]:

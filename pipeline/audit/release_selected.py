@@ -1,10 +1,8 @@
-"""An audit of what a release chose privately (`select` in its spec): the choices, their noise, their price."""
+"""An audit of what a release chose privately (`select` in its spec): the choices and their noise."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -15,8 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pipeline.audit.findings import ALPHA, Finding, certain
-from pipeline.audit.release_leaks import input_digests
-from pipeline.audit.release_reading import truth_of
+from pipeline.audit.release_reading import input_digests, truth_of
 from pipeline.audit.residuals import normal_scores, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import ReleaseError
 from pipeline.model.selection import Selection
@@ -27,49 +24,9 @@ from pipeline.privacy.noise.select import Select
 from pipeline.published import PublishedRelease
 from pipeline.release.selected import Selected, answered, read_selected
 
-__all__ = ["Chosen", "chosen_of", "selected_findings"]
+__all__ = ["selected_findings"]
 
 _GROUP: Final = "release"
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """One of the two mechanisms of a selection, as the manifest and the ledger have to state it.
-
-    Attributes:
-        count: numbers drawn at most.
-        cost: rho or epsilon by the formulas in docs/ledger.md, not by the code that charges.
-    """
-
-    universe: Universe
-    level: str
-    query: str
-    mechanism: str
-    scale: Fraction
-    count: int
-    cost: Fraction
-
-    @property
-    def name(self) -> str:
-        """The universe, level and selection, such as "block select detail"."""
-        return " ".join(part for part in (self.universe.name, self.level, self.query) if part)
-
-
-def chosen_of(release: PublishedRelease) -> Iterator[Chosen]:
-    """The choices that the spec calls for, and the measurements of what is chosen."""
-    for universe in release.universes:
-        moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
-        zcdp = universe.framework == "zcdp"
-        moved *= universe.records_per_person ** (2 if zcdp else 1)
-        for selection in universe.selections:
-            epsilon, scale = selection.select.epsilon, selection.noise.scale
-            n = len(release.spine.level(selection.level))
-            costs = (moved * epsilon**2 / 8, moved / (2 * scale)) if zcdp else (moved * epsilon, moved / scale)
-            noise = "discrete_gaussian" if zcdp else "discrete_laplace"
-            yield Chosen(universe, selection.level, f"select {selection.name}", "exponential", epsilon, n, costs[0])
-            yield Chosen(
-                universe, selection.level, f"selected {selection.name}", noise, scale, n * selection.size, costs[1]
-            )
 
 
 def selected_findings(release: PublishedRelease, key: MasterKey | None) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ ROOMS = (
     Room("flows/orchestration", ("Prefect: flow, retries, deployments",), 545, 58, 295, 54),
     Room("flows/audits", ("tests of the installation and of a release",), 20, 122, 305, 54),
     Room("flows/checks", ("before a run: validate, doctor",), 335, 122, 225, 54),
-    Room("pipeline/auditor", ("a second program: shares no code",), 570, 122, 270, 54),
+    Room("auditor", ("a second program: shares no code",), 570, 122, 270, 54),
     Room("flows/runs", ("a whole run, from the request to the manifest: run, verify, rerun",), 20, 216, 820, 54),
     # The stages.
     Room(
@@ -83,7 +83,7 @@ ROOMS = (
     Room("pipeline/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
     Room("features/exports", ("other layouts",), 450, 874, 190, 54, _PUBLIC),
     Room("pipeline/exchange", ("layouts of 2020",), 650, 874, 190, 54, _PUBLIC),
-    Room("pipeline/checker", ("the independent check",), 450, 938, 190, 54, _PUBLIC),
+    Room("auditor/check", ("the independent check",), 450, 938, 190, 54, _PUBLIC),
     Room("pipeline/audit", ("statistical tests",), 650, 938, 190, 54),
     Room("features/imports", ("other files to a spec",), 450, 1002, 190, 54),
     Room("features/example", ("a synthetic state",), 650, 1002, 190, 54),

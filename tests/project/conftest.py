@@ -15,7 +15,7 @@ import pytest
 from project.documents import PROJECT
 from releases.county import keep_county
 
-PACKAGES = ("geography", "postprocess", "pipeline", "features", "flows", "spinewise")
+PACKAGES = ("geography", "postprocess", "pipeline", "features", "flows", "spinewise", "auditor")
 #: The county of the example that the small release is of; its five are of very different size.
 COUNTY = "99001"
 

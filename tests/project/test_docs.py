@@ -44,7 +44,7 @@ TEXTS = (
     *("Makefile", "Dockerfile", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
     *("CITATION.cff", ".pre-commit-config.yaml", ".ci", ".github", "benchmarks", "docs", "examples", "tests"),
 )
-PACKAGES = ("geography", "pipeline", "postprocess", "features", "flows", "spinewise")
+PACKAGES = ("geography", "pipeline", "postprocess", "features", "flows", "spinewise", "auditor")
 
 
 def name_of(path: Path) -> str:

@@ -51,14 +51,14 @@ AMOUNTS: tuple[Mutant, ...] = (
     mutant("sums of losses and gains get the noise of the larger end", "s", on="balances", plant=_the_larger_end),
     mutant(
         "the ledger is not told how far one record moves a sum",
-        "sav",
+        "sv",
         on="amounts ledger",
         plant=attribute(pipeline.privacy.ledger.charge, "by_up_to", lambda _: ""),
     ),
     mutant("sums of several records of a unit get the noise of one", "s", on="jobs", plant=_one_record_of_several),
     mutant(
         "the ledger is not told how many records of a unit are summed",
-        "sav",
+        "sv",
         on="jobs ledger",
         plant=attribute(pipeline.privacy.ledger.charge, "per_person", lambda _: ""),
     ),

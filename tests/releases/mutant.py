@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from auditor.contents import canonical
 from flows.audits.questions_asked import Question
-from pipeline.auditor.contents import canonical
 from pipeline.storage.files import ParquetSink
 
 Patch = pytest.MonkeyPatch
@@ -28,7 +28,8 @@ class Mutant:
     """A planted fault.
 
     Attributes:
-        plant: into the program; `edit`: into a copy of the shared release. One of the two.
+        plant: into the program; `edit`: into a copy of the shared release. One of the two, or, of a fault in the
+            second program's reading, both.
         on: "release" (a run with the fault, or the edited copy, is judged), "ledger" (the same, with a ledger and a
             secret key), "joined" and "joined ledger" (the same of persons, households and patients), "amounts" and
             "amounts ledger" (of wages), "balances" (of amounts of either sign), "jobs" and "jobs ledger" (of

@@ -28,8 +28,8 @@ import pipeline.privacy.ledger.charge
 import pipeline.privacy.noise.sampler
 import pipeline.privacy.noise.select
 import pipeline.release.privacy_statement
+from auditor.contents import canonical
 from flows.runs.run import ReleaseRun
-from pipeline.auditor.contents import canonical
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.accounting.uses import measurements_of
@@ -43,6 +43,7 @@ from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
 from releases.mutant import Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
+from releases.reading_mutants import READINGS
 
 
 def _draw(change: Callable[[Sampler, bytes, int, int, Any], Any]) -> Plant:
@@ -313,12 +314,12 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("one stream for all levels", "s", plant=_stream(lambda f, s, c, _, query: f(s, c, "all", query))),
     mutant("streams that do not depend on the records", "s", plant=_stream(lambda f, s, c, *at: f(s, c[1:], *at))),
     mutant("a stream that begins again with every batch", "sa", plant=_restarted),
-    mutant("fingerprints that do not depend on the records", "sa", plant=_unbound),
+    mutant("fingerprints that do not depend on the records", "s", plant=_unbound),
     mutant("a plain hash of the records for a keyed one", "s", plant=_plain_hash),
     mutant("a master key of 16 bits", "s", plant=_sixteen_bits, on="ledger"),
     mutant("new keys of 16 bits", "i", plant=_sixteen_bits, on="installed"),
     mutant("permute-and-flip with coins of twice the epsilon", "i", plant=_doubled_flips, on="installed"),
-    mutant("a choice charged for a sensitivity of 1", "sa", plant=_doubled_choice),
+    mutant("a choice charged for a sensitivity of 1", "s", plant=_doubled_choice),
     mutant("a choice of the best version, without noise", "s",
            plant=attribute(Select, "choose", lambda self, _key, people, _start=0: self.losses(people).argmin(axis=1))),
     mutant("the true total among the solvers' notes", "sv", edit=_in_notes),
@@ -329,16 +330,16 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("the true total in the metadata of a column", "s", edit=_in_field),
     mutant("the true total in the name of a file's writer", "s", edit=_in_created_by),
     mutant("a true table", "vc", edit=_table),
-    mutant("an invariant that the spec does not have", "savc", plant=_more_invariants),
-    mutant("a test key under the status official", "sav", edit=_true_status),
+    mutant("an invariant that the spec does not have", "svc", plant=_more_invariants),
+    mutant("a test key under the status official", "sv", edit=_true_status),
     mutant("epsilon of rho 10 % too small", "s", plant=_lower_zcdp),
     mutant("epsilon of the losses 5 % too small", "s", plant=_lower_losses),
     mutant("an attribute that is said to move one answer", "s", plant=_one_move),
-    mutant("a scale in the manifest that was not drawn with", "sav", edit=_stated_scale),
+    mutant("a scale in the manifest that was not drawn with", "sv", edit=_stated_scale),
     mutant("a county that is not the sum of its blocks", "vc", edit=_children_apart),
     mutant("a charge after drawing", "i", plant=_charge_late, on="installed"),
-    mutant("a query charged at half its price", "sav", plant=_cheap, on="ledger"),
-    mutant("a level that is not charged", "sav", plant=_free_level, on="ledger"),
-    mutant("a ledger that forgets", "sa", edit=_older_ledger, on="ledger"),
+    mutant("a query charged at half its price", "sv", plant=_cheap, on="ledger"),
+    mutant("a level that is not charged", "sv", plant=_free_level, on="ledger"),
+    mutant("a ledger that forgets", "s", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
-PLANTED += JOINED + AMOUNTS + ANSWERS
+PLANTED += JOINED + AMOUNTS + ANSWERS + READINGS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from auditor.check.release import check_release
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.repeat import RepeatedSteps
 from flows.confidential.steps import MeasuringSteps
@@ -11,7 +12,6 @@ from flows.publishing.inputs import Facilities, Polygons
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.rerun import Rerun, repeated_apart, rerun_release
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory

@@ -33,7 +33,7 @@ def test_a_device_needs_numpy_only(tmp_path: Path) -> None:
     code = (
         "import sys, spinewise.collect\n"
         f"print([m for m in {HEAVY} if m in sys.modules])\n"
-        "own = ('pipeline', 'flows', 'postprocess', 'geography')\n"
+        "own = ('pipeline', 'flows', 'postprocess', 'geography', 'auditor')\n"
         "print(sorted({'.'.join(m.split('.')[:2]) for m in sys.modules if m.split('.')[0] in own}))"
     )
     done = python(code, tmp_path)
@@ -61,7 +61,7 @@ def test_every_name_is_there_and_documented() -> None:
         sw.runn  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["pipeline", "features", "flows", "postprocess", "geography"])
+@pytest.mark.parametrize("name", ["pipeline", "features", "flows", "postprocess", "geography", "auditor"])
 @pytest.mark.parametrize("folder", [False, True])
 def test_a_file_that_hides_a_package_is_named(tmp_path: Path, name: str, folder: bool) -> None:
     other = tmp_path / name / "__init__.py" if folder else tmp_path / f"{name}.py"

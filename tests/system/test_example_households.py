@@ -10,8 +10,8 @@ import pytest
 from releases.county import keep_county
 from releases.small import run
 
+from auditor.check.release import check_release
 from features.example.example import write_example
-from pipeline.checker.release import check_release
 
 _MOST = 15
 

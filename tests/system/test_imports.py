@@ -8,10 +8,10 @@ import pytest
 from oracles.summary_files import made_up_state, write_2010
 from releases.small import run
 
+from auditor.check.release import examine
 from features.imports.pl94171.importer import import_pl94171
 from features.imports.tables.importer import TableRequest, TableSource, import_table
 from flows.runs.verify import verify_release
-from pipeline.checker.release import examine
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest

@@ -10,7 +10,7 @@ import pytest
 from releases.command import spinewise
 from scipy import stats
 
-from pipeline.checker.release import check_release
+from auditor.check.release import check_release
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -115,7 +115,7 @@ def test_every_kind_of_task_is_known_and_was_done() -> None:
     """A module that hands out tasks of another kind fails here until the tests above do them."""
     found = {
         str(path.relative_to(PROJECT)): number
-        for folder in ("geography", "postprocess", "pipeline", "features", "flows", "spinewise")
+        for folder in ("geography", "postprocess", "pipeline", "features", "flows", "spinewise", "auditor")
         for path in sorted((PROJECT / folder).rglob("*.py"))
         if path.parent != PROJECT / "pipeline" / "execution" and (number := handed_out(path))
     }

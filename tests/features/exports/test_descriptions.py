@@ -15,9 +15,9 @@ from csvw import CSVW
 from frictionless import Package
 from releases.surveyed import NAMES
 
+from auditor.check.release import check_release
 from features.exports.release import export_release
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished

@@ -15,13 +15,13 @@ import pytest
 from releases.small import public_bytes
 from typer.testing import CliRunner
 
+from auditor.check.release import check_release
 from features.exports.release import LAYOUTS, export_release
 from flows.cli import app
 from flows.confidential.custody import check_made_here
 from flows.runs.from_measurements import estimate_release
 from flows.runs.verify import verify_release
 from pipeline.audit.release_reading import open_audited
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished

@@ -8,14 +8,14 @@ import pytest
 from releases.answer_mutants import ANSWERS
 from releases.mutant import COURTS, INSTALLED, SECOND, VERIFY, Mutant
 
+from auditor.keys import read_key
+from auditor.ledger import read_ledger
+from auditor.program import audit_with
+from auditor.reading.errors import FormError
 from flows.audits.questions_asked import Question, asked, opened, people_of, question_problems, questions
 from flows.audits.whole_trial import own_settings
 from flows.runs.questions.answering import AnsweringHere, answered
 from flows.runs.questions.checking import verify_answer
-from pipeline.auditor.form import FormError
-from pipeline.auditor.keys import read_key
-from pipeline.auditor.ledger import read_ledger
-from pipeline.auditor.program import audit_with
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory

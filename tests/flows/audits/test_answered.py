@@ -11,11 +11,11 @@ from releases.asked import ask, key_at, ledger_of, write_workers
 from typer.testing import CliRunner
 
 import flows.confidential.questions
+from auditor.program import main
 from flows.cli import app
 from flows.confidential.custody import KeySource
 from flows.runs.questions.answering import AnsweringHere
 from flows.runs.questions.checking import again_of, compared, verify_answer
-from pipeline.auditor.program import main
 from pipeline.errors import InputError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory

@@ -21,16 +21,16 @@ from releases.patients import write_patients
 from releases.small import run
 from releases.wages import BALANCES, write_wages
 
+from auditor.check.release import examine
+from auditor.program import audit
+from auditor.reading.errors import FormError
 from flows.audits.second_opinion import second_findings
 from flows.audits.units import unit_findings
 from flows.audits.whole_trial import QUICK, whole_findings, written
 from flows.confidential.custody import KeySource, key_of_release
 from flows.runs.verify import verify_release
-from pipeline.audit.release_checks import release_findings
+from pipeline.audit.release_noise import noise_findings
 from pipeline.audit.release_reading import open_audited
-from pipeline.auditor.form import FormError
-from pipeline.auditor.program import audit
-from pipeline.checker.release import examine
 from pipeline.errors import SpinewiseError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
@@ -107,12 +107,7 @@ def courts_of(root: Path, ledger: Path | None) -> set[str]:
         caught.add(SECOND)
     try:
         release, key = open_audited(root), key_of_release(directory, KeySource())
-        if ledger is None:
-            events = None
-        else:
-            with Ledger.open(str(ledger)) as opened:
-                events = [event for event in opened.events() if event.kind == "charge"]
-        if not all(found.passed for found in release_findings(release, key, events)):
+        if not all(found.passed for found in noise_findings(release, key)):
             caught.add(AUDIT)
     except SpinewiseError:
         caught.add(AUDIT)

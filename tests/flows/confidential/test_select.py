@@ -19,6 +19,7 @@ from releases.small import run
 
 import flows.confidential.select
 import pipeline.privacy.ledger.charge
+from auditor.program import audit
 from flows.audits.finished import audit_release
 from flows.confidential.charge import charge_run, run_charges
 from flows.confidential.custody import KeySource, key_of_release
@@ -26,7 +27,6 @@ from flows.confidential.select import select_versions
 from flows.publishing.selected import selected_problems
 from flows.runs.from_measurements import estimate_release
 from pipeline.audit.findings import Finding
-from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import open_audited, truth_of
 from pipeline.audit.release_selected import selected_findings
 from pipeline.errors import InputError
@@ -217,11 +217,9 @@ def test_a_choice_that_is_not_charged_is_found(
     charged = replace(job, universes=(replace(universe, dataset="people"),))
     key = key_of(job)
     charge_run(charged, key, run_charges(charged, key, recorded(job), {universe.name: ()}))
-    with Ledger.open(ledger) as found:
-        events = found.events()
-    findings = list(release_findings(open_audited(job.run.root), key_of(job), events))
-    assert {one.check for one in findings if not one.passed} == {"ledger"}
-    assert f"block {left_out}: was not charged" in str([one.detail for one in findings])
+    findings = [one for one in audit(job.run.root, ledger=ledger) if not one.passed]
+    assert {one.check for one in findings} == {"ledger"}
+    assert f"{left_out} at block was not charged" in str([one.detail for one in findings])
 
 
 def test_a_changed_file_is_named_with_its_level_and_geounit(job: Job, released: tuple[Path, str]) -> None:

@@ -16,11 +16,11 @@ from releases.mutant import resealed, rewritten
 from releases.wages import LABELS, detailed, true_units
 from typer.testing import CliRunner
 
+from auditor.check.release import examine
+from auditor.program import audit
 from flows.cli import app
 from flows.plan.release_plan import plan_release
 from flows.runs.verify import verify_release
-from pipeline.auditor.program import audit
-from pipeline.checker.release import examine
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.reading.release import open_release

@@ -15,12 +15,12 @@ from releases.small import run
 from releases.wages import OVER, write_wages
 
 import pipeline.records.columns as columns
+from auditor.check.release import examine
+from auditor.form import read_form
+from auditor.program import audit
 from flows.confidential.charge import _layout
 from flows.plan.release_plan import plan_release
 from flows.runs.verify import verify_release
-from pipeline.auditor.form import read_form
-from pipeline.auditor.program import audit
-from pipeline.checker.release import examine
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent

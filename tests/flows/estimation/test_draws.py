@@ -17,13 +17,13 @@ import pytest
 from releases.again import computed_again
 from releases.small import QUICK, public_bytes, run, write_town
 
+from auditor.check.release import check_release
 from flows.estimation import draws as module
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
 from flows.estimation.drawn_parts import DrawBelowTask
 from flows.estimation.drawn_tables import PublicNormals
 from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.batch_store import Arrays
 from pipeline.execution.progress import Silent

@@ -12,10 +12,10 @@ import pytest
 from releases.again import computed_again
 from releases.wages import LABELS, detailed, true_units
 
+from auditor.check.release import examine
+from auditor.program import audit
 from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
-from pipeline.auditor.program import audit
-from pipeline.checker.release import examine
 from pipeline.execution.progress import Silent
 from pipeline.reading.release import open_release
 from pipeline.release.histograms import read_histogram

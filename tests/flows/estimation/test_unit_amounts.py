@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from releases.command import spinewise
 from releases.jobs import BLOCKS, JOBS, SORTS, Job, jobs, write_jobs
 
+from auditor.check.release import examine
+from auditor.program import audit
 from flows.runs.kept_inputs import kept_inputs
 from flows.runs.verify import verify_release
-from pipeline.auditor.program import audit
-from pipeline.checker.release import examine
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe

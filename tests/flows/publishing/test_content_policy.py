@@ -15,7 +15,7 @@ from pipeline.audit.findings import Audit, certain
 from pipeline.audit.report import write_audit
 from pipeline.release.layout import RunDirectory
 
-PACKAGES = ("geography", "postprocess", "pipeline", "flows", "features", "spinewise")
+PACKAGES = ("geography", "postprocess", "pipeline", "flows", "features", "spinewise", "auditor")
 META = '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{{ policy }}">'
 #: What a stranger would put into a page: scripts, and what fetches, frames, sends or moves it.
 INJECTED = """<script>document.title = "ran"</script><img src="x" onerror="document.title = 'ran'">

@@ -17,10 +17,10 @@ from releases.homes import write_homes
 from releases.small import request_of, run
 from typer.testing import CliRunner
 
+from auditor.check.release import check_release
 from features.exports.release import export_release
 from flows.cli import app
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished

@@ -16,6 +16,8 @@ from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, run, write_town
 
 import pipeline.model.allocation
+from auditor.check.release import check_release
+from auditor.program import audit
 from features.exports.release import export_release
 from flows.confidential.custody import KeySource, key_of_release
 from flows.runs.from_measurements import estimate_release
@@ -23,9 +25,8 @@ from flows.runs.verify import verify_release
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
-from pipeline.audit.release_checks import release_findings
+from pipeline.audit.release_noise import noise_findings
 from pipeline.audit.release_reading import budget_masks, open_audited
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.model.allocation import allocations
@@ -122,8 +123,8 @@ def test_verify_check_rerun_and_audit_know(release: Path) -> None:
     assert check_release(release) == []
     key = key_of_release(directory, KeySource())
     assert rerun(release).same
-    findings = list(release_findings(open_audited(directory.root), key))
-    assert [finding for finding in findings if not finding.passed] == []
+    assert [finding for finding in noise_findings(open_audited(directory.root), key) if not finding.passed] == []
+    assert [finding for finding in audit(release) if not finding.passed] == []
     assert "A geounit without siblings is not measured" in read_manifest(directory.manifest).privacy[0].words
 
 
@@ -135,7 +136,7 @@ def test_the_audit_finds_noise_of_another_scale_where_levels_are_bypassed(releas
     kinds = np.zeros(len(stored.geocodes), dtype=np.int8)
     with MeasurementWriter.open(path, tmp_path, stored.header) as writer:
         writer.write(stored.geocodes, stored.values, kinds)
-    found = [f for f in release_findings(open_audited(directory.root), MasterKey.read(directory.key)) if not f.passed]
+    found = [finding for finding in audit(directory.root) if not finding.passed]
     assert any("do not have the variance" in str(finding) for finding in found)
     assert any("variances are not those" in problem for problem in _recompute(directory))
 
@@ -155,10 +156,9 @@ def test_the_audit_finds_a_child_that_is_measured_with_the_budget_of_its_parent(
     monkeypatch.setattr(pipeline.model.allocation, "last_levels", both)
     directory = RunDirectory(run(tmp_path / "in" / "release.toml", tmp_path / "out"))
     monkeypatch.undo()
-    failed = {
-        f.check for f in release_findings(open_audited(directory.root), MasterKey.read(directory.key)) if not f.passed
-    }
-    assert "noise stated" in failed
+    found = noise_findings(open_audited(directory.root), MasterKey.read(directory.key))
+    assert any("has other geounits or answers than the spec calls for" in f.detail for f in found if not f.passed)
+    assert {"headers", "noise redrawn"} & {f.check for f in audit(directory.root) if not f.passed}
     assert any("does not have the geounits" in problem for problem in verify_release(directory, 1, Silent()))
 
 
@@ -216,7 +216,7 @@ def test_the_ledger_is_charged_the_price_of_any_path(
         read_measurement(directory.main.measurement("tract", "total")).geocodes
     )
     assert spent_epsilon(states["people"], Fraction(1, 10**10)) == zcdp_epsilon(2, Fraction(1, 10**10))
-    findings = release_findings(open_audited(directory.root), MasterKey.read(directory.key), charged)
+    findings = audit(directory.root, ledger=url)
     assert [finding for finding in findings if not finding.passed] == []
 
 

@@ -12,8 +12,8 @@ import pytest
 from releases.named import COUNTIES, TRACTS, write_named_town
 from releases.small import QUICK, run, write_town
 
+from auditor.check.release import examine
 from flows.runs.verify import verify_release
-from pipeline.checker.release import examine
 from pipeline.errors import SpecError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished, release_at

@@ -13,11 +13,11 @@ from releases.repeated import rerun
 from releases.shared_town import write_shared_town
 from releases.small import public_bytes, request_of, run
 
+from auditor.check.release import check_release
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
 from flows.publishing.steps import perform_public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory

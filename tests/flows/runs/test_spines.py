@@ -10,10 +10,10 @@ import pytest
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
+from auditor.check.release import check_release
 from flows.checks.spine_report import describe_spine
 from flows.cli import app
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpineError
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine

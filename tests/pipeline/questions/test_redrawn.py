@@ -22,9 +22,9 @@ import pytest
 from numpy.typing import NDArray
 from releases.asked import ask, ledger_of, write_workers
 
-from pipeline.auditor.files import read_spine, spine_fingerprint
-from pipeline.auditor.keys import KeyedStream, commitment, derived, keyed_hash, published_fingerprint, read_key
-from pipeline.auditor.sampler import chosen, drawn, flipped
+from auditor.keys import KeyedStream, commitment, derived, keyed_hash, published_fingerprint, read_key
+from auditor.reading.spine import read_spine, spine_fingerprint
+from auditor.sampler import chosen, drawn, flipped
 
 UNITS = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
 TOTAL = ('missing = "0"', 'missing = "0"\nends = "total"')

@@ -34,19 +34,20 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.measurements import read_measurement
 from pipeline.release.spine import read_public_spine
 from pipeline.release.tables import read_table
-from pipeline.checker.counts import LevelFile
-from pipeline.checker.files import PublicFiles
-from pipeline.checker.findings import Findings
-from pipeline.checker.spine import PublicLevel
+from auditor.reading.counts import LevelFile
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings
+from auditor.reading.spine import Level
+from auditor.reading.errors import FormError
 from pipeline.exchange.nmf import LevelMeasurements
 from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
 import pyarrow as pa
 schema = Schema((Attribute("sex", ("female", "male")),))
-level = PublicLevel("block", pa.array(["a", "b"]), np.array([-1, -1]))
+level = Level("block", pa.array(["a", "b"]), np.array([-1, -1]))
 
 def checked(path, columns, **given):
-    files = PublicFiles(path.parent)
+    files = Files(path.parent)
     for part, _ in LevelFile(files, path, level, Findings(), **given).parts(columns):
         pass
 
@@ -67,7 +68,7 @@ readers = {
 }
 try:
     readers[sys.argv[1]](Path(sys.argv[2]))
-except SpinewiseError as error:
+except (SpinewiseError, FormError) as error:
     print(error)
 lines = Path("/proc/self/status").read_text().splitlines()
 print(next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")))

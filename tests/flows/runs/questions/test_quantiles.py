@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 from releases.asked import ask, checked, forge, ledger_of, public_files, spent, truth, write_workers
 
+from auditor.ledger import chain_problems, priced, read_ledger
 from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from flows.runs.questions.answering import AnsweringHere
 from flows.runs.questions.checking import again_of, compared, verify_answer
 from flows.runs.questions.explaining import explain_question
-from pipeline.auditor.ledger import chain_problems, priced, read_ledger
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import RankStated, read_answer

@@ -11,10 +11,10 @@ import pytest
 from releases.asked import ask, checked, ledger_of, spent, truth, write_workers
 
 import flows.runs.questions.request
+from auditor.ledger import chain_problems, read_ledger
 from flows.confidential.custody import KeySource
 from flows.runs.questions.checking import rerun_answer, verify_answer
 from flows.runs.questions.explaining import explain_question
-from pipeline.auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import MANIFEST, read_answer

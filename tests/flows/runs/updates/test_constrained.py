@@ -14,9 +14,9 @@ from releases.small import PEOPLE_EXACT, UNITS_EXACT, write_town
 from releases.small import run as run_release
 from releases.updated import answer_to, charged_release, key_of, update
 
+from auditor.check.release import check_release
 from flows.confidential.custody import KeySource
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.execution.progress import Silent
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from releases.updated import QUESTIONS, answer_to, charged_release, seal, update
 
+from auditor.check.release import check_release
 from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from flows.runs.verify import verify_release
-from pipeline.checker.release import check_release
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at

@@ -17,6 +17,9 @@ from releases.command import spinewise
 from releases.small import public_bytes
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
+from auditor.check.release import check_release
+from auditor.program import audit, audit_with, secret_of
+from auditor.reading.errors import FormError
 from features.exports.release import export_release
 from flows.audits.finished import audit_release
 from flows.audits.receipts import compare_receipts, find_manifests
@@ -27,9 +30,6 @@ from flows.runs.questions.combining import combine_answer
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.updates.update import Updated
 from flows.runs.verify import verify_release
-from pipeline.auditor.form import FormError
-from pipeline.auditor.program import audit, audit_with, secret_of
-from pipeline.checker.release import check_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished, release_at

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.auditor.ledger import chain_problems, read_ledger
+from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.details import details_text

@@ -1,0 +1,7 @@
+"""`python -m auditor RELEASE_DIR`."""
+
+import sys
+
+from auditor.program import main
+
+sys.exit(main())

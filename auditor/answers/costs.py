@@ -1,0 +1,242 @@
+"""How far a person moves the numbers of a question, what that costs, and whether answer.json says so.
+
+Sensitivities are found here from what a record can be, for all pairs of neighbours at once:
+
+- a record adds a whole number from `low` to `high` to one number; add-remove moves that by A = max(|low|, |high|), a
+  change in another number two by A each, within its own one by high - low; k records of one person k times as far;
+- all records of a unit together add to all numbers at most `high` above 0 and `-low` below: a change moves L1 and L2 as
+  if two numbers moved by high - low each;
+- a unit that is counted is in n numbers by 1 each, before and after;
+- of a rank a / b the losses move by max(a, b - a) at most in each group that a record leaves or enters, by b where it
+  moves within one; a loss that can move up and down by c costs what a score of sensitivity c does;
+- a record in a window moves numbers by the weights of the filter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from auditor.answers.kept import Answer
+from auditor.reading.errors import FormError
+
+#: Of windows under zcdp, and under pure budgets.
+FILTERS: Final = {True: (8, 4, 3, 2, 2, 1, 1, 1), False: (1,)}
+#: Of the budget, for a choice.
+_CHOICE: Final = {True: Fraction(7, 8), False: Fraction(15, 16)}
+#: A choice may cost a little less than its share, since a root is no fraction.
+_LESS: Final = Fraction(999, 1000)
+
+
+@dataclass(frozen=True)
+class Due:
+    """A part as it has to be.
+
+    Attributes:
+        moved: L2 squared of what a person's change moves (zcdp), or L1 (pure), at most; of a choice of losses.
+        share: of the budget; exact, but of a choice the most that it may cost.
+        mechanism: that it is drawn with; `count`: how many numbers it has.
+        several: how the ledger's query ends, after how far a number moves.
+    """
+
+    name: str
+    low: int
+    high: int
+    centre: int
+    moved: Fraction
+    reach: int
+    share: Fraction
+    mechanism: str
+    count: int
+    several: str
+
+    @property
+    def choice(self) -> bool:
+        """Whether it is chosen."""
+        return self.name in ("quantile", "clip")
+
+
+def due_parts(answer: Answer) -> list[Due]:
+    """All that the statistic is made of, with the sensitivities of this program."""
+    budget, k = answer.budget, answer.together
+    records = "" if k == 1 else f" ({k} records a person)"
+    noise = "discrete_gaussian" if answer.zcdp else "discrete_laplace"
+    if answer.ranked:
+        name, share = "clip" if answer.statistic == "clip" else "quantile", _CHOICE[answer.zcdp]
+        choice = "exponential" if answer.zcdp else "permute_and_flip"
+        around = FILTERS[answer.zcdp]
+        # Two windows that share no number: the most that a change moves.
+        far = _power(answer, around) * answer.moved * k ** (2 if answer.zcdp else 1)
+        numbers = n_windows(len(answer.candidates)) + len(around) - 1
+        reach = math.isqrt(sum(one * one for one in around)) if answer.zcdp else 1
+        return [
+            Due(name, 0, 0, 0, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
+            Due("windows", reach, reach, 0, far, reach, budget * (1 - share), noise, answer.n_numbers * numbers,
+                records),
+        ]  # fmt: skip
+    names = {"sum": ["sum"], "mean": ["sum", "count"]}.get(answer.statistic, ["count"])
+    share = budget / len(names)
+    found = []
+    for name in names:
+        if name == "count" and answer.of_units:
+            n = min(k, numbers_of_unit(answer))
+            several = "" if n == 1 else f" ({n} numbers of a unit)"
+            found.append(Due(name, 1, 1, 0, Fraction(answer.moved * n), 1, share, noise, answer.n_numbers, several))
+            continue
+        low, high, centre = (1, 1, 0) if name == "count" else ends_of(answer)
+        total = name == "sum" and answer.of_total
+        l1, l2 = _moved_total(answer, low, high) if total else _moved_record(answer, low, high)
+        reach = least_reach(answer.moved, l1, l2)
+        times = 1 if total else k
+        moved = Fraction(l2 * times**2 if answer.zcdp else l1 * times)
+        found.append(
+            Due(name, low, high, centre, moved, reach, share, noise, answer.n_numbers, "" if total else records)
+        )
+    return found
+
+
+def ends_of(answer: Answer) -> tuple[int, int, int]:
+    """What a record adds to a sum, at least and at most, and what is taken off each amount."""
+    if answer.amount is None:
+        raise FormError(f"{answer.root}: a {answer.statistic} of no amount")
+    first = answer.first
+    last = first + len(answer.axes[answer.amount].values) - 1
+    centre = (first + last) // 2 if answer.statistic == "mean" and not answer.of_total else 0
+    return first - centre, last - centre, centre
+
+
+def numbers_of_unit(answer: Answer) -> int:
+    """In how many numbers a unit could be, if it had enough records: it has one number of records everywhere."""
+    sizes = [len(answer.axes[n].labels) for n in answer.order if not (answer.by_records and n == len(answer.axes) - 1)]
+    return len(answer.places[0]) * math.prod(sizes)
+
+
+def _moved_record(answer: Answer, low: int, high: int) -> tuple[int, int]:
+    """L1 and L2 squared of what one record's change moves."""
+    most, within = max(abs(low), abs(high)), high - low
+    if answer.moved == 1:
+        return most, most**2
+    return max(2 * most, within), max(2 * most**2, within**2)
+
+
+def _moved_total(answer: Answer, low: int, high: int) -> tuple[int, int]:
+    return answer.moved * (high - low), answer.moved * (high - low) ** 2
+
+
+def least_reach(moved: int, l1: int, l2: int) -> int:
+    """The least whole R with moved R >= l1 and moved R^2 >= l2."""
+    found = max(-(-l1 // moved), math.isqrt(l2 // moved))
+    while moved * found**2 < l2:
+        found += 1
+    return found
+
+
+def _power(answer: Answer, around: tuple[int, ...]) -> Fraction:
+    return Fraction(sum(one**2 if answer.zcdp else one for one in around))
+
+
+def moved_losses(answer: Answer) -> Fraction:
+    """Of losses taken once: the sum over groups of squares (zcdp), or the sum, for all records of a person."""
+    a, b, k = answer.quantile.numerator, answer.quantile.denominator, answer.together
+    apart = max(a, b - a)
+    if answer.zcdp:
+        return Fraction((apart**2 if answer.moved == 1 else max(2 * apart**2, b**2)) * k**2)
+    return Fraction((apart if answer.moved == 1 else max(2 * apart, b)) * k)
+
+
+def n_windows(candidates: int) -> int:
+    """Around a number on a grid of so many."""
+    away, found = 2, 2
+    while away < candidates:
+        away, found = 2 * away, found + 2
+    return found
+
+
+def cost_of(answer: Answer, due: Due, scale: Fraction, times: int = 1) -> Fraction:
+    """What a mechanism of this scale costs of what is moved; losses are taken so many times."""
+    if due.choice:
+        return due.moved * (scale * times) ** 2 / 8 if answer.zcdp else due.moved * scale * times
+    return due.moved / (2 * scale) if answer.zcdp else due.moved / scale
+
+
+def cost_problems(answer: Answer) -> list[str]:
+    """What is wrong with the parts that answer.json states: sensitivity, mechanism, scale and cost of each."""
+    dues, problems = due_parts(answer), []
+    if [due.name for due in dues] != [str(part["name"]) for part in answer.stated["parts"]]:
+        return [f"a {answer.statistic} is made of {', '.join(due.name for due in dues)}; other parts are stated"]
+    whole = Fraction(0)
+    for due in dues:
+        part = answer.parts[due.name]
+        scale, stated = Fraction(part["scale"]), Fraction(part["budget"])
+        if scale <= 0:
+            return [f"the {due.name} has the scale {part['scale']}"]
+        costs = cost_of(answer, due, scale, int(part.get("times", 1)))
+        whole += costs
+        if part["mechanism"] != due.mechanism:
+            problems.append(f"the {due.name} is drawn with {part['mechanism']}, a budget of {answer.framework} has "
+                            f"{due.mechanism}")  # fmt: skip
+        if costs > stated:
+            problems.append(f"the {due.name} costs {_shown(costs)} with the scale {scale}, {_shown(stated)} is stated")
+        problems += _choice_problems(answer, due, part) if due.choice else _noise_problems(answer, due, part)
+        if not due.share * (_LESS if due.choice else 1) <= stated <= due.share:
+            problems.append(f"the {due.name} has the budget {_shown(stated)}, its share is {_shown(due.share)}")
+    if whole > answer.budget:
+        problems.append(f"all of it costs {_shown(whole)}, the budget is {_shown(answer.budget)}")
+    return problems
+
+
+def _noise_problems(answer: Answer, due: Due, part: dict[str, Any]) -> list[str]:
+    problems = []
+    stated = tuple(int(part[name]) for name in ("low", "high", "centre"))
+    if stated != (due.low, due.high, due.centre):
+        problems.append(f"a record adds {due.low} to {due.high} to the {due.name}, less {due.centre}; stated are "
+                        f"{stated[0]} to {stated[1]}, less {stated[2]}")  # fmt: skip
+    if int(part["reach"]) != due.reach:
+        problems.append(f"a record moves the {due.name} by up to {due.reach}, {part['reach']} is stated")
+    numbers = due.moved / answer.moved if answer.of_units else 1
+    if int(part.get("numbers", 1)) != numbers:
+        problems.append(f"a unit is counted in up to {numbers} numbers, {part.get('numbers', 1)} is stated")
+    about = "unit" if answer.of_units else "total" if due.name == "sum" and answer.of_total else "record"
+    if part.get("about", "record") != about:
+        problems.append(f"the {due.name} is about a {about}, {part.get('about', 'record')} is stated")
+    return problems
+
+
+def _choice_problems(answer: Answer, due: Due, part: dict[str, Any]) -> list[str]:
+    problems = []
+    grid = answer.candidates
+    first = 0 if due.name == "clip" else answer.first + int(grid[0])
+    if (Fraction(part["quantile"]), int(part["candidates"]), int(part["first"])) != (
+        answer.quantile, len(grid), first
+    ):  # fmt: skip
+        problems.append("quantile, candidates or the first of them are not those of the question")
+    # R of the losses is told to the ledger: m (e R k)^2 / 8, or m e R k, is what it charges.
+    scale, reach, times = Fraction(part["scale"]), int(part["reach"]), int(part["times"])
+    told = scale * reach * answer.together
+    charged = answer.moved * (told**2 / 8 if answer.zcdp else told)
+    if charged != Fraction(part["budget"]):
+        problems.append(f"by its reach {reach} it costs {_shown(charged)}, {part['budget']} is stated")
+    if times < 1 or (int(part["ties"]), int(part.get("beyond", 0))) != ranks_of(answer, due, scale * times):
+        problems.append("times, ties or the records beyond are not those of the question and its scale")
+    return problems
+
+
+def ranks_of(answer: Answer, due: Due, scale: Fraction) -> tuple[int, int]:
+    """Records of one step of which the middle is taken; and how many are beyond a maximum, minimum or clip.
+
+    The latter is the least t with which all k - 1 others together are chosen in one of ten cases at most, by the
+    exponential mechanism (k - 1) exp(-e t / 2), by permute-and-flip half of that; unless the question names it.
+    """
+    number = answer.stated.get("number")
+    if answer.quantile not in (0, 1):
+        return 0 if due.name == "clip" else math.ceil(6 / (scale * answer.quantile.denominator)), 0
+    if due.name == "clip" and number is not None:
+        return 0, int(Fraction(number))
+    chance = 0.1 if answer.zcdp else 0.2
+    return 0, math.ceil(2 * math.log((len(answer.candidates) - 1) / chance) / float(scale) + 1e-9)
+
+
+def _shown(amount: Fraction) -> str:
+    return str(amount) if amount.denominator < 10**6 else f"{float(amount):.6g}"

@@ -1,0 +1,353 @@
+"""An answer's directory as the auditor reads it: what is published, and what restricted/ keeps to draw it again."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from auditor.files import read_columns
+from auditor.keys import keyed_hash
+from auditor.reading.counts import Counts, counts_digest
+from auditor.reading.errors import FormError
+from auditor.reading.spec import MOVED
+from auditor.reading.spine import Level, read_spine, spine_fingerprint
+
+#: What an answer needs to be drawn again, in restricted/.
+KEPT: Final = ("question.json", "areas.parquet", "counts.parquet", "run.json")
+#: Of a unit's records, in restricted/.
+UNITS: Final = "units.parquet"
+#: In place of a level.
+EVERYWHERE: Final = "everywhere"
+#: By which units are counted that have so many records.
+RECORDS: Final = "records_per_unit"
+#: What is chosen by rank, and what of these has a fixed fraction.
+RANKS: Final = {"median": Fraction(1, 2), "quantile": None, "max": Fraction(1), "min": Fraction(0), "clip": None}
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """An attribute that the question looks at: `(n_values,)` whether records count, and in which group."""
+
+    name: str
+    values: tuple[str, ...]
+    further: list[Any]
+    keep: NDArray[np.bool_]
+    group: NDArray[np.int64]
+    term: str
+    labels: tuple[str, ...]
+
+    def content(self) -> list[Any]:
+        """As the fingerprints have it."""
+        grouped = [*self.values, *self.further, self.keep.tolist(), self.group.tolist(), self.term]
+        return [self.name, *grouped, *self.labels]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The records of units with several, `(n,)` each: unit, cell as it is, and cell as it is counted or -1."""
+
+    unit: NDArray[np.int64]
+    record: NDArray[np.int64]
+    counted: NDArray[np.int64]
+
+
+class Answer:
+    """An answer with its restricted/.
+
+    Raises:
+        FormError: something is missing, or cannot be understood.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.public, self.restricted = root, root / "public", root / "restricted"
+        self.stated: dict[str, Any] = _json(self.public / "answer.json")
+        if missing := [name for name in KEPT if not (self.restricted / name).is_file()]:
+            raise FormError(
+                f"{root}: restricted/ has no {', '.join(missing)}: it was made by an earlier version, which kept "
+                "nothing to draw an answer again from, or they were removed; ask the question again to have an answer "
+                "that can be audited"
+            )
+        self.question: dict[str, Any] = _json(self.restricted / "question.json")
+        try:
+            self.axes = tuple(_axis(content) for content in self.question["axes"])
+            self.context: list[str] = [str(one) for one in self.question["context"]]
+            self.dataset, self.framework, budget, self.neighbours, together = self.context[:5]
+            self.budget, self.together = Fraction(budget), int(together)
+            self.moved = MOVED[self.neighbours]
+            self.text, self.statistic, self.place = (
+                str(self.question[name]) for name in ("text", "statistic", "place")
+            )
+            self.order = [int(number) for number in self.question["order"]]
+            self.amount = None if self.question["amount"] is None else int(self.question["amount"])
+            self.first = int(self.question["first"] or 0)
+            self.unit_name = self.question["reading"][6]
+        except (KeyError, ValueError, TypeError, IndexError, ZeroDivisionError) as error:
+            raise FormError(f"{self.restricted / 'question.json'}: cannot be understood ({error!r})") from None
+        if self.framework not in ("zcdp", "pure") or self.budget <= 0 or self.together < 1:
+            raise FormError(f"{self.restricted / 'question.json'}: has no budget in a framework that is known")
+        areas = self.restricted / "areas.parquet"
+        try:
+            names = tuple(pq.read_schema(areas.absolute()).names)
+        except (OSError, ValueError) as error:
+            raise FormError(f"{areas}: cannot be read ({error})") from None
+        self.spine: tuple[Level, ...] = read_spine(areas, names)
+
+    @property
+    def zcdp(self) -> bool:
+        """Whether budgets are rho, and noise is Gaussian."""
+        return self.framework == "zcdp"
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of values of the axes."""
+        return tuple(len(axis.values) for axis in self.axes)
+
+    @property
+    def n_cells(self) -> int:
+        """Of all axes."""
+        return math.prod(self.shape)
+
+    @property
+    def n_leaves(self) -> int:
+        """Lowest areas."""
+        return len(self.spine[-1].codes)
+
+    @property
+    def n_groups(self) -> int:
+        """Of each place."""
+        return math.prod(len(self.axes[number].labels) for number in self.order)
+
+    @cached_property
+    def places(self) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+        """The codes of the places ("" for everywhere), and each leaf's place."""
+        leaves = np.arange(self.n_leaves)
+        if self.place == EVERYWHERE:
+            return ("",), np.zeros_like(leaves)
+        for level in reversed(self.spine):
+            if level.name == self.place:
+                return level.texts, leaves
+            leaves = level.parents[leaves]
+        raise FormError(f"{self.root}: the areas have no level {self.place!r}")
+
+    @property
+    def n_numbers(self) -> int:
+        """Places times groups."""
+        return len(self.places[0]) * self.n_groups
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its numbers are chosen by rank."""
+        return self.statistic in RANKS
+
+    @property
+    def quantile(self) -> Fraction:
+        """The fraction of a rank: of a clip by a number of records it is 1."""
+        fixed, number = RANKS[self.statistic], self.stated.get("number")
+        if fixed is not None:
+            return fixed
+        if self.statistic == "clip":
+            return Fraction(1) if number is None or Fraction(number) >= 1 else 1 - Fraction(number)
+        if number is None:
+            raise FormError(f"{self.public / 'answer.json'}: a {self.statistic} has a number, and none is stated")
+        return Fraction(number)
+
+    @property
+    def candidates(self) -> NDArray[np.int64]:
+        """Numbers of the values that can be chosen."""
+        if self.amount is None:
+            raise FormError(f"{self.root}: a {self.statistic} of no amount")
+        return np.flatnonzero(self.axes[self.amount].keep)
+
+    @property
+    def of_total(self) -> bool:
+        """Whether the ends of the amount are those of a unit's total."""
+        return any(len(part) > 4 and part[4] == "total" for part in self.question["parts"])
+
+    @property
+    def of_units(self) -> bool:
+        """Whether units are counted."""
+        return self.statistic == "count units"
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What was counted: leaf, cell, records."""
+        path = self.restricted / "counts.parquet"
+        (leaf, cell, count), header = read_columns(path, ("leaf", "cell", "count"))
+        keys = leaf * self.n_cells + cell
+        outside = (leaf < 0) | (leaf >= self.n_leaves) | (cell < 0) | (cell >= self.n_cells) | (count < 1)
+        if outside.any() or (np.diff(keys) <= 0).any():
+            raise FormError(f"{path}: holds counts of other leaves or cells, or not in order")
+        if (header.get("leaves"), header.get("cells")) != (self.n_leaves, self.n_cells):
+            raise FormError(f"{path}: is of other areas or another question")
+        return Counts(self.n_cells, keys, count)
+
+    @cached_property
+    def units(self) -> Units | None:
+        """Which records of units are counted; None where records have no units."""
+        path = self.restricted / UNITS
+        if self.unit_name is None:
+            return None
+        if not path.is_file():
+            raise FormError(f"{path}: is missing, and records are counted by {self.unit_name!r}")
+        return Units(*read_columns(path, ("unit", "record", "counted"))[0])
+
+    @property
+    def by_records(self) -> bool:
+        """Whether the last axis is the number of a unit's records, which records themselves do not have."""
+        return self.of_units and self.axes[-1].name == RECORDS
+
+    def placed(
+        self, leaf: NDArray[np.int64], cell: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        """Of each: whether the conditions hold, its number, and the number of its amount's value."""
+        codes = np.unravel_index(cell, self.shape)
+        holding = np.ones(len(leaf), dtype=bool)
+        for axis, code in zip(self.axes, codes, strict=True):
+            holding &= axis.keep[code]
+        at = self.places[1][leaf]
+        for number in self.order:
+            axis = self.axes[number]
+            at = at * len(axis.labels) + axis.group[codes[number]]
+        value = np.zeros(len(leaf), dtype=np.int64) if self.amount is None else codes[self.amount].astype(np.int64)
+        return holding, at, value
+
+    @cached_property
+    def truth(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Number, value of the amount, and count of what counts."""
+        holding, at, value = self.placed(self.counts.geounits, self.counts.columns)
+        if self.of_total:  # amounts were taken down after the conditions were looked at
+            holding = np.ones_like(holding)
+        return at[holding], value[holding], self.counts.counts[holding]
+
+    def numbers(self, part: str, centre: int) -> NDArray[np.int64]:
+        """The true numbers of a count or a sum, `(n_numbers,)`."""
+        at, value, count = self.truth
+        found = np.zeros(self.n_numbers, dtype=np.int64)
+        np.add.at(found, at, count if part == "count" else count * (value + self.first - centre))
+        return found
+
+    @cached_property
+    def histograms(self) -> NDArray[np.int64]:
+        """True records by candidate, `(n_numbers, n_candidates)`."""
+        at, value, count = self.truth
+        found = np.zeros((self.n_numbers, len(self.candidates)), dtype=np.int64)
+        np.add.at(found, (at, np.searchsorted(self.candidates, value)), count)
+        return found
+
+    def fingerprint(self, *, private: bool) -> str:
+        """Of the question and its terms; the private one with how the records are read."""
+        axes = [axis.content() for axis in self.axes]
+        content = ["question", 2, self.text, self.statistic, self.place, axes, self.order, self.question["parts"]]
+        reading = [json.dumps(self.question["reading"])] if private else []
+        return hashlib.sha256(json.dumps([*content, *reading, *self.context]).encode()).hexdigest()
+
+    @cached_property
+    def spine_fingerprint(self) -> str:
+        """Of the areas."""
+        return spine_fingerprint(self.spine)
+
+    def records(self, secret: bytes) -> str:
+        """The keyed fingerprint of what was counted."""
+        return keyed_hash(secret, "input of a question", counts_digest(self.counts, self.n_leaves))
+
+    @property
+    def recorded(self) -> object:
+        """The fingerprint that the run recorded."""
+        return _json(self.restricted / "run.json").get("input_fingerprints")
+
+    @cached_property
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """What answer.json states of each part."""
+        return {str(part["name"]): part for part in self.stated["parts"]}
+
+    def table(self, name: str) -> tuple[list[str], list[list[str]], bytes]:
+        """Header, rows and bytes of a CSV file of public/."""
+        path = self.public / name
+        try:
+            data = path.read_bytes()
+            rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
+            return rows[0], rows[1:], data
+        except (OSError, ValueError, IndexError, csv.Error) as error:
+            raise FormError(f"{path}: cannot be read ({error})") from None
+
+    def keys(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows of the keys of measurements.csv, as they have to be."""
+        axes = [self.axes[number] for number in self.order]
+        shape = [len(axis.labels) for axis in axes]
+        groups = [
+            [axis.labels[int(i)] for axis, i in zip(axes, np.unravel_index(number, shape), strict=True)]
+            for number in range(self.n_groups)
+        ] if axes else [[]]  # fmt: skip
+        level = [] if self.place == EVERYWHERE else [self.place]
+        rows = [[*([code] if level else []), *group] for code in self.places[0] for group in groups]
+        return [*level, *(axis.term for axis in axes)], rows
+
+    @cached_property
+    def published(self) -> dict[str, NDArray[np.int64]]:
+        """The columns of measurements.csv that are numbers; FormError where it is not as the question gives it."""
+        header, rows, data = self.table("measurements.csv")
+        names, keys = self.keys()
+        numbers = header[len(names) :]
+        if header[: len(names)] != names or [row[: len(names)] for row in rows] != keys:
+            raise FormError(f"{self.public / 'measurements.csv'}: its places or groups are not those of the question")
+        try:
+            columns = {
+                name: np.array([int(row[len(names) + i]) for row in rows], dtype=np.int64)
+                for i, name in enumerate(numbers)
+            }
+        except (ValueError, IndexError, OverflowError) as error:
+            raise FormError(f"{self.public / 'measurements.csv'}: {error}") from None
+        written = [header, *([*key, *map(str, one)] for key, one in zip(keys, _rows(columns), strict=True))]
+        if csv_bytes(written) != data:
+            raise FormError(f"{self.public / 'measurements.csv'}: holds bytes that are not its numbers")
+        return columns
+
+
+def csv_bytes(rows: list[list[str]]) -> bytes:
+    """A table as an answer's are written."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _rows(columns: dict[str, NDArray[np.int64]]) -> list[tuple[int, ...]]:
+    return list(zip(*(values.tolist() for values in columns.values()), strict=True))
+
+
+def _axis(content: dict[str, Any]) -> Axis:
+    axis = Axis(
+        str(content["name"]),
+        tuple(content["values"]),
+        list(content["further"]),
+        np.array(content["keep"], dtype=bool),
+        np.array(content["group"], dtype=np.int64),
+        str(content["term"]),
+        tuple(content["labels"]),
+    )
+    if not len(axis.values) == len(axis.keep) == len(axis.group) or axis.group.min() < 0:
+        raise ValueError(f"the axis {axis.name!r} has not one group for each value")
+    if axis.group.max() >= max(1, len(axis.labels)):
+        raise ValueError(f"the axis {axis.name!r} has groups without a label")
+    return axis
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise FormError(f"{path}: cannot be read ({error})") from None
+    if not isinstance(content, dict):
+        raise FormError(f"{path}: cannot be understood")
+    return content

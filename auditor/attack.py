@@ -1,0 +1,280 @@
+"""Attacks on a release as an outsider would make them, and how they fare against what is promised.
+
+Three attackers. All of them know the public files and this source; the last two know every record but one, too.
+
+- *Reconstruction* of the records of each lowest geounit: from the best linear estimate of its counts, rounded to whole
+  numbers from 0, and from the published histogram. How many records are right is counted, with the noise and without.
+- *Membership*: a person is planted in one of two ways (here or there, with these values or others), and the likelihood
+  ratio of everything that was measured decides which. No attack does better than that one.
+- *One answer or another*: the same for a single query, tried on disjoint pairs of its answers. These trials are
+  independent, so that their share of right guesses can be tested against what the stated noise allows.
+
+Everything is computed with the true counts, and is as confidential as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.accounting import Use, best_guess
+from auditor.findings import ALPHA, Found
+from auditor.form import Universe
+from auditor.noise import far
+from auditor.reading.cells import Query
+from auditor.reading.counts import sound_histogram
+from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.release import Due, Release
+
+_PLANTED: Final = 400
+_MOST_CELLS: Final = 600
+_SHOWN_ODDS: Final = 1e15
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """Shares of the records of the lowest geounits that an attacker has right.
+
+    Attributes:
+        linear: from the best linear estimate; `published`: from the published histogram; None where there is none.
+        without_noise: from the same queries answered exactly.
+        blind: from the geounits' true totals and the cells' shares of all records: what needs no detail.
+    """
+
+    records: int
+    linear: float | None
+    published: float | None
+    without_noise: float | None
+    blind: float
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Guesses which of two neighbouring sets of records was counted.
+
+    Attributes:
+        right: share of the planted persons whose place and values were guessed right; `without_noise`: the same of
+            exact answers, always 1.
+        best: the share that no attack on the stated noise exceeds; `bound`: what epsilon alone promises.
+        odds: right / (1 - right), by how much odds of 1 to 1 improved; `most_odds`: exp(epsilon), their limit.
+    """
+
+    planted: int
+    right: float
+    without_noise: float
+    best: float
+    bound: float
+    odds: float
+    most_odds: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What the attacks on one universe achieved."""
+
+    universe: str
+    reconstruction: Reconstruction
+    membership: Membership
+    trials: Found
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def attack(release: Release, universe: Universe, seed: int = 1) -> Attacked:
+    """All attacks on one universe; `seed` plants the persons.
+
+    Raises:
+        FormError: true counts or a measurement cannot be read.
+    """
+    rng = np.random.default_rng(seed)
+    dues = [due for due in release.due if due.universe is universe]
+    residuals = {due.name: release.residuals(due) for due in dues}
+    return Attacked(
+        universe.name,
+        reconstruct(release, universe, dues, residuals),
+        membership(release, universe, dues, residuals, rng),
+        trials(dues, residuals),
+    )
+
+
+Residuals = dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+
+def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals: Residuals) -> Reconstruction:
+    """How many records of the lowest geounits are right."""
+    leaves = release.spine[-1]
+    n, cells = len(leaves.codes), universe.n_cells
+    truth = release.truth(universe, leaves).dense(np.arange(n))
+    people = int(truth.sum())
+    shares = truth.sum(axis=0) / max(people, 1)
+    blind = _right(_whole(truth.sum(axis=1)[:, None] * shares[None, :]), truth)
+    path = release.places.universe(universe.name).histogram(leaves.name)
+    published = None
+    if path.is_file():
+        found = sound_histogram(Files(release.public), path, leaves, universe.counted)
+        published = _right(found.dense(np.arange(n)), truth)
+    here = [due for due in dues if due.level is leaves and len(due.scales) == 1]
+    if not here or cells > _MOST_CELLS:
+        return Reconstruction(people, None, published, None, blind)
+    linear = [_right(_whole(_estimate(here, residuals, truth, noisy=noisy)), truth) for noisy in (True, False)]
+    return Reconstruction(people, linear[0], published, linear[1], blind)
+
+
+def _estimate(dues: list[Due], residuals: Residuals, truth: NDArray[np.int64], *, noisy: bool) -> NDArray[np.float64]:
+    """The least-squares estimate of the counts `(n, cells)`, of least norm where the answers leave a choice."""
+    rows, right = [], []
+    for due in dues:
+        weight = 1 / math.sqrt(float(due.scales[0]))
+        matrix = np.zeros((due.query.size, truth.shape[1]))
+        matrix[due.query.of_cell, np.arange(truth.shape[1])] = weight
+        answers = (truth @ _incidence(due.query)).astype(np.float64)
+        if noisy:
+            answers += residuals[due.name][0]
+        rows.append(matrix)
+        right.append(answers * weight)
+    solved = np.linalg.lstsq(np.concatenate(rows), np.concatenate(right, axis=1).T, rcond=None)[0]
+    return np.asarray(solved.T, dtype=np.float64)
+
+
+def _incidence(query: Query) -> NDArray[np.int64]:
+    matrix = np.zeros((len(query.of_cell), query.size), dtype=np.int64)
+    matrix[np.arange(len(query.of_cell)), query.of_cell] = 1
+    return matrix
+
+
+def _whole(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Whole numbers from 0 with the rounded total of each row, nearest to an estimate: the largest remainders go up."""
+    clipped = np.maximum(estimate, 0)
+    total = np.maximum(np.rint(estimate.sum(axis=1)), 0)
+    scale = np.where(clipped.sum(axis=1) > 0, total / np.maximum(clipped.sum(axis=1), 1e-12), 0)
+    parts = clipped * scale[:, None]
+    whole = np.floor(parts + 1e-9).astype(np.int64)
+    for row, missing in enumerate((total - whole.sum(axis=1)).astype(np.int64).tolist()):
+        if missing > 0:
+            whole[row, np.argsort(-(parts[row] - whole[row]), kind="stable")[:missing]] += 1
+    return whole
+
+
+def _right(guess: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
+    """Share of the true records that a guess has in the right geounit and cell."""
+    return float(np.minimum(guess, truth).sum() / max(int(truth.sum()), 1))
+
+
+def membership(
+    release: Release, universe: Universe, dues: list[Due], residuals: Residuals, rng: np.random.Generator
+) -> Membership:
+    """Plant persons, each in place of a real record, and guess from everything measured where the record really is."""
+    leaves = release.spine[-1]
+    counts = release.truth(universe, leaves)
+    if not len(counts.counts):
+        raise FormError("there are no records to attack")
+    right = 0.0
+    chances = counts.counts / counts.counts.sum()
+    for _ in range(_PLANTED):
+        at = int(rng.choice(len(chances), p=chances))
+        real = int(counts.geounits[at]), int(counts.columns[at])
+        other = real
+        while other == real:
+            other = int(rng.integers(len(leaves.codes))), int(rng.integers(universe.n_cells))
+        ratio = sum(_ratio(release, due, residuals, real, other) for due in dues)
+        right += 1.0 if ratio > 0 else 0.5 if ratio == 0 else 0.0
+    statement = next(s for s in release.manifest["privacy"] if s["universe"] == universe.name)
+    epsilon, delta = float(Decimal(statement["epsilon"])), float(universe.delta)
+    uses: list[Use] = [
+        (universe.mechanism, universe.scale(universe.rest * share * part), universe.moved)
+        for _, share, queries in universe.levels
+        for _, part in queries
+    ]
+    share = right / _PLANTED
+    most = math.exp(min(epsilon, 700))
+    odds = share / max(1 - share, 0.5 / _PLANTED)
+    at_most = f"{most:,.0f}" if most < _SHOWN_ODDS else f"{most:.1e}"
+    words = (
+        f"How much better can somebody guess who knows everybody else? Of two possibilities that were equally likely, "
+        f"the attack names the right one in {share:.0%} of cases: its odds are {odds:.1f} to 1. The release promises "
+        f"that odds become at most {at_most}-fold (epsilon = {epsilon:g}"
+        + (f", except with probability {delta:g})" if delta else ")")
+        + "; without noise it would always be right."
+    )
+    bound = 1 / (1 + math.exp(-epsilon)) + delta
+    return Membership(_PLANTED, share, 1.0, best_guess(uses), min(bound, 1.0), odds, most, words)
+
+
+def _ratio(release: Release, due: Due, residuals: Residuals, real: tuple[int, int], other: tuple[int, int]) -> float:
+    """ln of how much likelier a measurement is if the record is where it is than if it were planted elsewhere.
+
+    If it were elsewhere, the noise on the answer that it has left would be one more, and on the other one less. With
+    neighbours that add or remove a record, it would be nowhere.
+    """
+    number = release.form.levels.index(due.level.name)
+    found, rows = residuals[due.name]
+    places = [(_ancestor(release, real[0], number), int(due.query.of_cell[real[1]]), 1)]
+    if due.universe.moved == 2:
+        places.append((_ancestor(release, other[0], number), int(due.query.of_cell[other[1]]), -1))
+        if places[0][:2] == places[1][:2]:
+            return 0.0
+    ratio = 0.0
+    for geounit, answer, change in places:
+        kind = int(due.kind[geounit])
+        if kind >= 0:
+            noise = int(found[int(np.searchsorted(rows, geounit)), answer])
+            ratio += _log_chance(due, kind, noise) - _log_chance(due, kind, noise + change)
+    return ratio
+
+
+def _log_chance(due: Due, kind: int, noise: int) -> float:
+    scale = float(due.scales[kind])
+    return -(noise**2) / (2 * scale) if due.universe.zcdp else -abs(noise) / scale
+
+
+def _ancestor(release: Release, leaf: int, number: int) -> int:
+    for level in reversed(release.spine[number + 1 :]):
+        leaf = int(level.parents[leaf])
+    return leaf
+
+
+def trials(dues: list[Due], residuals: Residuals) -> Found:
+    """Is a record in one answer of a query or in another? Guessed for disjoint pairs of answers of every measurement.
+
+    The share of right guesses has a known limit for the noise stated, (1 + TV) / 2, and trials are independent: more
+    right guesses than the limit allows, by Hoeffding's bound, mean that the noise is smaller than stated.
+    """
+    right, limit, n = 0.0, 0.0, 0
+    for due in dues:
+        found, rows = residuals[due.name]
+        for kind, scale in enumerate(due.scales):
+            flat = found[due.kind[rows] == kind].ravel()
+            pairs = flat[: len(flat) // 2 * 2].reshape(-1, 2)
+            if not len(pairs):
+                continue
+            ratio = _pair_ratio(pairs, scale, zcdp=due.universe.zcdp)
+            right += float((ratio > 0).sum()) + 0.5 * float((ratio == 0).sum())
+            limit += len(pairs) * best_guess([(due.universe.mechanism, scale, 2)])
+            n += len(pairs)
+    if not n:
+        return Found("odds", "one answer or another", True, detail="nothing to try")
+    seen, most = right / n, limit / n
+    p_value = far(seen, most, n) if seen > most else 1.0
+    detail = f"{seen:.1%} of {n:,} guesses right, the stated noise allows {most:.1%}"
+    return Found("odds", "one answer or another", p_value >= ALPHA, p_value, ALPHA, detail)
+
+
+def _pair_ratio(pairs: NDArray[np.int64], scale: Fraction, *, zcdp: bool) -> NDArray[np.float64]:
+    """ln of the likelihood ratio of each pair of noises, against the pair with one more and one less."""
+    s = float(scale)
+
+    def log_chance(noise: NDArray[np.int64]) -> NDArray[np.float64]:
+        return -(noise.astype(np.float64) ** 2) / (2 * s) if zcdp else -np.abs(noise) / s
+
+    first, second = pairs[:, 0], pairs[:, 1]
+    return log_chance(first) + log_chance(second) - log_chance(first + 1) - log_chance(second - 1)

@@ -1,0 +1,1 @@
+"""The independent check of a release: reads what is public, and nothing else."""

@@ -1,0 +1,235 @@
+"""Published persons and the households that they have the number of: every join, household by household.
+
+The assignment is not repeated: whether the persons of each household are what its joins say is counted from the two
+files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.reading.cells import Cells
+from auditor.reading.counts import Counts, LevelFile, cell_numbers
+from auditor.reading.files import Files, value_text, whole_numbers
+from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.joins import JoinedGroup
+from auditor.reading.spine import Level
+
+#: What docs/formats.md calls the columns.
+HOUSEHOLD, MEMBERS = "household", "members"
+
+
+#: A group of persons, and whether persons outside of households are in it, too; `most` is that of one household.
+Limit = tuple[JoinedGroup, bool]
+
+
+@dataclass(frozen=True, eq=False)
+class RecordFile:
+    """Microdata of one universe.
+
+    Attributes:
+        most: rows that there can be; None where nothing says so.
+        columns: all columns of numbers beside geocode and attributes.
+    """
+
+    path: Path
+    cells: Cells
+    columns: tuple[str, ...]
+    most: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Homes:
+    """The households by number from 0: leaf, cell (-1 where unknown) and stated members, `(n,)` each."""
+
+    level: Level
+    leaves: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    members: NDArray[np.int64]
+
+    def name(self, home: int) -> str:
+        """Number and leaf, as sentences show them."""
+        return f"household {home + 1:,} in {_leaf_name(self.level, int(self.leaves[home]))}"
+
+
+def _leaf_name(level: Level, leaf: int) -> str:
+    return level.label(leaf) if leaf >= 0 else f"no known {level.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Housed:
+    """Who lives where: the households, and the persons of each cell in each, by the household's number from 0."""
+
+    homes: Homes
+    members: Counts
+
+
+def key_columns(universe: str, joined: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the microdata of a universe have beside geocode and attributes.
+
+    Args:
+        universe: "" for the persons, else the companion.
+        joined: the companions that persons are joined with.
+    """
+    if universe:
+        return (HOUSEHOLD, MEMBERS) if universe in joined else ()
+    return (HOUSEHOLD,) if len(joined) == 1 else tuple(f"{HOUSEHOLD}_{companion}" for companion in joined)
+
+
+def check_households(
+    files: Files,
+    level: Level,
+    persons: RecordFile,
+    homes: RecordFile,
+    column: str,
+    limits: Sequence[Limit],
+    findings: Findings,
+) -> Housed:
+    """Check that persons live in households as the joins say; returns who lives where.
+
+    Every number of a household is that of one, in the person's own leaf; each household has as many persons as it says,
+    and in every group of every join at least and at most what the join says; persons without a number are outside of
+    households by the joins, or may be.
+
+    Args:
+        files: reads them.
+        level: of the leaves.
+        persons, homes: the two files.
+        column: of the persons' file, with the number of the household.
+        limits: of all joins between the two.
+        findings: takes what is wrong.
+
+    Raises:
+        FormError: a file is missing or damaged.
+    """
+    known = _read_homes(files, level, homes, findings)
+    members = _read_members(files, level, persons, column, limits, known, findings)
+    name = files.name(homes.path)
+    found = np.bincount(members.geounits, members.counts, minlength=len(known.leaves)).astype(np.int64)
+    findings.check(name, "households with other numbers of members than they state").add(
+        found != known.members,
+        lambda home: f"{known.name(home)} states {known.members[home]:,} members; {found[home]:,} persons have it",
+    )
+    for group, _ in limits:
+        _check_group(findings.check(name, f"households that break the join {group.join!r}"), group, known, members)
+    return Housed(known, members)
+
+
+def _read_homes(files: Files, level: Level, homes: RecordFile, findings: Findings) -> Homes:
+    # Unknown geocodes and values are reported where the records are counted.
+    file, valued = LevelFile(files, homes.path, level, Findings(), once=False, most=homes.most), Check("", "")
+    numbered = findings.check(file.name, "households that are not numbered by their rows")
+    counted = findings.check(file.name, "numbers of members that are not whole numbers from 0")
+    parts = [(np.zeros(0, dtype=np.int64),) * 3]
+    for part, leaves in file.parts([*homes.cells.names, *homes.columns]):
+        cells = cell_numbers(part, homes.cells, file, valued)
+        stated, whole = whole_numbers(part.column(HOUSEHOLD), HOUSEHOLD, file.name)
+        rows = file.first_row + np.arange(part.num_rows)
+        column = part.column(HOUSEHOLD)
+
+        def other(row: int, column: pa.ChunkedArray = column) -> str:
+            return f"row {file.first_row + row:,} has the number {value_text(column, row)}; it is that of the row"
+
+        numbered.add(~whole | (stated != rows), other)
+        members, whole = whole_numbers(part.column(MEMBERS), MEMBERS, file.name)
+        column = part.column(MEMBERS)
+
+        def no_count(row: int, column: pa.ChunkedArray = column) -> str:
+            return f"row {file.first_row + row:,} has {value_text(column, row)} members; whole numbers are required"
+
+        counted.add(~whole | (members < 0), no_count)
+        parts.append((leaves, cells, members))
+    return Homes(level, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def _read_members(
+    files: Files,
+    level: Level,
+    persons: RecordFile,
+    column: str,
+    limits: Sequence[Limit],
+    homes: Homes,
+    findings: Findings,
+) -> Counts:
+    """Persons of each cell in each household; those who live where they cannot are reported."""
+    file, valued = LevelFile(files, persons.path, level, Findings(), once=False, most=persons.most), Check("", "")
+    exists = findings.check(file.name, "persons of households that are not there")
+    near = findings.check(file.name, "persons of households elsewhere")
+    without = findings.check(file.name, "persons without a household who live in one by the joins")
+    outside = findings.check(file.name, "persons of a household who live in none by the joins")
+    lives, must = _residents(persons.cells, limits)
+    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for part, leaves in file.parts([*persons.cells.names, *persons.columns]):
+        cells = cell_numbers(part, persons.cells, file, valued)
+        numbers, whole = whole_numbers(part.column(column), column, file.name)
+        stated = part.column(column).is_valid().to_numpy(zero_copy_only=False)
+        known = whole & (numbers >= 1) & (numbers <= len(homes.leaves))
+        home = np.where(known, numbers - 1, 0)
+        elsewhere = known & (leaves != (homes.leaves[home] if len(homes.leaves) else -1))
+        usable = cells >= 0
+        place = _Place(file.first_row, part.column(column), level, leaves)
+        exists.add(stated & ~known, place.saying("there is no such household"))
+        near.add(elsewhere, place.moved(homes))
+        outside.add(known & usable & ~lives[cells], place.saying("no join says that such persons live in households"))
+        without.add(~stated & usable & must[cells], place.saying("by the joins such persons live in a household"))
+        here, many = np.unique((home * persons.cells.size + cells)[known & usable], return_counts=True)
+        keys.append(here)
+        counts.append(many.astype(np.int64))
+    return Counts.summed(persons.cells.size, np.concatenate(keys), np.concatenate(counts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Rows of a part of the persons' file, the numbers in them, and the leaf of each."""
+
+    first_row: int
+    numbers: pa.ChunkedArray
+    level: Level
+    leaves: NDArray[np.int64]
+
+    def saying(self, what: str) -> Callable[[int], str]:
+        """From a row of the part to a sentence about it."""
+
+        def sentence(row: int) -> str:
+            number, leaf = value_text(self.numbers, row), _leaf_name(self.level, int(self.leaves[row]))
+            return f"row {self.first_row + row:,} in {leaf}, household {number}: {what}"
+
+        return sentence
+
+    def moved(self, homes: Homes) -> Callable[[int], str]:
+        """The same of a person whose household is in another leaf."""
+
+        def sentence(row: int) -> str:
+            leaf = _leaf_name(self.level, int(homes.leaves[self.numbers[row].as_py() - 1]))
+            return self.saying(f"the household is in another {self.level.name}, {leaf}")(row)
+
+        return sentence
+
+
+def _residents(cells: Cells, limits: Sequence[Limit]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which cells' persons may live in households, and which of them must, `(n_cells,)` each."""
+    may, must = np.zeros(cells.size, dtype=np.bool_), np.zeros(cells.size, dtype=np.bool_)
+    for group, others in limits:
+        may |= group.persons
+        must |= group.persons & (not others)
+    return may, must
+
+
+def _check_group(broken: Check, group: JoinedGroup, homes: Homes, members: Counts) -> None:
+    inside = group.persons[members.columns]
+    found = np.bincount(members.geounits[inside], members.counts[inside], minlength=len(homes.cells)).astype(np.int64)
+    cells = np.maximum(homes.cells, 0)
+    least, most = group.least[cells], group.most[cells]
+
+    def sentence(home: int) -> str:
+        wrong = surplus(int(found[home]), int(least[home] if found[home] < least[home] else most[home]))
+        return f"{homes.name(home)}, members in {group.label!r}: {wrong} (the join {group.join!r})"
+
+    known = homes.cells >= 0
+    broken.add(known & ((found < least) | ((found > most) & (most >= 0))), sentence)

@@ -1,0 +1,292 @@
+"""An independent check that a release keeps every constraint of its spec.
+
+Only what is public is read, and nothing is shared with the programs that made the release: neither its solver nor its
+readers. So a slip in one of them cannot hide itself here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from auditor.check.amounts import Summed, check_amounts
+from auditor.check.answers import check_bound, check_invariant, check_table
+from auditor.check.household_sizes import Demand, check_household_sizes, number_of, sized
+from auditor.check.household_tables import check_household_table
+from auditor.check.households import Housed, RecordFile, check_households, key_columns
+from auditor.check.joins import check_group
+from auditor.check.names import with_names
+from auditor.check.shares import check_shares
+from auditor.check.update import check_update
+from auditor.reading.counts import Counts, compare, read_histogram, read_microdata
+from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings
+from auditor.reading.joins import joined_groups
+from auditor.reading.places import Places, UniversePlaces
+from auditor.reading.spec import PublicSpec, PublicUniverse, read_public_spec
+from auditor.reading.spine import Level, read_levels
+
+#: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
+_UNCHECKED = ("measurements", "selected", "estimates", "draws")
+
+
+def check_release(root: Path) -> list[str]:
+    """What is wrong with a release, one sentence each; empty if every constraint of its spec holds.
+
+    Args:
+        root: the run's directory, or the public/ folder of one.
+
+    Raises:
+        FormError: there is no finished release.
+    """
+    return examine(root).problems
+
+
+def examine(root: Path) -> Findings:
+    """All checks of a release: `check_release` with the number of checks.
+
+    The spine is a tree, and each area of it that has a name has one; counts are whole numbers from 0; every parent is
+    the sum of its children in every cell; tables and microdata agree with the histograms; invariants, structural zeros,
+    bounds and joins are kept exactly. A version that was made with answers has the measurements of the one before and
+    those answers, states what they cost together, and keeps what it replaces.
+
+    Raises:
+        FormError: there is no finished release.
+    """
+    run = _run_at(root)
+    files, findings = Files(run.public), Findings()
+    with findings.noting_errors():
+        spec = read_public_spec(run.manifest)
+        levels = with_names(
+            files, run, spec, read_levels(files, run.spine, spec.levels, spec.prefixes, findings), findings
+        )
+        universes = {
+            universe.name: _Universe(files, run.universe(universe.name), spec, universe, levels, findings)
+            for universe in spec.universes
+        }
+        for checked in universes.values():
+            with findings.noting_errors():
+                checked.check()
+        _check_joins(universes, spec, levels, findings)
+        _check_sizes(universes, spec, run, findings)
+        _check_amounts(universes, spec, run, levels, findings)
+        housed = _check_households(universes, spec, findings) if spec.microdata and levels else {}
+        for table in spec.household_tables:
+            with findings.noting_errors():
+                files.seen |= {run.household_table(table.name, level) for level in table.levels}
+                where = housed.get(table.companion)
+                if where is not None or not spec.microdata:
+                    check_household_table(files, run, table, levels, universes[""].counts, where, findings)
+        check_shares(files, run, spec, levels, findings)
+        check_update(files, run, levels, findings)
+        _check_unknown(files, run, spec, findings)
+    return findings
+
+
+def _run_at(root: Path) -> Places:
+    if not root.is_dir():
+        raise FormError(f"{root}: no such folder; the directory of a release is needed")
+    run = Places(root.parent if root.name == "public" and not (root / "public").exists() else root)
+    if not run.manifest.is_file():
+        raise FormError(f"{root}: no finished release is here; {run.manifest} is missing")
+    return run
+
+
+class _Universe:
+    """The checks of one universe. Only the checks that need an unreadable file are left out."""
+
+    def __init__(
+        self,
+        files: Files,
+        folder: UniversePlaces,
+        spec: PublicSpec,
+        universe: PublicUniverse,
+        levels: tuple[Level, ...],
+        findings: Findings,
+    ) -> None:
+        self.files = files
+        self.folder = folder
+        self.spec = spec
+        self.universe = universe
+        self.levels = levels
+        self.findings = findings
+        #: Of the levels whose histogram can be read.
+        self.counts: dict[str, Counts] = {}
+        #: Columns of the microdata by which persons find their households.
+        self.key_columns = key_columns(universe.name, spec.joined)
+
+    def check(self) -> None:
+        for level in self.levels:
+            with self.findings.noting_errors():
+                path = self.folder.histogram(level.name)
+                self.counts[level.name] = read_histogram(
+                    self.files, path, level, self.universe.cells, self.universe.impossible, self.findings, self._least
+                )
+        self._check_sums()
+        self._check_microdata()
+        self._check_tables()
+        self._check_invariants()
+        self._check_bounds()
+
+    @property
+    def _least(self) -> int:
+        """What no number is below."""
+        return 0 if self.universe.amount is None else self.universe.amount.least
+
+    def histogram(self, level: str) -> str:
+        """The histogram of a level, as sentences name it."""
+        return self.files.name(self.folder.histogram(level))
+
+    @property
+    def records(self) -> RecordFile:
+        """The microdata."""
+        leaves = self.levels[-1].name
+        most = int(self.counts[leaves].counts.sum()) if leaves in self.counts else None
+        return RecordFile(self.folder.microdata, self.universe.cells, self.key_columns, most)
+
+    def _check_sums(self) -> None:
+        for above, below in zip(self.levels, self.levels[1:], strict=False):
+            if above.name in self.counts and below.name in self.counts:
+                compare(
+                    self.findings,
+                    self.histogram(above.name),
+                    f"cells that are not the sum over level {below.name!r}",
+                    f"the sum over its children, level {below.name!r}",
+                    above,
+                    self.universe.cells,
+                    self.counts[above.name],
+                    self.counts[below.name].raised(below),
+                )
+
+    def _check_microdata(self) -> None:
+        if not self.spec.microdata or self.universe.amount is not None:
+            return
+        leaves, cells = self.levels[-1], self.universe.cells
+        with self.findings.noting_errors():
+            path = self.folder.microdata
+            most = int(self.counts[leaves.name].counts.sum()) if leaves.name in self.counts else None
+            records = read_microdata(self.files, path, leaves, cells, self.findings, most, self.key_columns)
+            if leaves.name in self.counts:
+                kind = "cells with another number of records than the histogram has"
+                name, why = self.files.name(path), f"the count in {self.histogram(leaves.name)}"
+                compare(self.findings, name, kind, why, leaves, cells, records, self.counts[leaves.name])
+
+    def _check_tables(self) -> None:
+        for table, answers, names in self.universe.tables:
+            for level in (level for level in self.levels if level.name in names):
+                with self.findings.noting_errors():
+                    path, counts = self.folder.table(table, level.name), self.counts.get(level.name)
+                    margins, least = self.spec.margins, self._least
+                    check_table(self.files, path, level, answers, counts, self.findings, margins=margins, least=least)
+
+    def _check_invariants(self) -> None:
+        for name, answers in self.universe.invariants:
+            with self.findings.noting_errors():
+                path = self.folder.invariant(name, answers.name)
+                self.files.seen.add(path)
+                if name in self.counts:
+                    level, histogram = self._level(name), self.histogram(name)
+                    check_invariant(self.files, path, level, answers, self.counts[name], histogram, self.findings)
+
+    def _check_bounds(self) -> None:
+        for number, bound in enumerate(self.universe.bounds):
+            with self.findings.noting_errors():
+                path = self.folder.constraint(number)
+                self.files.seen.add(path)
+                if bound.level in self.counts:
+                    level, histogram = self._level(bound.level), self.histogram(bound.level)
+                    check_bound(self.files, path, level, bound, self.counts[bound.level], histogram, self.findings)
+
+    def _level(self, name: str) -> Level:
+        return next(level for level in self.levels if level.name == name)
+
+
+def _check_joins(
+    universes: Mapping[str, _Universe], spec: PublicSpec, levels: tuple[Level, ...], findings: Findings
+) -> None:
+    """Compare persons with households in every geounit of every level."""
+    persons = universes[""]
+    for join in spec.joins:
+        with findings.noting_errors():
+            if (households := universes.get(str(join.get("companion")))) is None:
+                raise FormError(
+                    f"public/manifest.json: a join is with {join.get('companion')!r}, which is no companion"
+                )
+            for group in joined_groups(join, persons.universe.cells, households.universe.cells):
+                for level in levels:
+                    if level.name in persons.counts and level.name in households.counts:
+                        names = persons.histogram(level.name), households.histogram(level.name)
+                        own, theirs = persons.counts[level.name], households.counts[level.name]
+                        check_group(group, level, own, theirs, names, findings)
+
+
+def _check_sizes(universes: Mapping[str, _Universe], spec: PublicSpec, run: Places, findings: Findings) -> None:
+    """Check the average household sizes of every level at which both counts are published."""
+    persons = universes[""]
+    for companion in spec.joined:
+        with findings.noting_errors():
+            joins = [join for join in spec.joins if join["companion"] == companion]
+            homes = universes.get(companion)
+            if homes is None or any(join["others"] for join in joins):
+                continue
+            cells = persons.universe.cells, homes.universe.cells
+            size = sized([joined_groups(join, *cells) for join in joins])
+            if size is None:
+                continue
+            for level in persons.levels:
+                own = number_of(persons.universe, size.persons, level.name)
+                theirs = number_of(homes.universe, np.ones(cells[1].size, dtype=np.bool_), level.name)
+                if own is not None and theirs is not None:
+                    persons.files.seen.add(run.household_sizes(companion, level.name))
+                    counts = persons.counts.get(level.name), homes.counts.get(level.name)
+                    demand = Demand(companion, level, size, (own, theirs), counts, spec.margins)
+                    check_household_sizes(persons.files, run, demand, findings)
+
+
+def _check_amounts(
+    universes: Mapping[str, _Universe],
+    spec: PublicSpec,
+    run: Places,
+    levels: tuple[Level, ...],
+    findings: Findings,
+) -> None:
+    """Compare the sums of amounts with the released counts, and the files of sums and means with the tables."""
+    own = universes[""]
+    for one in universes.values():
+        if (amount := one.universe.amount) is not None:
+            with findings.noting_errors():
+                summed = Summed(own.universe, one.universe, amount, own.counts, one.counts)
+                check_amounts(own.files, run, summed, levels, findings, margins=spec.margins)
+
+
+def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, findings: Findings) -> dict[str, Housed]:
+    """Compare the households that persons have the number of with the joins; companion -> who lives where."""
+    persons, housed = universes[""], dict[str, Housed]()
+    for companion in spec.joined:
+        with findings.noting_errors():
+            if (homes := universes.get(companion)) is None:
+                continue  # which is reported above
+            limits = [
+                (group, bool(join["others"]))
+                for join in spec.joins
+                if join["companion"] == companion
+                for group in joined_groups({**join, "others": False}, persons.universe.cells, homes.universe.cells)
+            ]
+            column = persons.key_columns[spec.joined.index(companion)]
+            leaves = persons.levels[-1]
+            housed[companion] = check_households(
+                persons.files, leaves, persons.records, homes.records, column, limits, findings
+            )
+    return housed
+
+
+def _check_unknown(files: Files, run: Places, spec: PublicSpec, findings: Findings) -> None:
+    """Report published counts that the spec does not give: no constraint of theirs is known."""
+    free = [run.universe(universe.name).folder / folder for universe in spec.universes for folder in _UNCHECKED]
+    check = findings.check("public", "files that the spec does not give")
+    for path in sorted(run.public.rglob("*.parquet")):
+        if path not in files.seen and not any(folder in path.parents for folder in free):
+            check.fail(f"{files.name(path)} does not follow from the spec; no such file is part of the release")

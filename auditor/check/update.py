@@ -1,0 +1,200 @@
+"""Of a version that was made with answers: that nothing of the release before is lost, and every answer is counted."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import itertools
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings
+from auditor.reading.places import Places
+from auditor.reading.spec import MOVED, read_json
+from auditor.reading.spine import Level
+
+#: Folders of a universe with what is measured or known.
+_KINDS: Final = ("measurements", "invariants", "constraints", "selected")
+
+
+def check_update(files: Files, run: Places, levels: tuple[Level, ...], findings: Findings) -> None:
+    """Check the answers of a version, what it replaces, and the budget of both together; nothing of a first release."""
+    with findings.noting_errors():
+        manifest = read_json(run.manifest, "public/manifest.json")
+        try:
+            if (update := manifest["spec"].get("update")) is not None:
+                _check_replaced(files, run, manifest, str(update["replaces"]), findings)
+                for answer in update["answers"]:
+                    if (stated := _stated(run, answer, findings)) is not None:
+                        _check_answer(files, run, answer, stated, levels, findings)
+                        _check_words(answer, stated, manifest["spec"], findings)
+                _check_budget(manifest, update["answers"], findings)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+            raise FormError(f"public/manifest.json: its update cannot be understood: {error!r}") from error
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _check_replaced(files: Files, run: Places, manifest: Mapping[str, Any], replaces: str, findings: Findings) -> None:
+    """The files of the version before are those that its manifest lists, and its measurements are used unchanged."""
+    folder = run.public / "replaced"
+    check = findings.check("public/replaced", "files that are not those of the version before")
+    if _sha256(folder / "manifest.json") != replaces:
+        check.fail("public/replaced/manifest.json is not the manifest of the version that is replaced")
+        return
+    stated = read_json(folder / "manifest.json", "public/replaced/manifest.json")
+    before = stated["files"]
+    _check_spec(manifest, stated, findings)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name != "manifest.json":
+            files.seen.add(path)
+            if name not in before or _sha256(path) != before[name]["sha256"]:
+                check.fail(f"{files.name(path)} is not that of the version before")
+    taken = findings.check("public", "measurements of the version before that are missing or changed")
+    for name, entry in sorted(before.items()):
+        if _is_taken_over(name) and manifest["files"].get(name, {}).get("sha256") != entry["sha256"]:
+            taken.fail(f"public/{name} is not that of the version before")
+
+
+def _check_spec(manifest: Mapping[str, Any], before: Mapping[str, Any], findings: Findings) -> None:
+    """Spec and receipts are those of the version before, with answers added at the end."""
+    check = findings.check("public/manifest.json", "statements that are not those of the version before")
+    old, new = dict(before["spec"]), dict(manifest["spec"])
+    earlier, update = old.pop("update", None) or {"version": 1, "answers": []}, new.pop("update")
+    if old != new:
+        check.fail("public/manifest.json: its spec, without the answers, is not that of the version before")
+    if update["version"] != earlier["version"] + 1:
+        check.fail(f"public/manifest.json: it follows version {earlier['version']}")
+    known = len(earlier["answers"])
+    if update["answers"][:known] != earlier["answers"] or len(update["answers"]) == known:
+        check.fail("public/manifest.json: its answers are not those of the version before and further ones")
+    if manifest["receipts"] != before["receipts"]:
+        check.fail("public/manifest.json: its receipts are not those of the version before")
+
+
+def _is_taken_over(name: str) -> bool:
+    folders = name.split("/")
+    return name == "spine.parquet" or any(kind in _KINDS for kind in (folders[0], *folders[2:3]))
+
+
+def _stated(run: Places, answer: Mapping[str, Any], findings: Findings) -> dict[str, Any] | None:
+    """The answer's own manifest; None where it is not the one that the spec states, which is found."""
+    name = str(answer["name"])
+    path = run.answer(name) / "answer.json"
+    if _sha256(path) == answer["sha256"]:
+        return read_json(path, f"public/answers/{name}/answer.json")
+    check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
+    check.fail(f"public/answers/{name}/answer.json is not the one that the spec states")
+    return None
+
+
+def _check_answer(
+    files: Files,
+    run: Places,
+    answer: Mapping[str, Any],
+    stated: Mapping[str, Any],
+    levels: tuple[Level, ...],
+    findings: Findings,
+) -> None:
+    """The measurement has each of the answer's numbers in its place."""
+    name, folder = str(answer["name"]), run.answer(str(answer["name"]))
+    check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
+    if _sha256(folder / "measurements.csv") != stated["files"]["measurements.csv"]:
+        check.fail(f"public/answers/{name}/measurements.csv was changed")
+        return
+    (part,) = stated["parts"]
+    if (part["mechanism"], Fraction(part["scale"])) != (answer["mechanism"], Fraction(answer["scale"])):
+        check.fail(f"public/answers/{name}: its noise is not the one that the spec states")
+    level = next((one for one in levels if one.name == answer["level"]), None)
+    if level is None:
+        check.fail(f"public/answers/{name}: the spine has no level {str(answer['level'])!r}")
+        return
+    terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
+    path = run.universe("").measurement(level.name, name)
+    parts = list(files.read(path, ("geocode", "value", "variance"), len(level.codes)))
+    codes = [str(code) for one in parts for code in one.column("geocode").to_pylist()]
+    numbers = np.array([row for one in parts for row in one.column("value").to_pylist()], dtype=np.int64)
+    wanted = _numbers(folder / "measurements.csv", codes, terms, stated)
+    if numbers.shape != wanted.shape or sorted(codes) != sorted(level.codes.to_pylist()):
+        check.fail(f"{files.name(path)} has other numbers than the answer")
+    else:
+        check.add(numbers != wanted, lambda at: f"{files.name(path)}: {codes[at[0]]!r} has not the answer's number")
+
+
+def _numbers(
+    path: Path, codes: list[str], terms: Mapping[str, list[str]], stated: Mapping[str, Any]
+) -> NDArray[np.int64]:
+    """The counts of an answer, `(n_geounits, size)`, the last term of the spec running fastest."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    places = {code: number for number, code in enumerate(codes)}
+    groups = {labels: number for number, labels in enumerate(itertools.product(*terms.values()))}
+    out = np.zeros((len(places), len(groups)), dtype=np.int64)
+    if len(rows) != out.size:
+        raise FormError(f"public/answers: {path.name} has {len(rows)} rows; {out.size} are needed")
+    for row in rows:
+        place = 0 if stated["place"] == "everywhere" else places[row[str(stated["place"])]]
+        try:
+            out[place, groups[tuple(row[term] for term in terms)]] = int(row["count"])
+        except OverflowError as error:
+            raise FormError(f"public/answers: {path.name} has a count beyond 64 bits") from error
+    return out
+
+
+def _check_words(
+    answer: Mapping[str, Any], stated: Mapping[str, Any], spec: Mapping[str, Any], findings: Findings
+) -> None:
+    """Groups, conditions and cost in the spec are those of the answer, as far as nobody need read its question."""
+    name, schema = str(answer["name"]), spec["schema"]
+    check = findings.check(f"public/answers/{name}", "statements that are not those of the answer")
+    if stated["question"] != answer["question"]:
+        check.fail(f"public/answers/{name}: the spec states another question")
+    if sorted(stated["terms"]) != sorted(term for term, _ in answer["by"]):
+        check.fail(f"public/answers/{name}: the spec tells other terms apart")
+    attributes, recodes = dict(schema["attributes"]), dict(schema["recodes"])
+    whole = " where " not in answer["question"]
+    if answer["where"] and whole:
+        check.fail(f"public/answers/{name}: the spec states a condition, and the question has none")
+    for term, section in answer["by"]:
+        if term in recodes:
+            of, groups = recodes[term]["attribute"], dict(recodes[term]["groups"])
+        else:
+            of, groups = term, {value: [value] for value in attributes[term]}
+        told = {label: set(values) for label, values in section["groups"]}
+        full = {label: set(values) for label, values in groups.items()}
+        within = all(values and values <= full.get(label, set()) for label, values in told.items())
+        if section["attribute"] != of or not within or (whole and told != full):
+            check.fail(f"public/answers/{name}: the groups of {term!r} are not those of the schema")
+    charged = sum((Fraction(one["cost"]) for one in stated["receipts"]), Fraction(0))
+    if charged != (cost := _cost(spec, answer)):
+        check.fail(f"public/answers/{name}: its noise costs {cost}, its receipts state {charged}")
+
+
+def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
+    """What the noise of an answer costs."""
+    privacy = spec["privacy"]
+    records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
+    moved, scale = MOVED[privacy["neighbours"]], Fraction(answer["scale"])
+    return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
+
+
+def _check_budget(manifest: Mapping[str, Any], answers: list[Mapping[str, Any]], findings: Findings) -> None:
+    """The budget of release and answers together is the one that the manifest states."""
+    spec, check = manifest["spec"], findings.check("public/manifest.json", "budgets")
+    total = Fraction(spec["privacy"]["rho" if spec["privacy"]["framework"] == "zcdp" else "epsilon"])
+    total += sum((_cost(spec, answer) for answer in answers), Fraction(0))
+    if Fraction(manifest["privacy"][0]["budget"]) != total:
+        check.fail(
+            f"public/manifest.json: states the budget {manifest['privacy'][0]['budget']}; release and answers cost "
+            f"{total} together"
+        )

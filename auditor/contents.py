@@ -1,0 +1,184 @@
+"""What public files hold beside what they are for: every byte of a Parquet file, every key of a header, every hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from importlib import metadata
+from typing import Any, Final
+
+import numpy as np
+
+from auditor.files import exact_variance, header_of, hidden_bytes, read_measured
+from auditor.findings import Found, holds
+from auditor.reading.errors import FormError
+from auditor.release import Release, sha256
+
+_KNOWN: Final = {
+    "accounts", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "manifest_sha256",
+    "privacy", "public_seed", "release", "software", "solver", "spec", "status",
+}  # fmt: skip
+
+
+def content_findings(release: Release) -> Iterator[Found]:
+    """All checks of the files' contents; none needs a secret."""
+    yield holds("manifest", "manifest.json", _manifest_problems(release))
+    yield holds("files", "public/", _listing_problems(release))
+    yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
+    yield holds("headers", "measurements, invariants, spine", _header_problems(release))
+    yield holds("solver notes", "manifest.json", _note_problems(release))
+    yield holds("software", "manifest.json", _software_problems(release), well=_versions(release))
+
+
+def canonical(content: object) -> bytes:
+    """The one way in which a manifest is written."""
+    return json.dumps(content, sort_keys=True, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _manifest_problems(release: Release) -> list[str]:
+    content = dict(release.manifest)
+    problems = []
+    if canonical(content) != (release.public / "manifest.json").read_bytes():
+        problems.append("is not laid out as manifests are")
+    if content.pop("manifest_sha256", None) != hashlib.sha256(canonical(content)).hexdigest():
+        problems.append("does not have the hash that it states")
+    if content["release"] != content["spec"]["name"] or content["release"] != release.root.name:
+        problems.append(f"is of {content['release']!r}, the folder and the spec say otherwise")
+    if content["public_seed"] != content["spec"]["postprocess"].get("seed", 0):
+        problems.append(f"states the seed {content['public_seed']}, which is not the spec's")
+    return problems
+
+
+def unknown_fields(release: Release) -> list[str]:
+    """Fields of the manifest that this program does not recompute; `spinewise verify` has to."""
+    return sorted(release.manifest.keys() - _KNOWN)
+
+
+def _listing_problems(release: Release) -> list[str]:
+    """Whether each file is listed with its hash and size; the manifest and its signature are not."""
+    listed: dict[str, dict[str, Any]] = release.manifest["files"]
+    present = {
+        path.relative_to(release.public).as_posix(): path
+        for path in release.public.rglob("*")
+        if not path.is_dir() and not (path.parent == release.public and path.name.startswith("manifest."))
+    }
+    problems = [f"{name} is not listed" for name in sorted(present.keys() - listed.keys())]
+    problems += [f"{name} is missing" for name in sorted(listed.keys() - present.keys())]
+    for name in sorted(present.keys() & listed.keys()):
+        if listed[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
+            problems.append(f"{name} is not the file that is listed")
+    due = {due.path for due in release.due}
+    for universe in release.form.universes:
+        places, folder = release.places.universe(universe.name), release.folder(universe.name)
+        due |= {places.invariant(level, query.name) for level, query in universe.invariants}
+        due |= {places.selected(choice.name, choice.level) for choice in universe.choices}
+        for kind in ("measurements", "invariants", "selected"):
+            found = {path for path in (folder / kind).rglob("*") if not path.is_dir()}
+            problems += [f"{path.relative_to(release.public)} is not of the spec" for path in sorted(found - due)]
+    return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
+
+
+def _hidden(release: Release) -> list[str]:
+    problems = []
+    for path in sorted(release.public.rglob("*.parquet")):
+        if problem := hidden_bytes(path):
+            problems.append(f"{path.relative_to(release.public)} {problem}")
+    return problems
+
+
+def _header_problems(release: Release) -> list[str]:
+    """Each header has the keys and values that follow from the spec, and no others."""
+    problems = []
+    if header_of(release.public / "spine.parquet") != {"kind": "spine"}:
+        problems.append("the spine's header holds more than its kind")
+    for due in release.due:
+        try:
+            measured = read_measured(due.path)
+        except FormError as error:
+            problems.append(str(error))
+            continue
+        header, mechanism = dict(measured.header), due.universe.mechanism
+        problems += [f"{due.name}: {problem}" for problem in _variance_problems(header, mechanism)]
+        required = {
+            "kind": "measurement", "level": due.level.name, "query": due.query.name, "size": due.query.size,
+            "mechanism": mechanism, "scale": str(due.scales[0]),
+        }  # fmt: skip
+        others = {Fraction(scale) for scale, _ in header.pop("others", ())}
+        if others != set(due.scales[1:]):
+            problems.append(f"{due.name}: states the further scales {sorted(map(str, others))}")
+        stated = header.pop("variance")
+        if header != required:
+            wrong = sorted(k for k in header.keys() | required.keys() if header.get(k) != required.get(k))
+            problems.append(f"{due.name}: its header states {', '.join(wrong)} as the spec does not")
+        kinds = due.kind[due.kind >= 0]
+        right = np.array([exact_variance(mechanism, scale) for scale in due.scales])[kinds]
+        if len(right) != len(measured.variances) or not np.allclose(measured.variances, right, rtol=1e-10, atol=0):
+            problems.append(f"{due.name}: its geounits do not have the variance of its noise")
+        elif len(due.scales) == 1 and set(measured.variances.tolist()) - {stated}:
+            problems.append(f"{due.name}: its rows and its header have different variances")
+    for universe in release.form.universes:
+        for level, query in universe.invariants:
+            path = release.places.universe(universe.name).invariant(level, query.name)
+            required = {
+                "kind": "measurement", "level": level, "query": query.name, "size": query.size,
+                "mechanism": "exact", "scale": "0", "variance": 0.0,
+            }  # fmt: skip
+            if path.is_file() and header_of(path) != required:
+                problems.append(f"invariant {query.name} at {level}: its header is not what the spec gives")
+    return problems
+
+
+def _variance_problems(header: dict[str, Any], mechanism: str) -> Iterator[str]:
+    for scale, variance in ((header["scale"], header["variance"]), *header.get("others", ())):
+        if not np.isclose(float(variance), exact_variance(mechanism, Fraction(scale)), rtol=1e-10, atol=0):
+            yield f"its header states the variance {variance} for the scale {scale}"
+
+
+def _note_problems(release: Release) -> list[str]:
+    """Notes of solvers are sums of themselves, powers of ten, and no more families than geounits and replicates."""
+    problems = []
+    replicates = 1 + int(release.manifest["spec"].get("publish", {}).get("replicates") or 0)
+    for step, notes in release.manifest["solver"].items():
+        words = step.split()
+        level = next((level for level in release.spine if level.name == words[-1]), None)
+        if words[:1] != ["estimate"] or level is None or not isinstance(notes, dict):
+            problems.append(f"{step!r} is not a step that reports")
+            continue
+        number = release.form.levels.index(level.name)
+        most = replicates * (len(release.spine[number - 1].codes) if number else 1) * 2
+        for key, value in notes.items():
+            if key == "by_solver":
+                wrong = not isinstance(value, dict) or sum(value.values()) != notes.get("families")
+            elif key.endswith("_at_most"):
+                wrong = not (value == 0 or f"{value:e}".startswith("1.000000e-"))
+            else:
+                wrong = key not in ("families", "solved_again_by_cvxpy") or not 0 <= value <= most
+            if wrong:
+                problems.append(f"{step!r} reports {key} = {value}, which no solver does")
+    return problems
+
+
+def _software_problems(release: Release) -> list[str]:
+    software = release.manifest["software"]
+    problems = []
+    if set(software) != {"name", "version", "python", "packages"} or software["name"] != "spinewise":
+        problems.append("states more than names and versions")
+    for name, version in (*software["packages"].items(), ("Python", software["python"])):
+        if len(version) > 24 or not all(part.isalnum() for part in version.split(".")):
+            problems.append(f"{name} {version!r:.60} is no version")
+    return problems
+
+
+def _versions(release: Release) -> str:
+    """Which versions differ from those installed here: these could not be compared."""
+    differing = []
+    for name, version in release.manifest["software"]["packages"].items():
+        try:
+            here = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            here = "none"
+        if here != version:
+            differing.append(f"{name} {version} (here {here})")
+    return "those installed here" if not differing else f"cannot be compared: {', '.join(differing)}"

@@ -1,0 +1,133 @@
+"""Files of measurements and choices with their headers, and what a Parquet file hides."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from auditor.reading.errors import FormError
+from auditor.reading.guard import GuardedFile
+
+_HEADER = b"spinewise"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A file of noisy or exact answers: geocodes, values `(n, size)`, variances `(n,)`, and its header."""
+
+    codes: list[str]
+    values: NDArray[np.int64]
+    variances: NDArray[np.float64]
+    header: dict[str, Any]
+
+
+def _table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
+    try:
+        with GuardedFile(path, own_groups=False) as file:
+            table = file.read()
+        header = json.loads((table.schema.metadata or {})[_HEADER])
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+        raise FormError(f"{path}: cannot be read ({str(error).splitlines()[0] if str(error) else error!r})") from None
+    return table, header
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """The program's header in the metadata of a Parquet file."""
+    return _table(path)[1]
+
+
+def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[NDArray[np.int64]], dict[str, Any]]:
+    """Columns of whole numbers, `(n_rows,)` each, and the header; FormError where the file has other columns."""
+    table, header = _table(path)
+    if tuple(table.column_names) != names:
+        raise FormError(f"{path}: found the columns {', '.join(table.column_names)}; needed are {', '.join(names)}")
+    try:
+        return [table.column(name).to_numpy().astype(np.int64, casting="safe") for name in names], header
+    except (TypeError, ValueError) as error:
+        raise FormError(f"{path}: does not hold whole numbers ({error})") from None
+
+
+def read_measured(path: Path) -> Measured:
+    """The answers in a file of measurements, selections or invariants with answers of one length."""
+    table, header = _table(path)
+    try:
+        values = table.column("value").combine_chunks()
+        variances = table.column("variance").to_numpy().astype(np.float64)
+        rows = np.asarray(values.flatten()).astype(np.int64).reshape(table.num_rows, int(header["size"]))
+        return Measured(table.column("geocode").to_pylist(), rows, variances, header)
+    except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
+        raise FormError(f"{path}: does not hold the answers that its header states ({error!r})") from None
+
+
+def read_selected(path: Path) -> tuple[list[str], list[str], list[list[int]], dict[str, Any]]:
+    """Geocodes, versions, answers and header of a file of private choices."""
+    table, header = _table(path)
+    try:
+        columns = [table.column(name).to_pylist() for name in ("geocode", "version", "value")]
+    except KeyError as error:
+        raise FormError(f"{path}: {error}") from None
+    return columns[0], columns[1], columns[2], header
+
+
+def hidden_bytes(path: Path) -> str:
+    """What a Parquet file holds beside its rows and its header: "" if writing both anew gives the same bytes.
+
+    Columns, rows and header are read, and written again with the settings of docs/release_directory.md: a value in
+    another key of the metadata, in `created_by`, in a statistic, or between the pages does not survive that. Where the
+    file is of another version of pyarrow, only the metadata's keys are compared.
+    """
+    try:
+        with pq.ParquetFile(path.absolute()) as file:
+            keys = set(file.metadata.metadata or {})
+            schema, made_by = file.schema_arrow, file.metadata.created_by
+            groups = [file.read_row_group(number, use_threads=False) for number in range(file.num_row_groups)]
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        return f"cannot be read ({error})"
+    if strange := sorted(key.decode(errors="replace") for key in keys - {_HEADER, b"ARROW:schema"}):
+        return f"has metadata that no release has: {', '.join(map(ascii, strange))}"
+    if set(schema.metadata or {}) != {_HEADER} or any(set(f.metadata or {}) - {b"PARQUET:field_id"} for f in schema):
+        return "has metadata that no release has"
+    try:
+        header = json.loads(schema.metadata[_HEADER])
+    except ValueError:
+        return "has a header that is not JSON"
+    if not made_by.startswith("parquet-cpp-arrow version "):
+        return f"says that it was made by {made_by!r:.60}"
+    if made_by != f"parquet-cpp-arrow version {pa.__version__}":
+        version = made_by.removeprefix("parquet-cpp-arrow version ")
+        return "" if all(p.isdigit() for p in version.split(".")) else f"says that it was made by {made_by!r:.60}"
+    text = json.dumps(header, sort_keys=True, indent=2, ensure_ascii=False).encode() + b"\n"
+    plain = pa.schema([field.remove_metadata() for field in schema]).with_metadata({_HEADER: text})
+    sink = io.BytesIO()
+    with pq.ParquetWriter(
+        sink, plain, version="2.6", data_page_version="1.0", compression="zstd", compression_level=3,
+        use_dictionary=True, dictionary_pagesize_limit=64 << 20, write_statistics=True, write_page_checksum=True,
+        store_schema=True,
+    ) as writer:  # fmt: skip
+        for group in groups:
+            joined = group.combine_chunks().cast(plain) if group.schema != plain else group.combine_chunks()
+            writer.write_table(joined, row_group_size=max(1, joined.num_rows))
+    same = sink.getvalue() == path.read_bytes()
+    return "" if same else "holds bytes that are neither its rows nor its header"
+
+
+def exact_variance(mechanism: str, scale: Fraction) -> float:
+    """The variance of the noise, by summation of the whole distribution or its closed form."""
+    s = float(scale)
+    if mechanism == "discrete_laplace":
+        exact = 0.5 / np.sinh(0.5 / s) ** 2 if s > 2e-3 else 0.0
+        return float(max(exact, 2e-6 * s * s))
+    reach = np.arange(1, int(40 * np.sqrt(s)) + 2, dtype=np.float64)
+    if s > 10**4:
+        return s
+    weights = np.exp(-(reach**2) / (2 * s))
+    return float(max(2 * (reach**2 * weights).sum() / (1 + 2 * weights.sum()), 1e-6 * s))

@@ -1,0 +1,276 @@
+"""What the public spec draws, and what that costs: budgets, shares, and the noise that follows from them.
+
+Everything is exact; the formulas are those of docs/privacy.md, written down a second time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from auditor.reading.cells import Cells, Query
+from auditor.reading.errors import FormError
+from auditor.reading.joins import largest_households
+from auditor.reading.spec import MOVED, Amount, PublicUniverse, public_spec, understood
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A table whose detail is chosen privately, with the parameters that its share of the budget buys."""
+
+    name: str
+    level: str
+    versions: tuple[Query, ...]
+    thresholds: tuple[int, ...]
+    share: Fraction
+    epsilon: Fraction
+    scale: Fraction
+    cost: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Universe:
+    """What is measured of one kind of records.
+
+    Attributes:
+        counted: its cells, invariants and amount.
+        budget: rho or epsilon; `rest` is what private choices leave of it.
+        moved: how many answers of a query one record changes, by one each.
+        together: how many of the records one person's change alters; the budget is for all of them.
+        clipped: column of an amount, the ends beyond which records are counted, and the amount of those without one.
+        levels: level, share, and each query with its share.
+        chosen: how the words of its statement name a question that chose its upper end; "" where none did.
+    """
+
+    counted: PublicUniverse
+    zcdp: bool
+    budget: Fraction
+    delta: Fraction
+    neighbours: str
+    moved: int
+    bypass: bool
+    levels: tuple[tuple[str, Fraction, tuple[tuple[Query, Fraction], ...]], ...]
+    choices: tuple[Choice, ...]
+    together: int = 1
+    clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
+    chosen: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the companion; empty for the release's own."""
+        return self.counted.name
+
+    @property
+    def cells(self) -> Cells:
+        """Of the histogram."""
+        return self.counted.cells
+
+    @property
+    def attributes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Name and values of each attribute."""
+        return self.cells.attributes
+
+    @property
+    def invariants(self) -> tuple[tuple[str, Query], ...]:
+        """Level and query of all that is published exactly."""
+        return self.counted.invariants
+
+    @property
+    def amount(self) -> Amount | None:
+        """What each record counts; None where it counts one."""
+        return self.counted.amount
+
+    @cached_property
+    def reach(self) -> int:
+        """How far one record moves a number, in units."""
+        if self.amount is None:
+            return 1
+        first, last = self.amount.first, self.amount.last
+        if self.amount.total:
+            # Gains and losses are each bounded: between two units they differ by at most both ends, in every direction.
+            return last - first
+        # As many numbers as a change moves, by up to the larger end each; or one from one end to the other, which is
+        # as far as two that move by r each, with 2 r^2 >= (last - first)^2.
+        across = math.isqrt(-(-((last - first) ** 2) // 2) - 1) + 1 if self.moved == 2 else 0
+        return max(abs(first), abs(last), across)
+
+    @property
+    def record_budget(self) -> Fraction:
+        """What the change of one record costs: rho grows with the square of the number of records, epsilon with it."""
+        return _of_one(self.budget, self.together, zcdp=self.zcdp)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of the histogram."""
+        return self.cells.size
+
+    @property
+    def rest(self) -> Fraction:
+        """The budget of the queries."""
+        budget = _of_one(self.record_budget, self.reach, zcdp=self.zcdp)
+        return budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
+
+    @property
+    def mechanism(self) -> str:
+        """Of the noise."""
+        return "discrete_gaussian" if self.zcdp else "discrete_laplace"
+
+    def scale(self, cost: Fraction) -> Fraction:
+        """sigma^2 = D / (2 rho) or b = s / epsilon for a query that gets `cost` of the budget."""
+        return self.moved / (2 * cost) if self.zcdp else self.moved / cost
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all that the noise's distribution depends on, as docs/mathematics.md states it."""
+        levels = [
+            [level, str(share), sorted([q.name, str(part), [list(g) for g in q.groups]] for q, part in queries)]
+            for level, share, queries in self.levels
+        ]
+        framework = "zcdp" if self.zcdp else "pure"
+        attributes = [[name, *values] for name, values in self.attributes]
+        content: list[Any] = [
+            "universe", 1, self.name, framework, str(self.budget), self.neighbours, attributes, levels,
+        ]  # fmt: skip
+        if self.bypass:
+            content.append("bypass")
+        if self.choices:
+            content.append(["select", *(_choice_content(choice) for choice in self.choices)])
+        if self.together > 1:
+            content.append(["records per person", self.together])
+        if self.amount is not None:
+            one, total = self.amount, ["total"] if self.amount.total else []
+            low, high = one.first * one.unit, one.last * one.unit
+            content.append(["amount", *map(str, (one.column, low, high, one.unit, one.missing)), *total])
+        if self.clipped is not None:
+            content.append(["clipped", *map(str, self.clipped)])
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _of_one(budget: Fraction, together: int, *, zcdp: bool) -> Fraction:
+    return budget / together ** (2 if zcdp else 1)
+
+
+def _choice_content(choice: Choice) -> list[Any]:
+    versions = [
+        [query.name, least, [list(groups) for groups in query.groups]]
+        for query, least in zip(choice.versions, choice.thresholds, strict=True)
+    ]
+    return [choice.name, choice.level, versions, str(choice.share), str(choice.epsilon), str(choice.scale)]
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The spec: names of the levels, top first, and the universes.
+
+    Attributes:
+        households: companion that persons are joined with -> members of its largest household.
+    """
+
+    levels: tuple[str, ...]
+    universes: tuple[Universe, ...]
+    households: Mapping[str, int]
+
+
+def read_form(spec: Mapping[str, Any]) -> Form:
+    """The spec as a manifest has it; FormError where it cannot be understood."""
+    if spec.get("privacy", {}).get("framework") == "local":
+        raise FormError(
+            "public/manifest.json: made from reports that their senders randomised; no noise was added here"
+        )
+    with understood("spec"):
+        public = public_spec(spec)
+        bypass = bool(spec["geography"].get("bypass"))
+        own, *companions = public.universes
+        universes = [_universe(own, spec, spec["privacy"], bypass=bypass)]
+        for counted, (_, sections) in zip(companions, spec["companions"], strict=True):
+            privacy = {**spec["privacy"], **sections["privacy"]}
+            if sections["privacy"].keys() & {"rho", "epsilon"}:
+                privacy = {k: v for k, v in privacy.items() if k not in ("rho", "epsilon") or k in sections["privacy"]}
+            # The records of both, and so their units, are the release's own.
+            of_release = any(sections.get(key) is not None for key in ("amount", "count_clipped"))
+            units = (spec if of_release else sections)["privacy"].get("at_most")
+            universes.append(_universe(counted, sections, {**privacy, "at_most": units}, bypass=bypass))
+        households = largest_households(public.joins, {one.name: one.cells for one in public.universes})
+    return Form(public.levels, tuple(universes), households)
+
+
+def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
+    """Of a companion that counts what a clip cuts off."""
+    if sections.get("count_clipped") is None:
+        return None
+    low, high = (Fraction(end) for end in sections["between"])
+    missing = sections.get("missing")
+    return sections["count_clipped"], low, high, None if missing is None else Fraction(missing)
+
+
+def _chosen(sections: Mapping[str, Any]) -> str:
+    """What was paid for apart: the end that a question chose."""
+    if (stated := sections.get("chosen")) is None:
+        return ""
+    return (
+        f'but for the upper end {sections["between"][1]}, chosen by the question "{stated["question"]}" '
+        f"(answer {stated['answer']}), whose cost is in the ledger and not in this promise"
+    )
+
+
+def _universe(
+    counted: PublicUniverse, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool
+) -> Universe:
+    cells = counted.cells
+    zcdp = privacy["framework"] == "zcdp"
+    budget = Fraction(privacy["rho" if zcdp else "epsilon"])
+    moved = MOVED[privacy["neighbours"]]
+    # One unit is "one person" where records have units, and alters all of its records that are counted.
+    together = int(privacy.get("at_most") or sections.get("records_per_person") or 1)
+    if counted.amount is not None and counted.amount.total:
+        together = 1
+    of_one = _of_one(budget, together, zcdp=zcdp)
+    return Universe(
+        counted=counted,
+        clipped=_clipped(sections),
+        chosen=_chosen(sections),
+        together=together,
+        zcdp=zcdp,
+        budget=budget,
+        delta=Fraction(privacy["delta"]) if zcdp else Fraction(0),
+        neighbours=privacy["neighbours"],
+        moved=moved,
+        bypass=bypass,
+        levels=tuple(
+            (
+                level,
+                Fraction(content["share"]),
+                tuple((cells.query(query), Fraction(share)) for query, share in content.get("queries", ())),
+            )
+            for level, content in sections["strategy"]["levels"]
+        ),
+        choices=tuple(
+            _choice(one, content, cells, of_one, moved, zcdp=zcdp) for one, content in sections.get("select", ())
+        ),
+    )
+
+
+def _choice(name: str, content: Mapping[str, Any], cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:
+    """The choice costs m e^2 / 8 in rho, or m e in epsilon, with e rounded down to millionths under rho."""
+    share = Fraction(content["share"])
+    amount, part = budget * share, Fraction(content["choice_share"])
+    epsilon = (
+        Fraction(math.isqrt(math.floor(8 * amount * part / moved * 10**12)), 10**6) if zcdp else amount * part / moved
+    )
+    cost = moved * epsilon**2 / 8 if zcdp else moved * epsilon
+    left = amount - cost
+    return Choice(
+        name=name,
+        level=content["level"],
+        versions=tuple(cells.query(query) for query in content["versions"]),
+        thresholds=tuple(content["thresholds"]),
+        share=share,
+        epsilon=epsilon,
+        scale=moved / (2 * left) if zcdp else moved / left,
+        cost=cost,
+    )

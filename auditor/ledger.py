@@ -1,0 +1,261 @@
+"""What a ledger was charged, read from its table and judged anew: the chain, the prices, the order, what is missing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from auditor.accounting import epsilon_of, rho_of
+from auditor.findings import Found, holds
+from auditor.form import Universe
+from auditor.keys import commitment
+from auditor.reading.errors import FormError
+from auditor.release import Release
+from auditor.statements import uses_of
+
+#: Ends the query of a charge where geounits without siblings are bypassed.
+_BYPASSED = " (bypass)"
+#: Ends the query of a charge where one person alters several records.
+_SEVERAL = re.compile(r" \(([1-9][0-9]*) records a person\)$", re.ASCII)
+#: Of a question's sum: a record moves its numbers by so much.
+_FURTHEST = re.compile(r" \(each by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
+#: Of a count of units: each is in so many of its numbers, by one each.
+_NUMBERS = re.compile(r" \(([1-9][0-9]*) numbers of a unit\)$", re.ASCII)
+_RUN = "run"
+
+#: A ledger's id, and its events as tables hold them.
+Read = tuple[str, list[dict[str, Any]]]
+
+
+def read_ledger(place: str) -> Read:
+    """The id and the events of a ledger in an SQLite file, given as a path or as sqlite:///PATH.
+
+    Raises:
+        FormError: it is another kind of database, or cannot be read.
+    """
+    if "://" in place and not place.startswith("sqlite:///"):
+        raise FormError("--ledger: this program reads SQLite only; give `spinewise audit` a ledger on PostgreSQL")
+    path = Path(place.removeprefix("sqlite:///"))
+    if not path.is_file():
+        raise FormError(f"--ledger {place}: there is no such file")
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            (about,) = connection.execute("SELECT * FROM ledger_about").fetchall()
+            rows = connection.execute("SELECT * FROM ledger_events ORDER BY number").fetchall()
+    except (sqlite3.Error, ValueError) as error:
+        raise FormError(f"--ledger {place}: cannot be read ({error})") from None
+    return about["ledger"], [dict(row) for row in rows]
+
+
+def computed_hash(event: Mapping[str, Any]) -> str:
+    """SHA-256 over a seal and all fields in the order of the table, as docs/ledger.md states it."""
+    fields = [value for name, value in event.items() if name not in ("hash", "details")]
+    details = event.get("details")
+    seal = "spinewise ledger event 2" if details else "spinewise ledger event 1"
+    content = [seal, *fields, details] if details else [seal, *fields]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def chain_problems(ledger: str, events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Events that were changed, moved or left out, are priced wrongly, or overspend."""
+    problems = []
+    previous = ledger
+    opened: dict[str, Mapping[str, Any]] = {}
+    spent: Counter[str] = Counter()
+    aside: dict[tuple[str, str], Fraction] = {}
+    for number, event in enumerate(events, 1):
+        if event["number"] != number or event["previous"] != previous or event["hash"] != computed_hash(event):
+            problems.append(f"event {event['number']}: was changed, or does not follow the one before it")
+        previous = event["hash"]
+        if event["kind"] == "open":
+            opened[event["dataset"]] = event
+        if event["kind"] == "purpose":
+            problems += _aside(event, opened, aside)
+            if spent[event["dataset"]]:
+                problems.append(f"event {number}: sets aside of {event['dataset']!r} after charges to it")
+        if event["kind"] == "charge":
+            one = opened.get(event["dataset"])
+            if one is None:
+                problems.append(f"event {number}: charges {event['dataset']!r}, which was not opened")
+                continue
+            price = priced(event, one["framework"])
+            spent[event["dataset"]] += Fraction(event["cost"])  # type: ignore[assignment]
+            if price != Fraction(event["cost"]):
+                problems.append(f"event {number}: costs {price}, charged is {event['cost']}")
+            if spent[event["dataset"]] > Fraction(one["budget"]):
+                problems.append(f"event {number}: overspends {event['dataset']!r}")
+            problems += _beyond(event, aside)
+    return problems
+
+
+def _aside(
+    event: Mapping[str, Any], opened: Mapping[str, Mapping[str, Any]], aside: dict[tuple[str, str], Fraction]
+) -> list[str]:
+    """Note what an event sets aside of a dataset by name, and what is left for all else; what is wrong with it."""
+    number, dataset, amount = event["number"], event["dataset"], Fraction(event["budget"])
+    if dataset not in opened:
+        return [f"event {number}: sets aside of {dataset!r}, which was not opened"]
+    budget = Fraction(opened[dataset]["budget"])
+    share = Fraction(json.loads(event["details"])["share"])
+    again = (dataset, event["query"]) in aside
+    aside[dataset, event["query"]] = amount
+    aside[dataset, ""] = aside.get((dataset, ""), budget) - amount
+    problems = [] if amount == share * budget else [f"event {number}: sets {amount} aside, and not {share} of {budget}"]
+    if again or amount <= 0 or aside[dataset, ""] < 0:
+        problems.append(f"event {number}: sets aside twice, nothing, or more than {dataset!r} has")
+    return problems
+
+
+def _beyond(event: Mapping[str, Any], aside: dict[tuple[str, str], Fraction]) -> list[str]:
+    """Take a charge from the part of the budget that it is for, of which `aside` has what is left; what is wrong.
+
+    Answers to questions are charged under "answer NAME", releases under their names.
+    """
+    number, dataset, release = event["number"], event["dataset"], event["release"]
+    stated = json.loads(event["details"])["purpose"] if event["details"] else ""
+    if (dataset, "") not in aside:
+        return [f"event {number}: is for {stated!r}, for which nothing is set aside"] if stated else []
+    purpose = "questions" if release.startswith("answer ") else release if release != "questions" else ""
+    place = (dataset, purpose if (dataset, purpose) in aside else "")
+    aside[place] -= Fraction(event["cost"])
+    problems = [] if stated == place[1] else [f"event {number}: is for {place[1]!r}, and says {stated!r}"]
+    if aside[place] < 0:
+        problems.append(f"event {number}: overspends what {dataset!r} has for {place[1] or 'all else'}")
+    return problems
+
+
+def priced(event: Mapping[str, Any], framework: str) -> Fraction:
+    """What a charge has to be."""
+    moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]]
+    use = (event["mechanism"], Fraction(event["scale"]), moved)
+    several = _SEVERAL.search(event["query"])
+    furthest = _FURTHEST.search(event["query"])
+    times = (1 if several is None else int(several[1])) * (1 if furthest is None else int(furthest[1]))
+    numbers = _NUMBERS.search(event["query"])
+    n = 1 if numbers is None else int(numbers[1])
+    return rho_of(use) * times**2 * n if framework == "zcdp" else epsilon_of(use) * times * n
+
+
+def run_of(release: Release, secret: bytes, universe: Universe) -> str:
+    """By what the ledger knows the run of a universe."""
+    from auditor.noise import context_of
+
+    records, spine, privacy = context_of(release, secret, universe)
+    content = ["spinewise run 1", "spinewise keys 1", commitment(secret), records, spine, privacy]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -> Iterator[Found]:
+    """Whether all that was drawn was charged, before it was drawn, in a ledger that still knows it.
+
+    Args:
+        release: with its restricted/.
+        secret: the master key, by which the charges are found.
+        read: the ledger, as `read_ledger` gives it; None where only the note in restricted/ is to be checked.
+    """
+    named = release.manifest["spec"]["privacy"].get("dataset")
+    note = noted(release.restricted)
+    if named and note is None:
+        yield holds("ledger", "charge", [f"the spec names the dataset {named!r}, and restricted/ has no charge"])
+    if ends := _chosen_ends(release):
+        yield holds("ledger", "chosen ends", _unpaid(release, ends, note, read))
+    if read is None:
+        return
+    ledger, events = read
+    yield holds("ledger", "chain", chain_problems(ledger, events), well=f"{len(events)} events")
+    if note is not None:
+        yield holds("ledger", "memory", forgotten(ledger, events, note))
+    if named and secret is not None:
+        yield holds("ledger", "charges", _charge_problems(release, secret, events))
+
+
+def _chosen_ends(release: Release) -> dict[str, dict[str, Any]]:
+    """What the spec says of each upper end that a question chose, by its companion."""
+    return {name: one["chosen"] for name, one in release.manifest["spec"].get("companions", ()) if one.get("chosen")}
+
+
+def _unpaid(
+    release: Release, ends: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any] | None, read: Read | None
+) -> list[str]:
+    """Ends whose cost is in another ledger than the release's, or in none."""
+    problems = []
+    receipts = {(one["dataset"], one["ledger"]) for one in release.manifest.get("receipts", ())}
+    for name, end in ends.items():
+        if (end["dataset"], end["ledger"]) not in receipts or (note is not None and note["ledger"] != end["ledger"]):
+            problems.append(f"{name}: the end was chosen for a cost in another ledger, or dataset, than the release's")
+        if read is not None and end["ledger"] == read[0]:
+            # Several words may follow the question: how far a record moves, how many a person has.
+            asked = re.compile(re.escape(f": {end['question']}") + r"( \([^()]*\))*$")
+            if not any(
+                event["kind"] == "charge"
+                and event["dataset"] == end["dataset"]
+                and event["release"].startswith("answer ")
+                and asked.search(event["query"])
+                for event in read[1]
+            ):
+                problems.append(f"{name}: the ledger was never charged for the question that chose the end")
+    return problems
+
+
+def noted(restricted: Path) -> dict[str, Any] | None:
+    """What a run noted of its charge; None where it noted nothing."""
+    try:
+        note: dict[str, Any] = json.loads((restricted / "ledger.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return note
+
+
+def forgotten(ledger: str, events: Sequence[Mapping[str, Any]], note: Mapping[str, Any]) -> list[str]:
+    """Whether a ledger does not know the event that a run noted, or is another."""
+    if note["ledger"] != ledger:
+        return ["the run was charged in another ledger"]
+    number = note["number"]
+    known = number <= len(events) and events[number - 1]["hash"] == note["hash"]
+    return (
+        [] if known else [f"it has forgotten event {number}, which this run noted: it was put back to an older state"]
+    )
+
+
+def _charge_problems(release: Release, secret: bytes, events: Sequence[Mapping[str, Any]]) -> list[str]:
+    problems = []
+    for universe in release.form.universes:
+        name = universe.name or "the release"
+        run = run_of(release, secret, universe)
+        own = [event for event in events if event[_RUN] == run]
+        charges = [event for event in own if event["kind"] == "charge"]
+        found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
+        chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
+        furthest = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
+        together = furthest + ("" if universe.together == 1 else f" ({universe.together} records a person)")
+        due = Counter(
+            (level, query + (_BYPASSED if universe.bypass and query not in chosen else "") + together, *use[:2])
+            for _, _, level, query, use in uses_of(universe)
+        )
+        problems += [f"{name}: {query} at {level} was not charged" for level, query, *_ in due - found]
+        problems += [f"{name}: {query} at {level} was charged and not drawn so" for level, query, *_ in found - due]
+        if charges and not any(event["kind"] == "commit" for event in own):
+            problems.append(f"{name}: the charge was never committed, and yet there is a release")
+        problems += [f"{name}: {problem}" for problem in _late(release, universe, charges)]
+    return problems
+
+
+def _late(release: Release, universe: Universe, charges: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Whether a measurement is older than its charge; copying a release makes its files younger, never older."""
+    paths = [due.path for due in release.due if due.universe is universe and due.path.is_file()]
+    if not charges or not paths:
+        return []
+    charged = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp()
+    drawn = min(path.stat().st_mtime for path in paths)
+    # Events have whole seconds, cut off.
+    return [f"was drawn {charged - drawn:.0f} s before it was charged"] if drawn < charged else []

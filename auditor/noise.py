@@ -1,0 +1,191 @@
+"""Is what was added the noise stated? A sample is redrawn from the key; exceedances are counted without it."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.files import read_selected
+from auditor.findings import ALPHA, Found, holds
+from auditor.form import Choice, Universe
+from auditor.keys import KeyedStream, keyed_hash
+from auditor.reading.errors import FormError
+from auditor.release import Due, Release
+from auditor.sampler import TooWideError, boundaries, chosen, drawn
+
+#: Of all measurements together, redrawn with the key.
+_REDRAWN: Final = 6000
+_EXTREMES: Final = 8
+_DEEPEST: Final = 40
+_SIDES: Final = ("both tails", "the upper tail", "the lower tail")
+
+
+def context_of(release: Release, secret: bytes, universe: Universe) -> tuple[str, str, str]:
+    """What the streams of a universe are bound to: its records, the spine, and the privacy-relevant spec."""
+    records = keyed_hash(secret, f"input/{universe.name}", release.digests[universe.name])
+    return records, release.spine_fingerprint, universe.fingerprint()
+
+
+def redrawn(release: Release, secret: bytes) -> Iterator[Found]:
+    """Redraw a sample of every measurement's noise, and the largest of it; and every private choice.
+
+    Which are redrawn is drawn from the operating system's entropy, so that no run can prepare for it.
+    """
+    each = max(16, _REDRAWN // max(1, len(release.due)))
+    problems, count = [], 0
+    for due in release.due:
+        try:
+            residuals, rows = release.residuals(due)
+            wrong, tried = _wrong(release, secret, due, residuals, rows, each)
+        except (FormError, TooWideError) as error:
+            problems.append(str(error))
+            continue
+        count += tried
+        if wrong:
+            problems.append(f"{due.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
+    yield holds("noise redrawn", "measurements", problems, well=f"{count:,} numbers drawn again, each the same")
+    for universe in release.form.universes:
+        for choice in universe.choices:
+            yield _choices(release, secret, universe, choice)
+
+
+def _wrong(
+    release: Release, secret: bytes, due: Due, residuals: NDArray[np.int64], rows: NDArray[np.int64], each: int
+) -> tuple[int, int]:
+    """How many of a sample of the residuals are not the noise of their place, and how many were tried."""
+    flat = residuals.ravel()
+    picked = set(np.argsort(-np.abs(flat))[:_EXTREMES].tolist())
+    picked |= set(range(flat.size)) if flat.size <= each else {secrets.randbelow(flat.size) for _ in range(each)}
+    stream = KeyedStream(
+        secret, context_of(release, secret, due.universe), due.level.name, due.query.name, release.beacon
+    )
+    size, wrong = due.query.size, 0
+    for place in sorted(picked):
+        row, answer = divmod(place, size)
+        geounit = int(rows[row])
+        scale = due.scales[due.kind[geounit]]
+        noise = drawn(due.universe.mechanism, scale, stream.words(geounit * size + answer))
+        wrong += noise != int(flat[place])
+    return wrong, len(picked)
+
+
+def _choices(release: Release, secret: bytes, universe: Universe, choice: Choice) -> Found:
+    """Every choice of a selection drawn again, and a sample of the noise on what was chosen."""
+    level = release.level(choice.level)
+    path = release.places.universe(universe.name).selected(choice.name, choice.level)
+    codes, versions, answers, _ = read_selected(path)
+    truth, n = release.truth(universe, level), len(level.codes)
+    people = np.zeros(n, dtype=np.int64)
+    np.add.at(people, truth.geounits, truth.counts)
+    exact = [truth.answers(query).dense(np.arange(n)) for query in choice.versions]
+    names, size = [query.name for query in choice.versions], choice.versions[-1].size
+    context = context_of(release, secret, universe)
+    choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}", release.beacon)
+    noising = KeyedStream(secret, context, choice.level, f"selected {choice.name}", release.beacon)
+    if codes != list(level.texts):
+        return holds("choices redrawn", choice.name, [f"the geounits are not those of {choice.level}"])
+    chance = min(1.0, _REDRAWN / max(1, n * size))
+    problems, tried = [], 0
+    for row, (version, values) in enumerate(zip(versions, answers, strict=True)):
+        number = names.index(version) if version in names else -1
+        if chosen(choice.epsilon, losses(choice, int(people[row])), choosing.words(row)) != number:
+            problems.append(f"{codes[row]} has the version {version!r}, which its key and population do not choose")
+            continue
+        for answer, value in enumerate(values):
+            if secrets.randbelow(10**6) < chance * 10**6:
+                tried += 1
+                noise = drawn(universe.mechanism, choice.scale, noising.words(row * size + answer))
+                if value - noise != int(exact[number][row, answer]):
+                    problems.append(f"{codes[row]}: what was added to answer {answer} is not its noise")
+    return holds("choices redrawn", choice.name, problems, well=f"{n:,} choices and {tried:,} numbers drawn again")
+
+
+def losses(choice: Choice, people: int) -> list[int]:
+    """How many people each version lacks, or has too many of, to be the one meant for this population."""
+    ends = [*choice.thresholds[1:], None]
+    return [
+        max(least - people, 0 if end is None else people - (end - 1), 0)
+        for least, end in zip(choice.thresholds, ends, strict=True)
+    ]
+
+
+def exceedances(parts: Sequence[tuple[str, Fraction, NDArray[np.int64]]]) -> Found:
+    """Whether residuals exceed what they should as often as they should, near the centre and far out; no key needed.
+
+    For d = 1, 2, ... each measurement has a threshold that its noise exceeds with an exact probability of at most 2^-d.
+    The number of all residuals beyond their thresholds has a known mean; that it is as far off as it is has at most the
+    probability exp(-n KL) on either side (Hoeffding 1963, theorem 1, which holds for unequal probabilities). Depths at
+    which nothing at all would be unsuspicious cannot be tested, and the finding says where that begins.
+
+    Args:
+        parts: mechanism, scale and residuals of each measurement.
+    """
+    tails = []
+    for mechanism, scale, residuals in parts:
+        try:
+            tails.append((_tail(mechanism, scale), residuals))
+        except TooWideError:
+            continue
+    n = sum(residuals.size for _, residuals in tails)
+    if not n:
+        return Found("tails", "all residuals", True, detail="nothing to test")
+    tests = 2 * len(_SIDES) * _DEEPEST
+    least, said, deepest = 1.0, "", dict.fromkeys(_SIDES, 0)
+    for depth in range(1, _DEEPEST + 1):
+        for side in _SIDES:
+            mean, seen = 0.0, 0
+            for tail, residuals in tails:
+                beyond, chance = _beyond(tail, residuals, depth, side)
+                mean, seen = mean + chance * residuals.size, seen + beyond
+            p_value = min(1.0, tests * far(seen / n, mean / n, n))
+            if p_value < least:
+                least = p_value
+                said = f"{seen:,} residuals are in {side} of probability 2^-{depth}, where {mean:.1f} are expected"
+            if tests * math.exp(-mean) < ALPHA:
+                deepest[side] = depth
+    power = (
+        ", ".join(f"{side} cut at 2^-{depth} or nearer" for side, depth in deepest.items() if depth) or "no cut tail"
+    )
+    detail = f"{said}; notices {power}" if least < ALPHA else f"{n:,} residuals; notices {power}"
+    return Found("tails", "all residuals", least >= ALPHA, least, ALPHA, detail)
+
+
+def _tail(mechanism: str, scale: Fraction) -> NDArray[np.float64]:
+    """P(X >= k) for k = 0, 1, ..., to float precision."""
+    low, _ = boundaries(mechanism, scale, 64)
+    half = len(low) // 2
+    one = float(1 << 128)
+    tail = np.array([low[half - k] / one for k in range(1, half + 1)])  # P(X <= -k)
+    return np.concatenate([[1 - tail[0]], tail])
+
+
+def _beyond(tail: NDArray[np.float64], residuals: NDArray[np.int64], depth: int, side: str) -> tuple[int, float]:
+    """How many residuals are beyond the threshold of this depth, and the probability of one."""
+    times = 2 if side == "both tails" else 1
+    fits = np.flatnonzero(times * tail[1:] <= 2.0**-depth)
+    if not fits.size:
+        return 0, 0.0
+    k = int(fits[0]) + 1
+    if side == "both tails":
+        beyond = np.abs(residuals) >= k
+    else:
+        beyond = residuals >= k if side == "the upper tail" else residuals <= -k
+    return int(beyond.sum()), float(times * tail[k])
+
+
+def far(seen: float, mean: float, n: int) -> float:
+    """Bound on the probability that the share of n independent events is as far from its mean as `seen`."""
+    if not 0 < mean < 1:
+        return 1.0 if seen == mean else 0.0
+    divergence = 0.0
+    if seen > 0:
+        divergence += seen * math.log(seen / mean)
+    if seen < 1:
+        divergence += (1 - seen) * math.log((1 - seen) / (1 - mean))
+    return math.exp(-n * divergence)

@@ -1,0 +1,211 @@
+"""The audit of a release, or of an answer to a question, from end to end, as a function and as a program of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from auditor.amounts import amount_findings
+from auditor.answers.audit import NOT_HERE, audit_answer, is_answer
+from auditor.attack import Attacked, attack
+from auditor.contents import content_findings, unknown_fields
+from auditor.files import read_measured
+from auditor.findings import Found, holds
+from auditor.keys import NoKeyError, commitment, keyed_hash, published_fingerprint, read_key
+from auditor.keyspace import key_found
+from auditor.ledger import Read, ledger_findings, read_ledger
+from auditor.noise import exceedances, redrawn
+from auditor.reading.errors import FormError
+from auditor.release import Release, sha256
+from auditor.statements import statement_findings
+from auditor.together import together_findings
+
+_MADE_ELSEWHERE = "estimated from measurements that were made elsewhere"
+_TEST_STATUS = "NOT FOR RELEASE"
+
+
+def audit(root: Path, key: Path | None = None, ledger: str | None = None) -> Iterator[Found]:
+    """Everything that can be checked of a finished release, or of an answer to a question.
+
+    Args:
+        root: the release's or the answer's directory, with restricted/.
+        key: file with the master key; default: the one that the run kept, if it did.
+        ledger: the SQLite file of the ledger that was charged.
+
+    Raises:
+        FormError: the release cannot be understood.
+        NoKeyError: the key file holds no key.
+    """
+    yield from audit_with(root, *secret_of(root, key), None if ledger is None else read_ledger(ledger))
+
+
+def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | None) -> Iterator[Found]:
+    """The same with the key and the ledger themselves; None where there is none."""
+    if is_answer(root):
+        yield from audit_answer(root, secret, insecure, ledger)
+        return
+    release = Release(root)
+    if release.manifest["status"] == _MADE_ELSEWHERE:
+        raise FormError(f"{root}: its measurements were made elsewhere; how they were drawn cannot be audited")
+    if "update" in release.manifest["spec"]:
+        raise FormError(
+            f"{root}: was made with answers, of noise drawn before; audit the release that it replaces, and the answers"
+        )
+    if release.manifest["spec"]["privacy"]["framework"] == "local":
+        raise FormError(f"{root}: is made from randomised reports; no noise was drawn that could be audited")
+    yield from content_findings(release)
+    yield from statement_findings(release)
+    yield from together_findings(release)
+    yield holds("truth", "restricted/histograms", _truth_problems(release))
+    yield from amount_findings(release)
+    if secret is not None:
+        yield holds("key", "commitment and records", _key_problems(release, secret, insecure=insecure))
+    yield holds("nothing restricted", "public/", _secret_problems(release, secret, insecure=insecure))
+    stated, test = release.manifest["key_commitment"], insecure or _is_test(release)
+    yield key_found(stated, secret, salt=release.salt, insecure=test)
+    try:
+        yield exceedances(list(_parts(release)))
+        if secret is not None:
+            yield from redrawn(release, secret)
+    except FormError as error:
+        yield holds("noise", "measurements", [str(error)])
+    yield from ledger_findings(release, secret, ledger)
+
+
+def _is_test(release: Release) -> bool:
+    return bool(release.manifest["status"].startswith(_TEST_STATUS))
+
+
+def secret_of(root: Path, key: Path | None) -> tuple[bytes | None, bool]:
+    """The master key, from the file given or the one that the run kept, and whether it is a public test key."""
+    kept = root / "restricted" / "key"
+    if key is None and not kept.is_file():
+        return None, False
+    return read_key(kept if key is None else key)
+
+
+def _parts(release: Release) -> Iterator[tuple[str, Any, Any]]:
+    """Mechanism, scale and residuals of each measurement, by kind of geounit."""
+    for due in release.due:
+        found, rows = release.residuals(due)
+        for number, scale in enumerate(due.scales):
+            yield due.universe.mechanism, scale, found[due.kind[rows] == number].ravel()
+
+
+def _truth_problems(release: Release) -> list[str]:
+    """Whether true counts add up the spine, and the invariants are true."""
+    problems = []
+    for universe in release.form.universes:
+        sums = release.truth(universe, release.spine[-1])
+        for above, below in zip(release.spine[-2::-1], release.spine[:0:-1], strict=True):
+            sums, own = sums.raised(below), release.truth(universe, above)
+            if not (np.array_equal(own.keys, sums.keys) and np.array_equal(own.counts, sums.counts)):
+                problems.append(f"{universe.name or 'the release'}: {above.name} is not the sum of the leaves")
+        for name, query in universe.invariants:
+            path = release.places.universe(universe.name).invariant(name, query.name)
+            level = release.level(name)
+            if path.is_file():
+                values = read_measured(path).values
+                exact = release.truth(universe, level).answers(query).dense(np.arange(len(level.codes)))
+                if values.shape != exact.shape or (values != exact).any():
+                    problems.append(f"the invariant {query.name} at {name} is not the truth")
+    return problems
+
+
+def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[str]:
+    problems = []
+    if commitment(secret, release.salt) != release.manifest["key_commitment"]:
+        problems.append("the key is not the one that the manifest is committed to")
+    if insecure != _is_test(release):
+        problems.append(
+            f"the status is {release.manifest['status']!r}, the key is {'public' if insecure else 'secret'}"
+        )
+    stated = release.manifest["input_fingerprints"]
+    due = {
+        name: published_fingerprint(secret, release.salt, name, keyed_hash(secret, f"input/{name}", digest))
+        for name, digest in release.digests.items()
+    }
+    if stated != due:
+        problems.append("the fingerprints are not those of the true counts")
+    return problems
+
+
+def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) -> Iterator[str]:
+    """Whether the key, or a plain hash of what is confidential, is in a public file."""
+    secrets = [("a plain hash of the confidential counts", digest) for digest in release.digests.values()]
+    paths = [path for path in sorted(release.public.rglob("*")) if path.is_file()]
+    # By chance a level of a small release equals the truth, byte for byte; its hash in the manifest is then its own.
+    published = {sha256(path) for path in paths}
+    for universe in release.form.universes:
+        for level in release.form.levels:
+            stored = sha256(release.places.universe(universe.name, secret=True).histogram(level))
+            if stored not in published:
+                secrets.append(("a plain hash of a restricted file", bytes.fromhex(stored)))
+    if secret is not None and not insecure:
+        secrets.append(("the master key", secret))
+    if secret is not None and release.salt:
+        secrets.append(("the key's commitment without a salt", bytes.fromhex(commitment(secret))))
+        for name, digest in release.digests.items():
+            fingerprint = keyed_hash(secret, f"input/{name}", digest)
+            secrets.append(("the records' fingerprint without a salt", bytes.fromhex(fingerprint)))
+    for path in paths:
+        content = path.read_bytes()
+        lower = content.lower()
+        for what, raw in secrets:
+            if raw in content or raw.hex().encode() in lower:
+                yield f"public/{path.relative_to(release.public).as_posix()} holds {what}"
+
+
+def attacks(root: Path) -> list[Attacked]:
+    """The attacks on every universe of a release."""
+    release = Release(root)
+    return [attack(release, universe) for universe in release.form.universes]
+
+
+def write_private(path: Path, content: object) -> None:
+    """JSON that only its owner may read."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2, sort_keys=True)
+        file.write("\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program; returns its exit status: 0 if everything is as it should be, 1 if not, 2 for bad input."""
+    parser = argparse.ArgumentParser(prog="python -m auditor", description=__doc__)
+    parser.add_argument("release", type=Path, help="directory of a release or an answer, with restricted/")
+    parser.add_argument("--key-file", type=Path, help="the master key, if the run did not keep it")
+    parser.add_argument("--ledger", help="SQLite file of the ledger")
+    parser.add_argument("--reconstruct", action="store_true", help="attack the release as an outsider would")
+    chosen = parser.parse_args(arguments)
+    passed = True
+    try:
+        if chosen.reconstruct and is_answer(chosen.release):
+            raise FormError("--reconstruct: attacks a release; this is an answer to a question")
+        for found in audit(chosen.release, chosen.key_file, chosen.ledger):
+            passed &= found.passed
+            sys.stdout.write(
+                f"{'passed' if found.passed else 'FAILED'}  {found.check}: {found.subject}  {found.detail}\n"
+            )
+        unknown = NOT_HERE if is_answer(chosen.release) else unknown_fields(Release(chosen.release))
+        if unknown:
+            sys.stdout.write(f"not recomputed here, but by spinewise verify: {', '.join(unknown)} of the manifest\n")
+        if chosen.reconstruct:
+            found_attacks = attacks(chosen.release)
+            target = chosen.release / "restricted" / "audit" / "reconstruction.json"
+            write_private(target, [one.as_dict() for one in found_attacks])
+            passed &= all(one.trials.passed for one in found_attacks)
+            sys.stdout.write(f"attacked; see {target}\n")
+    except (FormError, NoKeyError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0 if passed else 1

@@ -1,0 +1,1 @@
+"""One reading of a release, by which it is both checked and audited."""

@@ -1,0 +1,303 @@
+"""Histograms, true and published, and microdata as counts of cells."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.reading.cells import Cells, Query
+from auditor.reading.errors import FormError
+from auditor.reading.files import LARGEST, Files, numbers_of, value_text, whole_numbers
+from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.spec import Amount, PublicUniverse
+from auditor.reading.spine import Level
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Counts of the places (geounit, column) of a level; those that are not listed are 0.
+
+    Attributes:
+        width: number of columns, which are cells or answers.
+        keys: `(n,)` geounit * width + column, increasing.
+        counts: `(n,)`.
+    """
+
+    width: int
+    keys: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def summed(cls, width: int, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> Counts:
+        """Those of `keys` `(n,)` in any order, the counts of equal ones added."""
+        if (np.diff(keys) > 0).all():
+            return cls(width, keys, counts)
+        order = np.argsort(keys, kind="stable")
+        keys, counts = keys[order], counts[order]
+        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        return cls(width, keys[first], np.add.reduceat(counts, first))
+
+    @property
+    def geounits(self) -> NDArray[np.int64]:
+        """The geounit's number of each count, `(n,)`, increasing."""
+        return self.keys // self.width
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """The cell's or answer's number of each count, `(n,)`."""
+        return self.keys % self.width
+
+    def at(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts at `keys`, `(n,)`."""
+        if not len(self.keys):
+            return np.zeros(len(keys), dtype=np.int64)
+        near = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[near] == keys, self.counts[near], 0)
+
+    def answers(self, query: Query) -> Counts:
+        """The answers of a query, from counts of cells."""
+        return self.mapped(query.of_cell, query.size)
+
+    def mapped(self, column_of: NDArray[np.int64], width: int) -> Counts:
+        """Counts of `width` other columns, of which each of these is in one."""
+        return Counts.summed(width, self.geounits * width + column_of[self.columns], self.counts)
+
+    def raised(self, level: Level) -> Counts:
+        """The sums over the children of each parent."""
+        return Counts.summed(self.width, level.parents[self.geounits] * self.width + self.columns, self.counts)
+
+    def dense(self, geounits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of these geounits, `(n, width)`; zeros for -1."""
+        start = np.searchsorted(self.keys, geounits * self.width)
+        lengths = np.searchsorted(self.keys, (geounits + 1) * self.width) - start
+        rows = np.repeat(np.arange(len(geounits)), lengths)
+        positions = np.arange(len(rows)) + np.repeat(start - np.cumsum(lengths) + lengths, lengths)
+        out = np.zeros((len(geounits), self.width), dtype=np.int64)
+        out[rows, self.columns[positions]] = self.counts[positions]
+        return out
+
+
+def counts_digest(counts: Counts, n_geounits: int) -> bytes:
+    """SHA-256 of the counts of the leaves in one canonical form, as docs/mathematics.md states it."""
+    digest = hashlib.sha256(b"spinewise counts 1\0")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(counts.geounits, minlength=n_geounits))])
+    for part in (np.array([n_geounits, counts.width, len(counts.keys)]), starts, counts.columns, counts.counts):
+        digest.update(part.astype("<i8").tobytes())
+    return digest.digest()
+
+
+def impossible_sums(
+    records: Counts, sums: Counts, cells: NDArray[np.int64], amount: Amount
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Places with records or a sum, number and sum of each, and whether so many records cannot have that sum.
+
+    Args:
+        records: that are counted.
+        sums: of their amounts, in units.
+        cells: of the sums, in which each cell of the records is.
+        amount: its ends.
+    """
+    counted = records.mapped(cells, sums.width)
+    keys = np.union1d(counted.keys, sums.keys)
+    n, found = counted.at(keys), sums.at(keys)
+    return keys, n, found, np.asarray((found < amount.first * n) | (found > amount.last * n))
+
+
+class LevelFile:
+    """A file with rows of geounits of a level: finds those that are not geounits of it.
+
+    Args:
+        once: whether each geounit is to have exactly one row.
+        most: rows that there can be otherwise; None where nothing says so.
+        values: numbers that one row has at most.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        path: Path,
+        level: Level,
+        findings: Findings,
+        *,
+        once: bool,
+        most: int | None = None,
+        values: int = 1,
+    ) -> None:
+        self.name = files.name(path)
+        self.level = level
+        self._files = files
+        self._path = path
+        self._known = findings.check(self.name, "rows with an unknown geocode")
+        self._most = len(level.codes) if once else most
+        self._values = values
+        self._once = findings.check(self.name, "geounits without exactly one row") if once else None
+        self.first_row = 1
+
+    def parts(self, columns: list[str]) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
+        """The file part by part, with the number of each row's geounit, -1 where it is unknown.
+
+        Raises:
+            FormError: see `Files.read`.
+        """
+        rows = np.zeros(len(self.level.codes), dtype=np.int64)
+        for part in self._files.read(self._path, ["geocode", *columns], self._most, self._values):
+            geounits = numbers_of(part, "geocode", self.level.codes, self.name)
+
+            codes = part.column("geocode")
+
+            def unknown(row: int, column: pa.ChunkedArray = codes) -> str:
+                return (
+                    f"row {self.first_row + row:,} has the geocode {value_text(column, row)}, which is no "
+                    f"{self.level.name} of the spine"
+                )
+
+            self._known.add(geounits < 0, unknown)
+            rows += np.bincount(geounits[geounits >= 0], minlength=len(rows))
+            yield part, geounits
+            self.first_row += part.num_rows
+        if self._once is not None:
+            sentence = "{} has {:,} rows; each {} has one"
+            self._once.add(rows != 1, lambda unit: sentence.format(self.level.label(unit), rows[unit], self.level.name))
+
+
+def read_histogram(
+    files: Files,
+    path: Path,
+    level: Level,
+    cells: Cells,
+    impossible: NDArray[np.bool_],
+    findings: Findings,
+    least: int = 0,
+) -> Counts:
+    """The counts of a histogram; anything that is not a count, occurs twice or lies in a structural zero is reported.
+
+    Args:
+        least: what counts are not below; less than 0 for sums of amounts that may be.
+
+    Raises:
+        FormError: the file is missing or damaged, or its counts are too large to be added.
+    """
+    file = LevelFile(files, path, level, findings, once=False, most=len(level.codes) * cells.size)
+    valued = findings.check(file.name, "rows with an unknown value")
+    from_0 = " from 0" if least == 0 else ""
+    counted = findings.check(file.name, f"counts that are not whole numbers{from_0}")
+    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for part, geounits in file.parts([*cells.names, "count"]):
+        numbers = cell_numbers(part, cells, file, valued)
+        column = part.column("count")
+        values, whole = whole_numbers(column, "count", file.name)
+
+        def no_count(row: int, column: pa.ChunkedArray = column) -> str:
+            place = f"row {file.first_row + row:,}"
+            return f"{place} has the count {value_text(column, row)}; whole numbers{from_0} are required"
+
+        counted.add(~whole | (values < least), no_count)
+        usable = (geounits >= 0) & (numbers >= 0) & whole
+        keys.append((geounits * cells.size + numbers)[usable])
+        counts.append(values[usable])
+    all_keys, all_counts = np.concatenate(keys), np.concatenate(counts)
+    if np.abs(all_counts.astype(np.float64)).sum() > LARGEST:
+        raise FormError(f"{file.name}: its counts are too large to be counts of persons")
+    twice = findings.check(file.name, "cells with several rows")
+    distinct, rows = np.unique(all_keys, return_counts=True)
+    twice.add(
+        rows > 1, lambda at: f"{_place(level, cells, distinct[at])} has {rows[at]:,} rows; a cell has one at most"
+    )
+    read = Counts.summed(cells.size, all_keys, all_counts)
+    empty = findings.check(file.name, "impossible cells that are not empty")
+    empty.add(
+        impossible[read.columns] & (read.counts != 0),
+        lambda at: (
+            f"{_place(level, cells, read.keys[at])} is impossible by the spec's structural zeros: "
+            f"{surplus(int(read.counts[at]), 0)}"
+        ),
+    )
+    return read
+
+
+def sound_histogram(files: Files, path: Path, level: Level, universe: PublicUniverse) -> Counts:
+    """The same of a file in which nothing may be wrong: FormError with the first problem."""
+    findings = Findings()
+    least = 0 if universe.amount is None else universe.amount.least
+    found = read_histogram(files, path, level, universe.cells, universe.impossible, findings, least)
+    if findings.problems:
+        raise FormError(findings.problems[0])
+    return found
+
+
+def read_microdata(
+    files: Files,
+    path: Path,
+    level: Level,
+    cells: Cells,
+    findings: Findings,
+    most: int | None,
+    others: Sequence[str] = (),
+) -> Counts:
+    """The number of records in each cell of each leaf, by the histogram `most` of them; None where it is not known.
+
+    Args:
+        others: columns beside geocode and attributes, which are checked elsewhere.
+
+    Raises:
+        FormError: the file is missing or damaged.
+    """
+    file = LevelFile(files, path, level, findings, once=False, most=most)
+    valued = findings.check(file.name, "rows with an unknown value")
+    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for part, geounits in file.parts([*cells.names, *others]):
+        numbers = cell_numbers(part, cells, file, valued)
+        usable = (geounits >= 0) & (numbers >= 0)
+        keys_here, persons = np.unique((geounits * cells.size + numbers)[usable], return_counts=True)
+        keys.append(keys_here)
+        counts.append(persons.astype(np.int64))
+    return Counts.summed(cells.size, np.concatenate(keys), np.concatenate(counts))
+
+
+def compare(
+    findings: Findings,
+    name: str,
+    kind: str,
+    why: str,
+    level: Level,
+    cells: Cells,
+    actual: Counts,
+    required: Counts,
+) -> None:
+    """Report where the counts of the file `name` differ from the required ones, and `why` those are required."""
+    keys = np.union1d(actual.keys, required.keys)
+    actual_counts, required_counts = actual.at(keys), required.at(keys)
+    findings.check(name, kind).add(
+        actual_counts != required_counts,
+        lambda at: (
+            f"{_place(level, cells, keys[at])}: {surplus(int(actual_counts[at]), int(required_counts[at]))} ({why})"
+        ),
+    )
+
+
+def _place(level: Level, cells: Cells, key: int) -> str:
+    return f"{level.label(int(key) // cells.size)}, cell {cells.label(int(key) % cells.size)!r}"
+
+
+def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -> NDArray[np.int64]:
+    """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is reported."""
+    numbers = np.zeros(part.num_rows, dtype=np.int64)
+    valid = np.ones(part.num_rows, dtype=np.bool_)
+    for name, values in zip(cells.names, cells.values, strict=True):
+        codes = numbers_of(part, name, values, file.name)
+        column = part.column(name)
+
+        def no_value(row: int, name: str = name, column: pa.ChunkedArray = column) -> str:
+            value = value_text(column, row)
+            return f"row {file.first_row + row:,} has {value} as {name!r}, which is not a value of the schema"
+
+        valued.add(codes < 0, no_value)
+        numbers = numbers * len(values) + codes
+        valid &= codes >= 0
+    return np.where(valid, numbers, -1)

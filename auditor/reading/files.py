@@ -1,0 +1,150 @@
+"""The files of a release as a stranger reads them: with pyarrow, trusting nothing about them.
+
+What is read is bounded by a guard: it decides whether a file is read, and about no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.reading.errors import FormError
+from auditor.reading.guard import GuardedFile
+
+#: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
+LARGEST = 2**62
+#: Whole numbers are exact in floating point up to here.
+_LARGEST_FLOAT = 2.0**53
+_NAMED_COLUMNS = 5
+
+
+class Files:
+    """Reads Parquet files of a folder, and remembers which.
+
+    Args:
+        folder: of a release.
+        label: how sentences name it; "" for its whole path.
+    """
+
+    def __init__(self, folder: Path, label: str = "public") -> None:
+        self.folder = folder
+        self._label = label or folder.as_posix()
+        self.seen: set[Path] = set()
+
+    def name(self, path: Path) -> str:
+        """The file as sentences name it."""
+        return f"{self._label}/{path.relative_to(self.folder).as_posix()}"
+
+    def read(
+        self, path: Path, columns: Sequence[str], rows: int | None = None, values: int | None = None
+    ) -> Iterator[pa.Table]:
+        """The file's rows, part by part.
+
+        Args:
+            path: of the file.
+            columns: which it is to have.
+            rows: that it can have at most; None where nothing else says so.
+            values: numbers that one row has at most, where it has lists.
+
+        Raises:
+            FormError: the file is missing or damaged, holds more than it can, or has other columns than these.
+        """
+        self.seen.add(path)
+        name = self.name(path)
+        with _reading(name):
+            file = GuardedFile(path, rows)
+        with file:
+            _check_columns(name, file.schema_arrow.names, columns)
+            if rows is None:
+                file.check_whole()
+            elif values is not None:
+                file.at_most(rows, values)
+            if file.num_row_groups == 0:
+                with _reading(name):
+                    empty = file.schema_arrow.empty_table()
+                yield empty
+            for group in range(file.num_row_groups):
+                with _reading(name):
+                    part = file.read_row_group(group, use_threads=False)
+                    part.validate(full=True)
+                yield part
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise FormError(f"{name} is missing; by the spec it is published") from None
+    except MemoryError:  # of Arrow, too: the file may be right
+        raise
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise FormError(f"{name} cannot be read as a Parquet file: {(str(error).splitlines() or ['?'])[0]}") from error
+
+
+def _check_columns(name: str, actual: Sequence[str], required: Sequence[str]) -> None:
+    if sorted(actual) == sorted(required):
+        return
+    missing = [column for column in required if column not in actual]
+    others = [column for column in actual if column not in required]
+    complaints = [
+        f"{problem} {', '.join(map(repr, some[:_NAMED_COLUMNS]))}{', ...' if len(some) > _NAMED_COLUMNS else ''}"
+        for problem, some in (("it lacks", missing), ("the spec does not give it", others))
+        if some
+    ]
+    raise FormError(f"{name} has other columns than the spec gives: {'; '.join(complaints) or 'one occurs twice'}")
+
+
+def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDArray[np.int64]:
+    """The number of each row's label among `labels`, `(n_rows,)`; -1 where it is missing or another.
+
+    Raises:
+        FormError: the column of the file `name` does not hold text.
+    """
+    values = table.column(column)
+    value_type = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not (pa.types.is_string(value_type) or pa.types.is_large_string(value_type)):
+        raise FormError(f"{name}: column {column!r} holds {values.type}; text is required")
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    parts = [np.zeros(0, dtype=np.int64)]
+    for chunk in encoded.chunks:
+        label_index = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=labels)
+        # A row without a label has the index -1, which is the last of these.
+        number_of = np.append(label_index.fill_null(-1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
+        parts.append(number_of[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)])
+    return np.concatenate(parts)
+
+
+def whole_numbers(
+    values: pa.Array | pa.ChunkedArray, column: str, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The numbers, `(n,)` int64, and which of them are whole; 0 stands for those that are not, and for missing ones.
+
+    Raises:
+        FormError: the column of the file `name` does not hold numbers.
+    """
+    if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        raise FormError(f"{name}: column {column!r} holds {values.type}; whole numbers are required")
+    whole = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else np.ones(len(values), np.bool_)
+    numbers = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(values.type):
+        numbers = numbers.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            whole &= (np.abs(numbers) <= _LARGEST_FLOAT) & (np.floor(numbers) == numbers)
+    elif numbers.dtype == np.uint64:
+        whole &= numbers <= LARGEST
+    else:
+        whole &= (numbers >= -LARGEST) & (numbers <= LARGEST)
+    return np.where(whole, numbers, 0).astype(np.int64), whole
+
+
+def value_text(values: pa.Array | pa.ChunkedArray, row: int) -> str:
+    """The value in a row, as sentences show it."""
+    value = values[row].as_py()
+    return "nothing" if value is None else repr(value)

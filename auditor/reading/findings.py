@@ -1,0 +1,93 @@
+"""What a checker found: each check with its first few problems as sentences, and the number of those left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.reading.errors import FormError
+
+#: Problems of one check that are reported one by one.
+SHOWN = 3
+
+
+class Check:
+    """One property of one file; it holds if no problem is added.
+
+    Args:
+        place: the file that is checked, as sentences name it.
+        kind: what the problems are, in the plural.
+    """
+
+    def __init__(self, place: str, kind: str) -> None:
+        self._place = place
+        self._kind = kind
+        self._sentences: list[str] = []
+        self._count = 0
+
+    def add(self, mask: NDArray[np.bool_], sentence: Callable[[Any], str]) -> None:
+        """Add the places where `mask` is true; `sentence(index)` is called for those that are shown.
+
+        Args:
+            mask: `(n,)` or `(n, m)`; the index of a place is a number or a tuple of numbers.
+            sentence: from the index of a place to a sentence that describes the problem there.
+        """
+        count = int(np.count_nonzero(mask))
+        if count and len(self._sentences) < SHOWN:
+            places = zip(
+                *(positions[: SHOWN - len(self._sentences)].tolist() for positions in np.nonzero(mask)), strict=True
+            )
+            self._sentences += [f"{self._place}: {sentence(at if len(at) > 1 else at[0])}" for at in places]
+        self._count += count
+
+    def fail(self, sentence: str) -> None:
+        """Add one problem, as a whole sentence."""
+        self._sentences.append(sentence)
+        self._count += 1
+
+    @property
+    def sentences(self) -> list[str]:
+        """A sentence for each problem that is shown, and one for all others."""
+        if (more := self._count - len(self._sentences)) == 0:
+            return self._sentences
+        return [*self._sentences, f"{self._place}: and {more:,} more {self._kind}"]
+
+
+class Findings:
+    """All checks, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._checks: list[Check] = []
+
+    def check(self, place: str, kind: str) -> Check:
+        """Begin a check; see `Check`."""
+        self._checks.append(Check(place, kind))
+        return self._checks[-1]
+
+    @contextmanager
+    def noting_errors(self) -> Iterator[None]:
+        """An error that the block raises on purpose becomes a problem."""
+        try:
+            yield
+        except FormError as error:
+            self.check("", "").fail(str(error))
+
+    @property
+    def n_checks(self) -> int:
+        """The number of checks made so far."""
+        return len(self._checks)
+
+    @property
+    def problems(self) -> list[str]:
+        """One sentence each; empty if every check holds."""
+        return [sentence for check in self._checks for sentence in check.sentences]
+
+
+def surplus(actual: int, required: int) -> str:
+    """Such as "found 12, required 11, 1 too many"."""
+    many = f"{actual - required:,} too many" if actual > required else f"{required - actual:,} too few"
+    return f"found {actual:,}, required {required:,}, {many}"

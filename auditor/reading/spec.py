@@ -1,0 +1,296 @@
+"""The public spec of a manifest: levels, universes and what is demanded of them, as docs/spec.md describes it.
+
+Read by nothing of the first program, so that no error is shared with it. What is drawn, and what that costs, is read in
+`auditor.form`, from the same universes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.reading.cells import Cells, Query
+from auditor.reading.errors import FormError
+
+#: Numbers of a query that the change of a record moves, by one each.
+MOVED: Final = {"change-one": 2, "add-remove": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """An answer counts at least `lower` and at most `upper` for each facility; `columns` are the answers bounded."""
+
+    name: str
+    level: str
+    answers: Query
+    columns: tuple[str, ...]
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What the records of a universe count: `first` to `last` units each.
+
+    Attributes:
+        column: of the records.
+        unit: in the amount's currency.
+        missing: the amount of those without one; None where each must have one.
+        total: whether the ends are those of all records of a unit together.
+    """
+
+    column: str
+    unit: Fraction
+    first: int
+    last: int
+    missing: Fraction | None = None
+    total: bool = False
+
+    @property
+    def least(self) -> int:
+        """What sums are not below: 0 where no record counts less."""
+        return 0 if self.first >= 0 else -(2**62)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicUniverse:
+    """What is demanded of one universe; "" is the release's own, others are companions.
+
+    Attributes:
+        impossible: `(n_cells,)` the structural zeros.
+        invariants: level and answers.
+        tables: name, answers and levels.
+        amount: None where each record counts one.
+    """
+
+    name: str
+    cells: Cells
+    impossible: NDArray[np.bool_]
+    invariants: tuple[tuple[str, Query], ...]
+    bounds: tuple[Bound, ...]
+    tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
+    amount: Amount | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Crossed:
+    """A table of persons by what their households are: its companion, its two queries and its levels."""
+
+    name: str
+    companion: str
+    persons: Query
+    households: Query
+    levels: tuple[str, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """Of its columns; a query that counts everybody gives no word to them."""
+        own, theirs = (
+            [""] if answers.name.strip() == "total" else list(answers.labels)
+            for answers in (self.persons, self.households)
+        )
+        return [" * ".join(label for label in (a, b) if label) or "total" for a in own for b in theirs]
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSpec:
+    """What is demanded of a release.
+
+    Attributes:
+        levels: top first.
+        prefixes: length of each level's codes, of which each begins with its parent's; None where they are any text.
+        margins, microdata: whether they are published.
+        joins: of persons with households, one mapping each; `joins.joined_groups` reads them.
+        household_tables: of persons by their households.
+        names: level whose areas have names -> their languages, "" for the one that is not stated.
+        shares: name -> level of the public numbers by which answers are shared, and how many each geounit has.
+    """
+
+    levels: tuple[str, ...]
+    prefixes: tuple[int, ...] | None
+    universes: tuple[PublicUniverse, ...]
+    margins: bool
+    microdata: bool
+    joins: tuple[Mapping[str, Any], ...] = ()
+    household_tables: tuple[Crossed, ...] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The companions that persons are joined with, in the order of the joins."""
+        return tuple(dict.fromkeys(str(join.get("companion")) for join in self.joins))
+
+
+def read_public_spec(path: Path) -> PublicSpec:
+    """The spec in the manifest at `path`; FormError where it is damaged or does not make sense."""
+    manifest = read_json(path, "public/manifest.json")
+    with understood("spec"):
+        return public_spec(manifest["spec"])
+
+
+def read_json(path: Path, name: str) -> dict[str, Any]:
+    """What is in a file of JSON, which sentences call `name`; FormError where that is no table."""
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise FormError(f"{name} cannot be read: {error}") from error
+
+
+@contextmanager
+def understood(part: str) -> Iterator[None]:
+    """Whatever is missing or out of place in a part of the manifest becomes a FormError."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise FormError(f"public/manifest.json: its {part} cannot be understood: {reason}") from error
+
+
+def public_spec(spec: Mapping[str, Any]) -> PublicSpec:
+    """The spec as a manifest has it; any error of Python where something is missing or out of place."""
+    stated_levels = spec["geography"]["levels"]
+    names_only = all(isinstance(level, str) for level in stated_levels)
+    regrouped = spec["geography"].get("regroup") is not None
+    levels = _texts(stated_levels) if names_only else tuple(_pairs(stated_levels))
+    if not levels or len(set(levels)) < len(levels):
+        raise ValueError(f"the levels are {', '.join(levels) or 'none'}; names that differ are required")
+    universes = [_universe("", spec, levels)]
+    universes += [_universe(name, sections, levels) for name, sections in _pairs(spec["companions"]).items()]
+    return PublicSpec(
+        levels=levels,
+        prefixes=None if names_only or regrouped else tuple(int(length) for length in _pairs(stated_levels).values()),
+        universes=tuple(universes),
+        margins=bool(spec["publish"]["margins"]),
+        microdata=bool(spec["publish"]["microdata"]),
+        joins=tuple(_join(entry) for entry in spec.get("join", ())),
+        household_tables=tuple(
+            _crossed(name, section, universes, levels)
+            for name, section in _pairs(spec.get("household_tables", [])).items()
+        ),
+        names={
+            _level(level, levels): tuple(_pairs(section["name"]))
+            for level, section in _pairs(spec["geography"].get("names", [])).items()
+        },
+        shares={
+            name: (_level(section["level"], levels), len(set(_pairs(section.get("columns", [])).values())) or 1)
+            for name, section in _pairs(spec.get("postprocess", {}).get("shares", [])).items()
+            if section["use"]
+        },
+    )
+
+
+def _crossed(
+    name: str, section: Mapping[str, Any], universes: Sequence[PublicUniverse], levels: tuple[str, ...]
+) -> Crossed:
+    companion = str(section["companion"])
+    cells = {universe.name: universe.cells for universe in universes}
+    if companion not in cells or not companion:
+        raise ValueError(f"the table {name!r} is about households of {companion!r}, which is no companion")
+    return Crossed(
+        name,
+        companion,
+        cells[""].query(section["persons"]),
+        cells[companion].query(section["households"]),
+        tuple(_level(level, levels) for level in _texts(section["levels"])),
+    )
+
+
+def _join(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of `join`, its tables as mappings."""
+    tables: dict[str, Any] = {name: _lists(entry[name]) for name in ("where", "present", "members") if name in entry}
+    if "householder" in entry:
+        tables["householder"] = _pairs(entry["householder"])
+    if "table" in entry:
+        tables["table"] = {answer: _pairs(row) for answer, row in _pairs(entry["table"]).items()}
+    return {**entry, **tables, "companion": str(entry["companion"]), "others": bool(entry["others"])}
+
+
+def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -> PublicUniverse:
+    schema = sections["schema"]
+    recodes = {
+        recode: (section["attribute"], _lists(section["groups"]))
+        for recode, section in _pairs(schema["recodes"]).items()
+    }
+    cells = Cells(_lists(schema["attributes"]), recodes)
+    impossible = np.zeros(cells.size, dtype=np.bool_)
+    for combination in sections["structural_zeros"]:
+        impossible |= cells.fitting(_lists(combination))
+    return PublicUniverse(
+        name=name,
+        amount=_amount(sections),
+        cells=cells,
+        impossible=impossible,
+        invariants=tuple(
+            (_level(level, levels), cells.query(query))
+            for level, queries in _lists(sections["invariants"]).items()
+            for query in queries
+        ),
+        bounds=tuple(_bound(bound, cells, levels) for bound in sections["bounds"]),
+        tables=tuple(
+            (
+                table,
+                cells.query(section["query"]),
+                tuple(_level(level, levels) for level in _texts(section["levels"])),
+            )
+            for table, section in _pairs(sections["tables"]).items()
+        ),
+    )
+
+
+def _amount(sections: Mapping[str, Any]) -> Amount | None:
+    if sections.get("amount") is None:
+        return None
+    (low, high), unit = (Fraction(end) for end in _texts(sections["between"])), Fraction(sections["unit"])
+    first, last = low / unit, high / unit
+    if not first < last or first.denominator != 1 or last.denominator != 1:
+        raise ValueError(f"an amount between {low} and {high} in units of {unit} is not possible")
+    total, missing = sections.get("ends") == "total", sections.get("missing")
+    if unit <= 0 or (total and not first <= 0 <= last):
+        raise ValueError(f"an amount{' in total' if total else ''} between {low} and {high} is not possible")
+    return Amount(
+        sections["amount"], unit, int(first), int(last), None if missing is None else Fraction(missing), total
+    )
+
+
+def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Bound:
+    answers = cells.query(bound["query"])
+    columns = tuple(_pairs(bound["columns"]))
+    if unknown := [label for label in columns if label not in answers.labels]:
+        raise ValueError(
+            f"the bound {bound['name']!r} is on {unknown[0]!r}, which is not an answer of {answers.name!r}"
+        )
+    lower, upper = int(bound["lower"]), int(bound["upper"])
+    return Bound(str(bound["name"]), _level(bound["level"], levels), answers, columns, lower, upper)
+
+
+def _level(name: str, levels: tuple[str, ...]) -> str:
+    if name not in levels:
+        raise ValueError(f"{name!r} is not a level; the levels are {', '.join(levels)}")
+    return name
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"a list of texts is required, found {value!r:.60}")
+    return tuple(value)
+
+
+def _pairs(value: Any) -> dict[str, Any]:
+    """A table, which is written as a list of pairs so that its order stays."""
+    table = dict(value)
+    if len(table) < len(value) or not all(isinstance(key, str) for key in table):
+        raise ValueError(f"a list of pairs of different names and what they name is required, found {value!r:.60}")
+    return table
+
+
+def _lists(value: Any) -> dict[str, tuple[str, ...]]:
+    return {key: _texts(entries) for key, entries in _pairs(value).items()}

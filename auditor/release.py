@@ -1,0 +1,171 @@
+"""A finished release as the auditor reads it: manifest, spec, spine, every measurement, and the truth beside it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.files import Measured, read_measured
+from auditor.form import Form, Universe, read_form
+from auditor.reading.cells import Query
+from auditor.reading.counts import Counts, counts_digest, sound_histogram
+from auditor.reading.errors import FormError
+from auditor.reading.files import Files
+from auditor.reading.places import Places
+from auditor.reading.spec import read_json
+from auditor.reading.spine import Level, read_spine, spine_fingerprint
+
+
+@dataclass(frozen=True, eq=False)
+class Due:
+    """A measurement that the spec calls for.
+
+    Attributes:
+        scale, cost: `(kinds,)` sigma^2 or b, and rho or epsilon, of each kind of geounit; the first is the level's own.
+        kind: `(n_geounits,)` which of them each geounit has, -1 where it is not measured.
+    """
+
+    universe: Universe
+    level: Level
+    query: Query
+    path: Path
+    scales: tuple[Fraction, ...]
+    costs: tuple[Fraction, ...]
+    kind: NDArray[np.int64]
+
+    @property
+    def name(self) -> str:
+        """Universe, level and query."""
+        return " ".join(part for part in (self.universe.name, self.level.name, self.query.name) if part)
+
+
+class Release:
+    """A release directory. Files are read when they are asked for.
+
+    Raises:
+        FormError: there is no manifest that can be understood, or the spine is none.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.places = root, Places(root)
+        self.public, self.restricted = self.places.public, self.places.restricted
+        self.manifest: dict[str, Any] = read_json(self.places.manifest, str(self.places.manifest))
+        if not isinstance(self.manifest.get("spec"), dict):
+            raise FormError(f"{self.places.manifest} cannot be read: there is no spec in it")
+        self.form: Form = read_form(self.manifest["spec"])
+        self.spine: tuple[Level, ...] = read_spine(self.places.spine, self.form.levels)
+        self._truth: dict[tuple[str, str], Counts] = {}
+
+    def level(self, name: str) -> Level:
+        """The level of this name."""
+        return self.spine[self.form.levels.index(name)]
+
+    def folder(self, universe: str) -> Path:
+        """Where the public files of a universe are."""
+        return self.places.universe(universe).folder
+
+    def truth(self, universe: Universe, level: Level) -> Counts:
+        """The true counts of a level; FormError where restricted/ does not hold them."""
+        at = (universe.name, level.name)
+        if at not in self._truth:
+            path = self.places.universe(universe.name, secret=True).histogram(level.name)
+            self._truth[at] = sound_histogram(Files(self.restricted, "restricted"), path, level, universe.counted)
+        return self._truth[at]
+
+    @cached_property
+    def digests(self) -> dict[str, bytes]:
+        """Plain hash of the true counts of each universe's leaves."""
+        leaves = self.spine[-1]
+        return {
+            universe.name: counts_digest(self.truth(universe, leaves), len(leaves.codes))
+            for universe in self.form.universes
+        }
+
+    @property
+    def salt(self) -> str:
+        """Of what the manifest publishes of key and records; "" where it has none."""
+        return str(self.manifest.get("key_salt") or "")
+
+    @property
+    def beacon(self) -> str:
+        """The public randomness that the streams depend on; "" where there is none."""
+        return str((self.manifest.get("beacon") or {}).get("randomness", ""))
+
+    @cached_property
+    def spine_fingerprint(self) -> str:
+        """Of the public spine."""
+        return spine_fingerprint(self.spine)
+
+    @cached_property
+    def due(self) -> tuple[Due, ...]:
+        """Every measurement that the spec calls for."""
+        return tuple(self._due())
+
+    def _due(self) -> Iterator[Due]:
+        for universe in self.form.universes:
+            shares = [share for _, share, _ in universe.levels]
+            paid = _paid(self.spine, shares) if universe.bypass else None
+            for number, (name, own, queries) in enumerate(universe.levels):
+                level = self.level(name)
+                if paid is None:
+                    amounts, kind = [own], np.zeros(len(level.codes), dtype=np.int64)
+                else:
+                    given = paid[number]
+                    amounts = [own, *sorted({share for share in given if share not in (0, own)})]
+                    kind = np.array([amounts.index(share) if share else -1 for share in given], dtype=np.int64)
+                for query, part in queries:
+                    costs = tuple(universe.rest * amount * part for amount in amounts)
+                    path = self.places.universe(universe.name).measurement(name, query.name)
+                    yield Due(universe, level, query, path, tuple(universe.scale(c) for c in costs), costs, kind)
+
+    def measured(self, due: Due) -> Measured:
+        """The file of a measurement."""
+        return read_measured(due.path)
+
+    def residuals(self, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What was added to the true answers: `(rows, size)`, and the number of each row's geounit.
+
+        Raises:
+            FormError: the rows are not those of the level's measured geounits.
+        """
+        measured = self.measured(due)
+        rows = np.flatnonzero(due.kind >= 0)
+        if measured.codes != [due.level.texts[row] for row in rows] or measured.values.shape[1] != due.query.size:
+            raise FormError(f"{due.name}: the file's rows or answers are not those that the spec calls for")
+        truth = self.truth(due.universe, due.level).answers(due.query)
+        return measured.values - truth.dense(rows), rows
+
+
+def _paid(spine: tuple[Level, ...], shares: list[Fraction]) -> list[list[Fraction]]:
+    """The share that the measurement of each geounit gets where geounits without siblings are bypassed.
+
+    From the leaves up: an only child hands what it would get to its parent, if that is measured or hands on as well.
+    """
+    paid: list[list[Fraction]] = [[] for _ in spine]
+    owner: list[tuple[int, int] | None] = []
+    for number, level in enumerate(spine):
+        children = np.bincount(level.parents, minlength=1) if number else np.zeros(1)
+        own: list[tuple[int, int] | None] = []
+        paid[number] = [Fraction(0)] * len(level.codes)
+        for row, parent in enumerate(level.parents.tolist()):
+            above = owner[parent] if number and children[parent] == 1 else None
+            mine = above if above is not None else ((number, row) if shares[number] else None)
+            own.append(mine)
+            if mine is not None and shares[number]:
+                paid[mine[0]][mine[1]] += shares[number]
+        owner = own
+    return paid
+
+
+def sha256(path: Path) -> str:
+    """Of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,236 @@
+"""Every figure that a manifest states about privacy, recomputed from the spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Final
+
+from auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
+from auditor.findings import Found, holds
+from auditor.form import Universe
+from auditor.reading.errors import FormError
+from auditor.release import Release
+
+#: How far a stated bound may be above the one recomputed: rounding, and other discretisation of losses.
+_ROUNDED: Final = Decimal("0.00011")
+_COARSER: Final = 0.02
+_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
+
+
+#: A figure as text.
+_DECIMAL: Final = re.compile(
+    r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?|Infinity|inf(inity)?", re.ASCII | re.IGNORECASE
+)
+
+
+def statement_findings(release: Release) -> Iterator[Found]:
+    """Budgets, scales and shares; epsilon from rho and from the losses; and that no words hold another number."""
+    stated = {entry["universe"]: entry for entry in release.manifest["privacy"]}
+    accounts = {entry["universe"]: entry for entry in release.manifest.get("accounts", ())}
+    names = {universe.name for universe in release.form.universes}
+    yield holds("statements", "universes", _missing(names, set(stated), set(accounts)))
+    for universe in release.form.universes:
+        name = universe.name or "the release"
+        if universe.name in stated:
+            yield holds("statements", f"{name}: noise", noise_problems(universe, stated[universe.name]))
+        if universe.name in accounts:
+            yield holds("statements", f"{name}: account", account_problems(universe, accounts[universe.name]))
+
+
+def _missing(names: set[str], *others: set[str]) -> list[str]:
+    return [f"statements are about {sorted(found)}, the spec has {sorted(names)}" for found in others if found != names]
+
+
+def uses_of(universe: Universe) -> list[tuple[int, tuple[bool, ...], str, str, Use]]:
+    """Level number, kept attributes, level, query and mechanism of all that is drawn."""
+    found = []
+    for number, (level, share, queries) in enumerate(universe.levels):
+        for query, part in queries:
+            scale = universe.scale(universe.rest * share * part)
+            found.append((number, query.kept, level, query.name, (universe.mechanism, scale, universe.moved)))
+    order = [level for level, _, _ in universe.levels]
+    for choice in universe.choices:
+        number, kept = order.index(choice.level), choice.versions[-1].kept
+        none = (False,) * len(kept)
+        exponential = ("exponential", choice.epsilon, universe.moved)
+        found.append((number, none, choice.level, f"select {choice.name}", exponential))
+        noise = (universe.mechanism, choice.scale, universe.moved)
+        found.append((number, kept, choice.level, f"selected {choice.name}", noise))
+    return found
+
+
+def times_of(universe: Universe) -> int:
+    """How many times as much a record costs as one that moves each number by one."""
+    return universe.reach ** (2 if universe.zcdp else 1)
+
+
+def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a universe's statement in `privacy`."""
+    cost = rho_of if universe.zcdp else epsilon_of
+    problems = []
+    uses = uses_of(universe)
+    whole = sum((cost(use) for *_, use in uses), Fraction(0)) * times_of(universe)
+    if whole != universe.record_budget:
+        problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
+    if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
+        problems.append(f"states {stated['budget']} for {stated['neighbours']}, the spec has {universe.budget}")
+    one = universe.record_budget / times_of(universe)
+    required = {(level, query): (use[0], use[1], cost(use) / one) for _, _, level, query, use in uses}
+    for entry in stated["noise"]:
+        at = entry["level"], entry["query"]
+        states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
+        if required.pop(at, None) != states:
+            problems.append(f"{at[1]} at {at[0]}: states {states[0]} {states[1]}, share {states[2]}")
+        if not _near_above(_decimal(entry["scale_decimal"]), states[1]):
+            problems.append(f"{at[1]} at {at[0]}: {entry['scale_decimal']} is not {states[1]}")
+    problems += [f"{query} at {level}: is not stated" for level, query in required]
+    exact = sorted((level, query.name) for level, query in universe.invariants)
+    if sorted((entry["level"], entry["query"]) for entry in stated["invariants"]) != exact:
+        problems.append("the invariants stated are not the spec's")
+    if not _near_above(_decimal(stated["budget_decimal"]), universe.budget):
+        problems.append(f"{stated['budget_decimal']} is not {universe.budget}")
+    problems += _epsilon_problems(universe, _decimal(stated["epsilon"]))
+    known = {_decimal(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
+    doubled = [Decimal(2) * _decimal(stated["budget_decimal"])] if universe.invariants else []
+    words: str = stated["words"]
+    paid_apart = "" if words.startswith("Nothing is promised") else universe.chosen
+    rest = words.replace(paid_apart, "", 1)
+    if paid_apart not in words or "but for the upper end" in rest:
+        problems.append("its words do not name the question that chose its upper end as the spec does")
+    return problems + strange_numbers(rest, {*known, *doubled, Decimal(universe.together)})
+
+
+def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:
+    """Of one person's change; or of a swap of two records, where invariants leave nothing less, or of nothing."""
+    budgets = [universe.budget]
+    if universe.invariants:
+        if epsilon.is_infinite():
+            return []
+        budgets.append(2 * universe.record_budget)
+    for budget in budgets:
+        if universe.zcdp:
+            best = zcdp_epsilon(budget, universe.delta)
+            if best - Decimal("1e-12") <= epsilon <= best * Decimal("1.00002") + _ROUNDED:
+                return []
+        elif _near_above(epsilon, budget):
+            return []
+    return [f"states epsilon = {epsilon}, which the budget {universe.budget} does not give"]
+
+
+def _decimal(text: object) -> Decimal:
+    """A figure of the manifest; FormError where it is none, or one of which an exact copy would fill the memory."""
+    if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
+        raise FormError(f"manifest.json: found {str(text)[:40]!r} among the figures; a decimal number is needed")
+    return Decimal(text)
+
+
+def _near_above(decimal: Decimal, exact: Fraction) -> bool:
+    """Whether a decimal is the fraction, rounded up to twelve digits."""
+    return exact <= Fraction(decimal) <= exact * (1 + Fraction(1, 10**11))
+
+
+def strange_numbers(words: str, known: set[Decimal]) -> list[str]:
+    """Numbers in a text that are none of those stated as figures."""
+    found = []
+    for text in _NUMBER.findall(words):
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            continue
+        if number not in known:
+            found.append(f"its words hold the number {text}, which is no figure of the statement")
+    return found
+
+
+def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a universe's entry in `accounts`."""
+    problems = []
+    uses = uses_of(universe)
+    if Fraction(account["delta"]) != universe.delta:
+        problems.append(f"is for delta = {account['delta']}, the spec has {universe.delta}")
+    levels = [level for level, _, _ in universe.levels]
+    due: dict[tuple[str, str], list[Use]] = {("record", ""): [use for *_, use in uses]}
+    stated: set[tuple[str, str]] = set()
+    for number, (name, _) in enumerate(universe.attributes):
+        due["attribute", name] = [(*use[:2], 2) for _, kept, _, _, use in uses if kept[number]]
+    for number, (level, _) in enumerate(pairwise(levels)):
+        due["place", level] = [(*use[:2], 2) for at, *_, use in uses if at > number]
+    for statement in (account["record"], *account["attributes"], *account["places"]):
+        at = statement["about"], statement["of"]
+        if at not in due:
+            problems.append(f"has a statement about {at}, of which the spec has none")
+            continue
+        stated.add(at)
+        problems += [f"{' '.join(at)}: {p}" for p in _statement_problems(universe, statement, due[at])]
+    if not universe.invariants:  # these leave nothing of some differences
+        problems += [f"has no statement about {at}" for at in due.keys() - stated]
+    for statement in account["groups"]:
+        size = int(statement["of"])
+        budget = universe.record_budget * size ** (2 if universe.zcdp else 1)
+        problems += [f"group of {size}: {p}" for p in figure_problems(universe, statement, budget, None, [size])]
+    return problems
+
+
+def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: list[Use]) -> list[str]:
+    cost = rho_of if universe.zcdp else epsilon_of
+    together = statement.get("records", 1)  # two that swap, where invariants leave nothing less
+    if together == 0 and universe.invariants:
+        return [] if statement["epsilon"] == "Infinity" else ["promises something about no record"]
+    if together not in ((1, 2) if universe.invariants else (1,)):
+        return [f"is about {together} records, and no invariant makes them change together"]
+    uses = [(name, scale, moved * together) for name, scale, moved in uses]
+    budget = sum((cost(use) for use in uses), Fraction(0)) * times_of(universe)
+    if universe.bypass and statement["about"] != "record":
+        # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.
+        budget = max(budget, Fraction(statement["budget"]))
+        return figure_problems(universe, statement, budget, None)
+    by_rho = universe.bypass or universe.reach > 1 or not universe.zcdp
+    return figure_problems(universe, statement, budget, None if by_rho else uses)
+
+
+def figure_problems(
+    universe: Universe,
+    statement: Mapping[str, Any],
+    budget: Fraction,
+    uses: list[Use] | None,
+    numbers: Sequence[int] = (),
+) -> list[str]:
+    """What is wrong with the figures of a statement, and with the numbers in its words.
+
+    Args:
+        universe: whose framework and delta the statement has.
+        statement: as the manifest has it.
+        budget: rho or epsilon that it has to be about.
+        uses: all that is drawn, if the distribution of their losses may give its epsilon; None where rho alone may.
+        numbers: which its words may hold beside its figures.
+    """
+    problems = []
+    epsilon = _decimal(statement["epsilon"])
+    if Fraction(statement["budget"]) != budget:
+        problems.append(f"states the budget {statement['budget']}, it is {budget}")
+    known = {epsilon, *map(Decimal, numbers)}
+    if not universe.zcdp:
+        if not budget <= Fraction(epsilon) <= budget + Fraction(1, 9999):
+            problems.append(f"states epsilon = {epsilon}, it is {budget}")
+        return problems + strange_numbers(statement["words"], known)
+    delta = Decimal(universe.delta.numerator) / Decimal(universe.delta.denominator)
+    known |= {delta, Decimal(f"{float(universe.delta):g}")}
+    best, stated = zcdp_epsilon(budget, universe.delta), Decimal(statement["zcdp"])
+    if not best - Decimal("1e-12") <= stated <= best * Decimal("1.00002") + _ROUNDED:
+        problems.append(f"states {stated} from rho, it is {best:.6f}")
+    figures = [stated]
+    if statement["losses"] is not None:
+        losses = Decimal(statement["losses"])
+        figures.append(losses)
+        between = losses_epsilon(uses, universe.delta) if uses else None
+        if between is None and budget:
+            problems.append(f"states {losses} from the losses, from which nothing follows here")
+        elif between is not None and not between[0] - 1e-3 <= losses <= Decimal(between[1] * (1 + _COARSER) + _COARSER):
+            problems.append(f"states {losses} from the losses, they give {between[0]:.4f} to {between[1]:.4f}")
+    if epsilon != min(figures):
+        problems.append(f"states epsilon = {epsilon}, the least of its bounds is {min(figures)}")
+    return problems + strange_numbers(statement["words"], known)

@@ -1,1 +1,0 @@
-"""The independent check of a release: imports errors and the layout of a release only."""

@@ -1,0 +1,114 @@
+"""Sensitivities of the second program against all pairs of neighbours; its choices and half widths by other ways."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auditor.answers.costs import _moved_record, _moved_total, least_reach, moved_losses
+from auditor.answers.draws import _same, losses
+from auditor.answers.said import half_width
+from auditor.sampler import drawn
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.questions import intervals
+
+MOVED = {"change-one": 2, "add-remove": 1}
+
+
+def asked(neighbours: str, quantile: str = "1/2", *, zcdp: bool = True) -> Any:
+    return SimpleNamespace(moved=MOVED[neighbours], quantile=Fraction(quantile), together=1, zcdp=zcdp)
+
+
+def pairs(neighbours: str, records: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """A record, or none, before and after."""
+    if neighbours == "add-remove":
+        yield from ((None, one) for one in records)
+    else:
+        yield from itertools.combinations(records, 2)
+
+
+@pytest.mark.parametrize("neighbours", MOVED)
+@pytest.mark.parametrize(("low", "high"), [(0, 5), (-3, 3), (-5, 1), (2, 6), (1, 1), (-4, -2)])
+def test_what_a_record_moves_is_the_most_of_all_pairs(neighbours: str, low: int, high: int) -> None:
+    l1 = l2 = 0
+    records = [(at, value) for at in range(2) for value in range(low, high + 1)]
+    for before, after in pairs(neighbours, records):
+        moved: Counter[int] = Counter()
+        for sign, record in ((-1, before), (1, after)):
+            if record is not None:
+                moved[record[0]] += sign * record[1]
+        l1, l2 = max(l1, sum(map(abs, moved.values()))), max(l2, sum(x * x for x in moved.values()))
+    assert _moved_record(asked(neighbours), low, high) == (l1, l2)
+    reach = least_reach(MOVED[neighbours], l1, l2)
+    assert MOVED[neighbours] * reach >= l1
+    assert MOVED[neighbours] * reach**2 >= l2
+    assert MOVED[neighbours] * (reach - 1) < l1 or MOVED[neighbours] * (reach - 1) ** 2 < l2
+
+
+@pytest.mark.parametrize("neighbours", MOVED)
+def test_what_a_unit_moves_in_total_is_no_less_than_any_pair(neighbours: str) -> None:
+    low, high = -2, 3
+    units = [
+        one for one in itertools.product(range(-2, 4), repeat=3)
+        if sum(max(x, 0) for x in one) <= high and sum(min(x, 0) for x in one) >= low
+    ]  # fmt: skip
+    zero = (0, 0, 0)
+    every = ((zero, one) for one in units) if neighbours == "add-remove" else itertools.combinations(units, 2)
+    moves = [[a - b for a, b in zip(one, other, strict=True)] for one, other in every]
+    l1, l2 = _moved_total(asked(neighbours), low, high)
+    assert max(sum(map(abs, move)) for move in moves) == l1
+    assert max(sum(x * x for x in move) for move in moves) <= l2
+
+
+@pytest.mark.parametrize("neighbours", MOVED)
+@pytest.mark.parametrize("zcdp", [True, False])
+@pytest.mark.parametrize("quantile", ["1/2", "1/4", "3/4", "2/5", "0", "1"])
+@pytest.mark.parametrize("ties", [0, 1, 2])
+def test_losses_move_by_no_more_than_is_paid_for(quantile: str, ties: int, neighbours: str, zcdp: bool) -> None:
+    """All histograms of two groups with three candidates and up to three records each, and all their neighbours."""
+    question = asked(neighbours, quantile, zcdp=zcdp)
+    part = {"times": 1, "ties": 0 if quantile in ("0", "1") else ties, "beyond": 1}
+    histograms = list(itertools.product(range(4), repeat=3))
+    found = {one: losses(part, question.quantile, one) for one in itertools.product(range(5), repeat=3)}
+
+    def moved(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+        return max(abs(x - y) for x, y in zip(found[one], found[other], strict=True))
+
+    def more(one: tuple[int, ...], at: int) -> tuple[int, ...]:
+        return tuple(count + (number == at) for number, count in enumerate(one))
+
+    apart = max(moved(one, more(one, at)) for one in histograms for at in range(3))
+    within = max(
+        moved(more(one, a), more(one, b)) for one in histograms for a, b in itertools.combinations(range(3), 2)
+    )
+    power = 2 if zcdp else 1
+    dearest = apart**power if neighbours == "add-remove" else max(2 * apart**power, within**power)
+    assert dearest <= moved_losses(question)
+    assert 4 * dearest > moved_losses(question)
+
+
+@pytest.mark.parametrize(("mechanism", "scale"), [("discrete_gaussian", 10_000), ("discrete_laplace", 300)])
+def test_wide_noise_is_known_to_within_one_by_its_formula(mechanism: str, scale: int) -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        words = [int(one) for one in rng.integers(0, 2**63, 4)]
+        words[0] = 2 * words[0] + 1
+        noise = drawn(mechanism, Fraction(scale), iter(words))
+        assert _same(mechanism, Fraction(scale), noise, iter(words), wide=True)
+        if abs(noise) > 8:
+            assert not _same(mechanism, Fraction(scale), noise // 2, iter(words), wide=True)
+            assert not _same(mechanism, Fraction(scale), 0, iter(words), wide=True)
+
+
+@pytest.mark.parametrize("scale", ["1/3", "1", "8", "333/7", "2500", "12345"])
+def test_half_widths_are_those_of_the_first_program(scale: str) -> None:
+    for mechanism in ("discrete_gaussian", "discrete_laplace"):
+        spec = NoiseSpec(mechanism, Fraction(scale))
+        assert half_width(mechanism, Fraction(scale)) == intervals.half_width(spec)

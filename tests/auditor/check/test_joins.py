@@ -1,0 +1,235 @@
+"""The checker finds persons whom no households can have as members, by itself and in every geounit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.homes import SPEC, write_homes
+from releases.small import run
+
+from auditor.check.release import check_release, examine
+from auditor.reading.cells import Cells
+from auditor.reading.joins import joined_groups
+from auditor.reading.spec import read_public_spec
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import parse_spec
+
+LEVELS = {"county": 1, "tract": 3, "block": 5}
+PERSON = ["age", "residence"]
+HOME = ["size", "head", "children"]
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release of a town with so large a budget that it is the truth, which keeps the joins."""
+    spec = write_homes(
+        tmp_path_factory.mktemp("spec"),
+        ('rho = "2"\nkey', 'rho = "100000"\nkey'),
+        ('{ rho = "2" }', '{ rho = "100000" }'),
+    )
+    return run(spec, tmp_path_factory.mktemp("out"), i_know=True)
+
+
+@pytest.fixture
+def copy(released: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(released, tmp_path / "homes"))
+
+
+def kept(copy: Path) -> list[str]:
+    """Of the problems that the checker reports, those of joins."""
+    return [problem for problem in check_release(copy) if "join" in problem]
+
+
+def change(folder: Path, columns: list[str], how: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    """Change the cells of blocks, and with them the histograms of all levels."""
+    path = folder / "histograms" / "block.parquet"
+    frame = pd.read_parquet(path).astype(dict.fromkeys(["geocode", *columns], str))
+    frame = how(frame)
+    for level, length in LEVELS.items():
+        counts = frame.assign(geocode=frame["geocode"].str[:length]).groupby(["geocode", *columns], as_index=False)
+        counts["count"].sum().to_parquet(folder / "histograms" / f"{level}.parquet", index=False)
+
+
+def first(frame: pd.DataFrame, **values: str) -> Any:
+    """The row of the first cell with these values and a count."""
+    fits = frame["count"] > 0
+    for name, value in values.items():
+        fits &= frame[name] == value
+    return frame.index[fits][0]
+
+
+def test_a_release_that_is_the_truth_keeps_the_joins(released: Path) -> None:
+    found = examine(released)
+    assert found.problems == []
+    joins = 3 * (1 + 3 + 1)  # levels, and groups of the three joins
+    assert sum("counts that break the join" in check._kind for check in found._checks) == joins
+
+
+def test_persons_and_households_released_apart_break_the_joins(tmp_path: Path) -> None:
+    """The check can fail: the same town, its households and persons each with noise of their own."""
+    joins = SPEC[SPEC.index("[[join]]") :]
+    root = run(write_homes(tmp_path, (joins, ""), ("replicates = 2", "margins = false")), tmp_path / "out")
+    assert check_release(root) == []
+    path = root / "public" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["spec"]["join"] = json.loads(json.dumps(parse_spec(SPEC).public_dict()))["join"]
+    path.write_text(json.dumps(manifest))
+    problems = kept(root)
+    for name in ("homes size", "homes householder", "homes children"):
+        assert any(name in problem and "block" in problem for problem in problems)
+
+
+def test_a_person_too_many_breaks_the_size_in_the_block_and_all_above(copy: Path) -> None:
+    def add(frame: pd.DataFrame) -> pd.DataFrame:
+        frame.loc[first(frame, residence="household", age="adult"), "count"] += 1000
+        return frame
+
+    change(copy / "public", PERSON, add)
+    problems = kept(copy)
+    for level in LEVELS:
+        (problem,) = (p for p in problems if p.startswith(f"public/histograms/{level}.parquet"))
+        assert "'household'" in problem
+        assert "too many (the join 'homes size')" in problem
+        assert f"by the households in public/companions/homes/histograms/{level}.parquet" in problem
+
+
+def test_the_numbers_are_those_of_the_files(copy: Path) -> None:
+    taken: dict[str, Any] = {}
+
+    def remove(frame: pd.DataFrame) -> pd.DataFrame:
+        row = first(frame, residence="household", age="adult")
+        taken.update(geocode=frame["geocode"][row], count=int(frame["count"][row]))
+        frame.loc[row, "count"] = 0
+        return frame
+
+    homes = pd.read_parquet(copy / "public" / "companions/homes/histograms/block.parquet").astype({"geocode": str})
+    change(copy / "public", PERSON, remove)
+    persons = pd.read_parquet(copy / "public" / "histograms/block.parquet")
+    here = persons[(persons["geocode"] == taken["geocode"]) & (persons["residence"] == "household")]
+    theirs = homes[homes["geocode"] == taken["geocode"]]
+    least = int((theirs["count"] * theirs["size"].astype(str).str[0].astype(int)).sum())
+    heads = int(theirs.loc[theirs["head"].astype(str) == "adult", "count"].sum())
+    (problem,) = (p for p in kept(copy) if p.startswith("public/histograms/block") and "householder" in p)
+    assert f"block '{taken['geocode']}', 'household * adult': found 0, allowed {heads} or more" in problem
+    found = int(here["count"].sum())
+    sizes = [p for p in kept(copy) if p.startswith("public/histograms/block") and "homes size" in p]
+    assert bool(sizes) == (found < least)
+    if sizes:
+        assert f"found {found:,}, allowed {least:,} to " in sizes[0]
+
+
+def test_households_changed_break_the_joins_of_persons(copy: Path) -> None:
+    def age(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(head="old")
+
+    persons = pd.read_parquet(copy / "public" / "histograms/county.parquet").astype({"geocode": str, "age": str})
+    old = persons[(persons["age"] == "old") & (persons["residence"].astype(str) == "household")]
+    homes = pd.read_parquet(copy / "public" / "companions/homes/histograms/county.parquet").astype({"geocode": str})
+    change(copy / "public/companions/homes", HOME, age)
+    problems = [p for p in kept(copy) if p.startswith("public/histograms/county")]
+    broken = []
+    for county, group in homes.groupby("geocode"):
+        found, heads = int(old.loc[old["geocode"] == county, "count"].sum()), int(group["count"].sum())
+        if found < heads:
+            broken.append(f"county '{county}', 'household * old': found {found:,}, allowed {heads:,} or more by")
+    assert broken
+    assert len(problems) == len(broken)
+    for sentence in broken:
+        assert any(sentence in problem for problem in problems)
+
+
+def test_no_children_where_no_household_has_any(copy: Path) -> None:
+    def none(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(children="no")
+
+    change(copy / "public/companions/homes", HOME, none)
+    problems = [p for p in kept(copy) if "homes children" in p]
+    assert any(p.startswith("public/histograms/county") and "allowed 0 to 0" in p for p in problems)
+
+
+def test_joins_that_households_limit_from_below_only(copy: Path) -> None:
+    path = copy / "public" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for join in manifest["spec"]["join"]:
+        join["others"] = True
+    path.write_text(json.dumps(manifest))
+
+    def both(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = frame.index[(frame["residence"] == "household") & (frame["count"] > 3)]
+        frame.loc[rows[0], "count"] += 1000
+        frame.loc[rows[-1], "count"] = 0
+        return frame
+
+    change(copy / "public", PERSON, both)
+    problems = kept(copy)
+    assert problems
+    assert not any("too many" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ({"companion": "units"}, "a join is with 'units', which is no companion"),
+        ({"size": "sice"}, "a join of its spec cannot be understood: 'sice' is missing"),
+        ({"size": "head"}, "cannot be understood: 'adult' of 'head' is no size of a household"),
+        ({"where": [["residence", ["home"]]]}, "a join of its spec cannot be understood"),
+    ],
+)
+def test_a_join_that_cannot_be_understood_is_a_problem(copy: Path, damage: dict[str, Any], says: str) -> None:
+    path = copy / "public" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["spec"]["join"][0] |= damage
+    path.write_text(json.dumps(manifest))
+    assert any(says in problem for problem in check_release(copy)), check_release(copy)
+
+
+TABLE = """
+[[join]]
+companion = "homes"
+name = "a table"
+persons = "residence"
+households = "head * size"
+[join.table.household]
+"1 * adult" = 1
+"1 * old" = [1, 2]
+"2 * adult" = [2]
+"2 * old" = 2
+"3 * adult" = 3
+"3 * old" = 3
+"4+ * adult" = [4, 8]
+"4+ * old" = 0
+"""
+
+
+def test_both_readings_of_a_spec_say_the_same(tmp_path: Path) -> None:
+    """The program's reading, answer by answer, and the checker's, cell by cell."""
+    exact = '\n[[join]]\nname = "heads"\ncompanion = "homes"\nwhere = { residence = "household" }\n'
+    exact += 'householder = { age = "head" }\nexactly = true\n'
+    # The sixth join contradicts the others, so two specs are read.
+    for text in (SPEC, SPEC[: SPEC.index("[[join]]")] + TABLE, SPEC[: SPEC.index("[[join]]")] + exact):
+        spec = parse_spec(text)
+        (tmp_path / "public").mkdir(exist_ok=True)
+        manifest = RunDirectory(tmp_path).manifest
+        manifest.write_text(json.dumps({"spec": spec.public_dict()}))
+        public = read_public_spec(manifest)
+        persons, households = (universe.cells for universe in public.universes)
+        assert isinstance(persons, Cells)
+        for own, entry in zip(spec.joins(), public.joins, strict=True):
+            groups = joined_groups(entry, persons, households)
+            assert len(groups) == own.inside.sum()
+            for group in groups:
+                (answer,) = np.unique(own.persons.cell_answer[group.persons])
+                assert own.inside[answer]
+                assert np.array_equal(group.persons, own.persons.cell_answer == answer)
+                kind = own.households.cell_answer
+                assert np.array_equal(group.least, own.least[answer][kind])
+                most = own.most[answer][kind]
+                assert np.array_equal(np.where(group.most < 0, 1 << 40, group.most), most)
+                assert group.join == own.name

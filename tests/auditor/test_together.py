@@ -1,0 +1,291 @@
+"""The second program's figures for one person, a unit and a household: those of the first, and no smaller ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from releases.joined_specs import CHILDREN, HEAD, SIZE, WHERE, spec_of
+
+from auditor.form import Form, read_form
+from auditor.statements import account_problems, noise_problems
+from auditor.together import household_problems, person_problems
+from flows.publishing.manifest import MEMBERS
+from pipeline.model.join import Join, largest_household
+from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.joint import household_statement, joint_statement
+from pipeline.privacy.accounting.statements import privacy_statements
+from pipeline.release.privacy_statement import privacy_statement
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+
+SPEC = """
+name = "x"
+MAIN
+[privacy]
+BUDGET
+UNIT
+[geography]
+file = "f.csv"
+column = "b"
+levels = { town = 1, block = 2 }
+BYPASS
+[schema.attributes]
+sex = ["f", "m"]
+home = ["in", "out"]
+[strategy]
+queries = { total = "1/2", detailed = "1/2" }
+levels = { town = "1/2", block = "1/2" }
+INVARIANTS
+[companions.visits]
+privacy = { BUDGET, unit = "patient", at_most = 3 }
+schema.attributes.reason = ["fall", "fever"]
+strategy = { queries = { reason = "1" }, levels = { town = "1/2", block = "1/2" } }
+[companions.households]
+HOMES
+privacy = { BUDGET }
+schema.attributes.size = ["1", "2", "3+"]
+strategy = { queries = { size = "1" }, levels = { town = "1/2", block = "1/2" } }
+[[join]]
+companion = "households"
+where = { home = "in" }
+size = "size"
+most = 5
+"""
+WORDS = ("MAIN", "BUDGET", "UNIT", "BYPASS", "INVARIANTS", "HOMES")
+RHO, EPSILON = 'rho = "1"', 'epsilon = "1"'
+
+
+def spec(budget: str = RHO, **words: str) -> ReleaseSpec:
+    text = SPEC.replace("privacy = { BUDGET", f"privacy = {{ {budget}")
+    if "INVARIANTS" in words:
+        text, _, _ = text.partition("[[join]]")  # below the top these cannot be kept with joins
+    given = {"BUDGET": ('framework = "pure"\n' if budget == EPSILON else "") + budget, **words}
+    for word in WORDS:
+        text = text.replace(word, given.get(word, ""))
+    return parse_spec(text)
+
+
+def manifest_of(found: ReleaseSpec, universes: Sequence[Universe] | None = None) -> dict[str, Any]:
+    """What a manifest states of universes, those of the spec or others, as JSON has it."""
+    own = found.universes() if universes is None else universes
+    accounts = [privacy_statements(one) for one in own]
+    households = household_statement(own, accounts, "households", 5)
+    return {
+        "privacy": [privacy_statement(one).model_dump(mode="json") for one in own],
+        "accounts": [account.model_dump(mode="json") for account in accounts],
+        "joint": joint_statement(own, accounts).model_dump(mode="json"),
+        "households": [] if households is None or not found.joins() else [households.model_dump(mode="json")],
+    }
+
+
+def problems(form: Form, manifest: dict[str, Any]) -> list[str]:
+    """All but the accounts, whose losses take half a second each."""
+    found = person_problems(form, manifest) + household_problems(form, manifest)
+    for universe, stated in zip(form.universes, manifest["privacy"], strict=True):
+        found += noise_problems(universe, stated)
+    return found
+
+
+SPECS = {
+    "zcdp": spec(),
+    "pure": spec(EPSILON),
+    "two households a person": spec(EPSILON, HOMES="records_per_person = 2"),
+    "two of everything": spec(EPSILON, MAIN="records_per_person = 2", HOMES="records_per_person = 2"),
+    "units": spec(EPSILON, UNIT='unit = "id"\nat_most = 4'),
+    "add-remove": spec(EPSILON, UNIT='neighbours = "add-remove"'),
+    "bypass": spec(BYPASS="bypass = true"),
+    "swaps": spec(INVARIANTS='[invariants]\ntown = ["sex"]\nblock = ["total", "home"]'),
+    "nothing": spec(EPSILON, INVARIANTS='[invariants]\nblock = ["detailed"]'),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_both_programs_state_the_same(name: str) -> None:
+    found = SPECS[name]
+    form, manifest = read_form(found.public_dict()), manifest_of(found)
+    assert problems(form, manifest) == []
+    assert account_problems(form.universes[0], manifest["accounts"][0]) == []
+    assert form.households == ({"households": 5} if found.joins() else {})
+    again = ReleaseSpec.from_public_dict(found.public_dict()).universes()
+    assert [one.records_per_person for one in again] == [one.together for one in form.universes]
+    assert manifest_of(found, again) == manifest
+
+
+def test_the_figures_are_those_of_the_argument() -> None:
+    """Persons with 4 records, visits of 3, two households: rho 3 for a person, 5^2 + 5^2 + 1/4 for a household of 5."""
+    found = spec(UNIT='unit = "id"\nat_most = 4', HOMES="records_per_person = 2")
+    manifest = manifest_of(found)
+    assert manifest["joint"]["budget"] == "3"
+    assert Fraction(manifest["households"][0]["budget"]) == 25 + 25 + Fraction(1, 4)
+    assert [one.together for one in read_form(found.public_dict()).universes] == [4, 3, 2]
+
+
+def lowered(statement: dict[str, Any], **figures: str) -> None:
+    """Other figures, in words as well."""
+    words = statement["words"].replace(statement["epsilon"], figures.get("epsilon", statement["epsilon"]))
+    statement.update(figures, words=words)
+
+
+def smaller(found: ReleaseSpec, number: int) -> dict[str, Any]:
+    """What is stated where a universe's records of one person are taken for one."""
+    universes = list(found.universes())
+    universes[number] = replace(universes[number], records_per_person=1)
+    return manifest_of(found, universes)
+
+
+def of_two_members(found: ReleaseSpec) -> list[dict[str, Any]]:
+    universes = found.universes()
+    stated = household_statement(universes, [privacy_statements(one) for one in universes], "households", 2)
+    assert stated is not None
+    return [stated.model_dump(mode="json")]
+
+
+def test_an_epsilon_from_losses_that_nothing_gives_is_refused() -> None:
+    """The group statements are from rho alone."""
+    form, manifest = read_form(TWO_HOMES.public_dict()), manifest_of(TWO_HOMES)
+    lowered(manifest["accounts"][2]["groups"][3], **LOW)
+    (told,) = account_problems(form.universes[2], manifest["accounts"][2])
+    assert told.startswith("group of 5: states 9.0000 from the losses")
+
+
+Manifest = dict[str, Any]
+TWO_HOMES = spec(HOMES="records_per_person = 2")
+LOW = {"losses": "9.0000", "epsilon": "9.0000"}
+#: What is changed of a sound manifest, and what is said of it.
+FAULTS: dict[str, tuple[Callable[[ReleaseSpec, Manifest], object], str]] = {
+    "a universe left out": (
+        lambda found, m: m.update(joint=manifest_of(found, found.universes()[:2])["joint"]),
+        "states the budget 2, it is 3",
+    ),
+    "two households counted once": (
+        lambda found, m: m.update(smaller(found, 2)),
+        "size at town: states discrete_gaussian 2, share 1/2",
+    ),
+    "three visits counted once": (
+        lambda found, m: m.update(smaller(found, 1)),
+        "reason at block: states discrete_gaussian 2, share 1/2",
+    ),
+    "a household that is a person": (
+        lambda _, m: lowered(m["households"][0], budget="3"),
+        "households: states the budget 3, it is 201/4",
+    ),
+    "a small household": (
+        lambda found, m: m.update(households=of_two_members(found)),
+        "households: is about 2 members, joins allow 5",
+    ),
+    "no household": (lambda _, m: m.update(households=[]), "has no statement about a household of households"),
+    "two households": (lambda _, m: m["households"].extend(m["households"]), "two statements about one companion"),
+    "a household of no join": (
+        lambda _, m: m["households"][0].update(of="visits"),
+        "has a statement about visits, which no join names",
+    ),
+    "no person": (lambda _, m: m.pop("joint"), "no statement about one person"),
+    "nobody": (lambda _, m: m["joint"].update(records=0, epsilon="Infinity"), "is about 0 persons"),
+    "a swap": (lambda _, m: m["joint"].update(records=2), "is about 2 persons, the account of the release about 1"),
+    "less from rho": (
+        lambda _, m: lowered(m["joint"], zcdp="9.0000", epsilon="9.0000"),
+        "states 9.0000 from rho, it is 18.8",
+    ),
+    "less from losses": (lambda _, m: lowered(m["joint"], **LOW), "states 9.0000 from the losses"),
+    "less of a household": (
+        lambda _, m: lowered(m["households"][0], **LOW),
+        "households: states 9.0000 from the losses",
+    ),
+    "a secret in words": (
+        lambda _, m: m["joint"].update(words=m["joint"]["words"] + " 1234 persons live here"),
+        "its words hold the number 1234",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_statement_that_is_too_small_is_refused(fault: str) -> None:
+    found = TWO_HOMES
+    form, manifest = read_form(found.public_dict()), deepcopy(manifest_of(found))
+    assert problems(form, manifest) == []
+    change, said = FAULTS[fault]
+    change(found, manifest)
+    told = problems(form, manifest)
+    assert any(said in problem for problem in told), told
+
+
+def test_losses_of_all_universes_are_recomputed() -> None:
+    """With one record each the epsilon is that of the losses: of half the noise it is another."""
+    text = SPEC.replace(', unit = "patient", at_most = 3', "")
+    for word in WORDS:
+        text = text.replace(word, RHO if word == "BUDGET" else "")
+    found = parse_spec(text)
+    form, manifest = read_form(found.public_dict()), manifest_of(found)
+    assert manifest["joint"]["losses"] is not None
+    assert problems(form, manifest) == []
+    lowered(manifest["joint"], losses="16.0000", epsilon="16.0000")
+    (told,) = person_problems(form, manifest)
+    assert told.startswith("states 16.0000 from the losses, they give 18.")
+
+
+# How many members the largest household has
+
+
+def largest(joins: Sequence[Join], up_to: int) -> int:
+    """By enumeration of all households of up to so many members of each kind, held against the joins one by one."""
+    own = np.stack([np.where(join.inside[join.persons.cell_answer], join.persons.cell_answer, -1) for join in joins])
+    kinds = np.unique(own[:, (own >= 0).any(axis=0)], axis=1)
+    found = 0
+    for family in itertools.product(range(up_to + 1), repeat=kinds.shape[1]):
+        fits = np.ones(joins[0].households.cell_answer.size, dtype=np.bool_)
+        for answers, join in zip(kinds, joins, strict=True):
+            counted = answers >= 0
+            counts = np.bincount(answers[counted], np.array(family)[counted], join.persons.size)[:, None]
+            right = np.asarray(((join.least <= counts) & (counts <= join.most))[join.inside].all(axis=0))
+            fits &= right[join.households.cell_answer]
+        if fits.any():
+            found = max(found, sum(family))
+    return found
+
+
+def table(group: str, *limits: str) -> str:
+    """A join by table: the members of a group in households without, with one and with more children."""
+    rows = "".join(f"{kind} = {limit}\n" for kind, limit in zip(("no", "one", "more"), limits, strict=True))
+    head = f'companion = "homes"\nname = "{group}"\npersons = "child * place"\nhouseholds = "children"\n'
+    return f'{head}[join.table."{group} * household"]\n{rows}'
+
+
+ADULTS, MANY = table("adult", "[1, 2]", "[1, 3]", "[0, 3]"), table("child", "0", "1", "[2, 5]")
+JOINS: dict[str, tuple[tuple[str, ...], int]] = {
+    "size": ((SIZE,), 9),
+    "size and heads": ((SIZE, HEAD, CHILDREN), 9),
+    "adults and children": ((ADULTS, MANY), 8),
+    "children and size": ((SIZE, MANY), 9),
+    "adults alone": ((ADULTS,), 3),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_the_largest_household_is_that_of_enumeration(name: str) -> None:
+    stated, members = JOINS[name]
+    zeros = '{ size = "1", children = ["one", "more"] }, { size = "2", children = "more" }'
+    found = spec_of(*stated, zeros=zeros if len(stated) > 1 and SIZE in stated else "")
+    joins = found.joins()
+    assert largest(joins, 9) == members
+    assert largest_household(joins, "homes", MEMBERS) == members
+    assert read_form(found.public_dict()).households == {"homes": members}
+
+
+@pytest.mark.parametrize(("join", "members"), [(HEAD, 7), (CHILDREN, 7), (table("adult", "[1]", "[1]", "[12]"), 12)])
+def test_where_any_number_is_allowed_the_statement_is_for_seven_or_the_least(join: str, members: int) -> None:
+    found = spec_of(join)
+    assert largest_household(found.joins(), "homes", MEMBERS) == members
+    assert read_form(found.public_dict()).households == {"homes": members}
+
+
+def test_open_sizes_without_a_limit_are_of_their_least_members() -> None:
+    base = WHERE + 'size = "size"\nothers = true\n'
+    found = spec_of(base)
+    assert read_form(found.public_dict()).households == {"homes": 7}
+    assert largest_household(found.joins(), "homes", 2) == 3
