@@ -44,7 +44,7 @@ class TableMoments:
         places: `(size,)` of each answer: row x F + place.
         at_once: standard errors to each side that hold the numbers of all geounits of the level at once.
         halves: `(n_classes, size)` variances of half of how many more are up to an answer than above it, for the median
-            (`pipeline.reading.medians`); None where none is shown.
+            (`postprocess.statistics.median_interval`); None where none is shown.
     """
 
     classes: NDArray[np.int64]
