@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 from flows.cost.size import basis_of_spec
-from flows.estimation.marginals import marginal_of
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
@@ -49,9 +48,7 @@ class _Sizes:
 
 def _sizes(universe: Universe, spine: Spine) -> _Sizes:
     basis = basis_of_spec(universe)
-    asked = [
-        [marginal_of(table.query) for table in universe.tables if level in table.levels] for level in spine.level_names
-    ]
+    asked = [[table.query for table in universe.tables if level in table.levels] for level in spine.level_names]
     drawn, published = [], 0
     for number, level in enumerate(spine.levels):
         below = [query for queries in asked[number:] for query in queries]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flows.cost.size import alike_matrices, basis_of_spec
-from flows.estimation.marginals import marginal_of
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from postprocess.linear.pairs import rows_of
@@ -60,7 +59,7 @@ class Reported:
         matrices = (sum(upward) + sum(final)) * block
         # For each level above a factor of every combination; and one covariance, with its own level, too.
         factors = [
-            final[level] * basis.n_blocks * len(rows_of(basis, marginal_of(table.query))) * (level * a + level + 1)
+            final[level] * basis.n_blocks * len(rows_of(basis, table.query)) * (level * a + level + 1)
             for level, name in enumerate(spine.level_names)
             for table in universe.tables
             if name in table.levels and not universe.signed

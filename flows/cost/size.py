@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.estimation.marginals import marginal_of
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
@@ -151,7 +150,7 @@ def basis_of_spec(universe: Universe) -> Basis:
     shape = universe.schema.shape
     zeros = universe.structural_zeros.reshape(shape)
     uneven = [j for j in range(len(shape)) if not np.array_equal(zeros, np.roll(zeros, 1, axis=j))]
-    return Basis.of(shape, [marginal_of(query) for query in queries], uneven)
+    return Basis.of(shape, list(queries), uneven)
 
 
 def alike_matrices(spine: Spine, *, whole: bool) -> tuple[list[int], list[int]]:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.expectation import Expectation
-from flows.estimation.marginals import marginal_of
 from geography.spine import Spine
 from pipeline.model.beside import counted_in
 from pipeline.model.query import Query
@@ -48,9 +47,7 @@ class Determined:
             return 0.0
         number = self.spine.index_of(level)
         classes = self._expectation.classes[number]
-        variances = answer_variances(
-            self._expectation.basis, classes, self._expectation.planned()[number], marginal_of(query)
-        )
+        variances = answer_variances(self._expectation.basis, classes, self._expectation.planned()[number], query)
         free = float(classes.sizes @ (variances != 0).sum(axis=1))
         return float(classes.sizes @ np.isnan(variances).sum(axis=1)) / free if free else 0.0
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.marginals import marginal_of, measured_marginal
+from flows.estimation.marginals import measured_marginal
 from flows.estimation.problem import exact_answers, reports_in, unmeasured_problem
 from geography.spine import Spine
 from pipeline.collect.collected import ReportNoise
@@ -180,7 +180,7 @@ class Expectation:
     def errors(self, planned: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedErrors:
         """The expected errors of a query at a level, by the covariances of every level."""
         number = self.spine.index_of(level)
-        return expected_errors(self.basis, self.classes[number], planned[number], marginal_of(query))
+        return expected_errors(self.basis, self.classes[number], planned[number], query)
 
     def variances(self, planned: Sequence[LevelCovariances], level: int, marginal: Marginal) -> FloatArray:
         """Variances `(n_geounits, size)` of a query's answers at a level; NaN where they are not determined."""

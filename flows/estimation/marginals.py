@@ -1,15 +1,10 @@
-"""Queries of a universe as post-processing takes them."""
+"""Queries of a universe as they are measured."""
 
 from __future__ import annotations
 
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from postprocess.marginal import Marginal
-
-
-def marginal_of(query: Query) -> Marginal:
-    """The query itself."""
-    return query
 
 
 def measured_marginal(universe: Universe, query: Query) -> Marginal:

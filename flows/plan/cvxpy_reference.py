@@ -11,7 +11,6 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from flows.estimation.marginals import marginal_of
 from flows.plan.division import LEAST_SHARE, Division, Objective
 from pipeline.errors import InputError
 from postprocess.arrays import FloatArray
@@ -90,12 +89,12 @@ class _Precisions:
 def _error(objective: Objective, number: int, precisions: _Precisions, limits: list[cp.Constraint]) -> cp.Expression:
     """The error of one aim, times its factor, as a convex expression; what bounds it is added to `limits`."""
     expectation, aim = objective.expectation, objective.aims[number]
-    recode, factors = expectation.basis.answer_factors(marginal_of(aim.query))
+    recode, factors = expectation.basis.answer_factors(aim.query)
     level = expectation.spine.index_of(aim.level)
     classes = expectation.classes[level]
     counted = np.ones((len(recode), factors.shape[1]))
     if aim.answer is not None:
-        place = int(expectation.basis.answer_order(marginal_of(aim.query))[aim.answer])
+        place = int(expectation.basis.answer_order(aim.query)[aim.answer])
         counted = (np.arange(counted.size) == place).astype(float).reshape(counted.shape)
     patterns, inverse = np.unique(factors.T, axis=0, return_inverse=True)
     terms = []

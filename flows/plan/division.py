@@ -23,7 +23,6 @@ import numpy as np
 import scipy.optimize
 
 from flows.estimation.expectation import Expectation
-from flows.estimation.marginals import marginal_of
 from flows.plan.targets import Aim
 from pipeline.errors import InputError
 from postprocess.arrays import FloatArray
@@ -87,7 +86,7 @@ class Objective:
                 expectation.basis,
                 expectation.classes[number],
                 covariances[number],
-                marginal_of(aim.query),
+                aim.query,
                 aim.answer,
             )
             by_own = gradient(expectation.classes, covariances, by_final, expectation.estimator)

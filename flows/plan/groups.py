@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from flows.estimation.expectation import Expectation
-from flows.estimation.marginals import marginal_of
 from flows.plan.targets import Aim, parse_places
 from pipeline.errors import InputError, SpecError
 from pipeline.model.query import Query
@@ -42,7 +41,7 @@ def worst_group_aims(text: str, expectation: Expectation, like: Path) -> tuple[A
     aims = []
     for level, query in parse_places(text, universe, _OPTION):
         means = _means(earlier, level, query)
-        exact, _ = expectation.exact(expectation.spine.index_of(level), marginal_of(query))
+        exact, _ = expectation.exact(expectation.spine.index_of(level), query)
         smallest: dict[tuple[int, bytes, bytes], int] = {}
         for answer in np.flatnonzero((means > 0) & ~exact.all(axis=0)).tolist():
             kind = (*_kind(expectation, query, answer), exact[:, answer].tobytes())
@@ -56,9 +55,8 @@ def worst_group_aims(text: str, expectation: Expectation, like: Path) -> tuple[A
 
 def _kind(expectation: Expectation, query: Query, answer: int) -> tuple[int, bytes]:
     """Answers of one kind have the same error, whatever is measured how precisely."""
-    marginal = marginal_of(query)
-    _, factors = expectation.basis.answer_factors(marginal)
-    row, place = divmod(int(expectation.basis.answer_order(marginal)[answer]), factors.shape[1])
+    _, factors = expectation.basis.answer_factors(query)
+    row, place = divmod(int(expectation.basis.answer_order(query)[answer]), factors.shape[1])
     return row, factors[:, place].round(9).tobytes()
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from flows.estimation.expectation import Expectation
-from flows.estimation.marginals import marginal_of
 from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.model.texts.message import marked
@@ -101,7 +100,7 @@ def _rows(
     sizes = np.where(people < 0, -1, size_classes(np.maximum(people, 0)))
     rows = []
     for table in tables:
-        variances = answer_variances(expectation.basis, classes, planned[number], marginal_of(table.query))
+        variances = answer_variances(expectation.basis, classes, planned[number], table.query)
         absolute, squared = MEAN_ABSOLUTE * np.sqrt(variances).mean(axis=1), variances.mean(axis=1)
         for size in range(len(SIZES)):
             inside = sizes == size

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from flows.estimation.expectation import Expectation
-from flows.estimation.marginals import marginal_of
 from flows.estimation.shares.stated import shares_by_level
 from flows.plan.shares.guesses import Guess, GuessPlace
 from pipeline.inputs.shares import read_shares
@@ -91,7 +90,7 @@ def _rows(
     guesses: Mapping[GuessPlace, Guess],
 ) -> list[SharedRow]:
     universe, spine = expectation.universe, expectation.spine
-    marginal, labels = marginal_of(share.query), share.query.answer_labels()
+    marginal, labels = share.query, share.query.answer_labels()
     of_level = [_upward(expectation, planned, level, share)[:, list(share.columns)] for level in range(len(stated))]
     exact = [expectation.variances(planned, level, marginal)[:, list(share.columns)] for level in range(len(stated))]
     chains = []
@@ -137,7 +136,7 @@ def _upward(
     expectation: Expectation, planned: Sequence[LevelCovariances], level: int, share: PublicShare
 ) -> FloatArray:
     """Variances `(n, size)` of the query's answers by what each subtree measures; infinite where that is nothing."""
-    classes, basis, marginal = expectation.classes[level], expectation.basis, marginal_of(share.query)
+    classes, basis, marginal = expectation.classes[level], expectation.basis, share.query
     variances = np.maximum(basis.answer_variances(planned[level].upward, marginal), 0.0)
     variances[basis.answer_variances(classes.unmeasured, marginal) > BLIND] = np.inf
     return np.asarray(variances[classes.upward])

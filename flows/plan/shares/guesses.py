@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.estimation.marginals import marginal_of
 from pipeline.errors import InputError
 from pipeline.model.public_share import PublicShare
 from pipeline.reading.release import Release, open_release
@@ -158,7 +157,7 @@ def _persons(release: Release, share: PublicShare) -> dict[str, float]:
     geocodes = release.spine.level(share.level).geocodes
     numbers = read_public_shares(release.files.shares(share.name), share, geocodes).sum(axis=0)
     counts = np.asarray(release.histogram(release.levels[0]).sum(axis=0)).ravel()
-    answers = np.bincount(marginal_of(share.query).cell_answer, weights=counts, minlength=share.query.size)
+    answers = np.bincount(share.query.cell_answer, weights=counts, minlength=share.query.size)
     labels = share.query.answer_labels()
     column = dict(zip(share.distinct_columns, numbers, strict=True))
     return {

@@ -11,7 +11,6 @@ import pytest
 from flows.cost.model import cost_of, sizes_of
 from flows.cost.reported import MOST_HELD, Reported, held_bytes
 from flows.estimation.expectation import Expectation
-from flows.estimation.marginals import marginal_of
 from flows.publishing.alike_areas import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.inputs.geography import read_spine
@@ -74,7 +73,7 @@ def test_factors_are_those_that_the_report_works_out(tmp_path: Path) -> None:
         assert (
             moments.shared.shape[-2:]
             == (
-                len(rows_of(expectation.basis, marginal_of(table.query))),
+                len(rows_of(expectation.basis, table.query)),
                 expectation.basis.n_asymmetric,
             )
             or not moments.shared.size
