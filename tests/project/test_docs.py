@@ -51,7 +51,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PROJECT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *sorted((PROJECT / "features").rglob("README.md"))], ids=name_of)
 def test_links(page: Path) -> None:
     """Every link of a page leads to a file of the project, and to a heading that is there."""
     for link in links(page):
