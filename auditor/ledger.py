@@ -171,12 +171,17 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
         yield holds("ledger", "chosen ends", _unpaid(release, ends, note, read))
     if read is None:
         return
+    yield from kept_findings(read, note)
+    if named and secret is not None:
+        yield holds("ledger", "charges", _charge_problems(release, secret, read[1]))
+
+
+def kept_findings(read: Read, note: Mapping[str, Any] | None) -> Iterator[Found]:
+    """Whether a ledger's chain is whole, and it still knows the event that a run noted."""
     ledger, events = read
     yield holds("ledger", "chain", chain_problems(ledger, events), well=f"{len(events)} events")
     if note is not None:
         yield holds("ledger", "memory", forgotten(ledger, events, note))
-    if named and secret is not None:
-        yield holds("ledger", "charges", _charge_problems(release, secret, events))
 
 
 def _chosen_ends(release: Release) -> dict[str, dict[str, Any]]:

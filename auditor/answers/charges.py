@@ -14,7 +14,7 @@ from auditor.answers.costs import cost_of, due_parts
 from auditor.answers.kept import Answer
 from auditor.findings import Found, holds
 from auditor.keys import commitment
-from auditor.ledger import Read, chain_problems, forgotten, noted, priced
+from auditor.ledger import Read, kept_findings, noted, priced
 
 
 def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> Iterator[Found]:
@@ -25,10 +25,8 @@ def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> 
         yield holds("ledger", "charge", ["restricted/ has no note of a charge"])
     if read is None:
         return
+    yield from kept_findings(read, note)
     ledger, events = read
-    yield holds("ledger", "chain", chain_problems(ledger, events), well=f"{len(events)} events")
-    if note is not None:
-        yield holds("ledger", "memory", forgotten(ledger, events, note))
     receipts = [one for one in answer.stated["receipts"] if not _known(one, ledger, events)]
     yield holds("ledger", "receipt known", [f"the ledger has no event {one['number']} as stated" for one in receipts])
     if secret is not None:

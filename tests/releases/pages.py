@@ -100,3 +100,22 @@ def outside_of_signs(text: str) -> set[str]:
     while (inner := re.sub(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}", " ", text)) != text:
         text = inner
     return set(re.findall(r"[^\W\d_]{2,}", text))
+
+
+#: Words of the field, of file formats and of mechanisms, the same in every language.
+FIELD = set(
+    re.findall(
+        r"\w+",
+        "RMSE MAE MAPE MALPE CV TAES OpenDP Spinewise spinewise Python discrete gaussian sigma moe low high use html "
+        "json true false public restricted histograms manifest topdown zcdp es",
+    )
+)
+
+
+def data_of(root: Path) -> set[str]:
+    """The words of a release: of its spec with numbers and names of programs, and of its areas."""
+    release = open_finished(root, check_hashes=False)
+    names = [name for level in release.names.values() for name in level.in_language("es")]
+    software = [*release.manifest.software.packages, release.manifest.software.version]
+    said = " ".join([str(release.manifest.spec), *names, *software, str(root)])
+    return set(re.findall(r"[^\W\d_]{2,}", said)) | FIELD

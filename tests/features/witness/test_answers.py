@@ -5,43 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from releases.asked import ask, ledger_of, write_workers
-from typer.testing import CliRunner
+from releases.signed import cli, keys_in
 
 from features.witness.check_proof import BadProofError, check
-from flows.cli import app
-from pipeline.errors import SpinewiseError
-from pipeline.signatures.signing_keys import SigningKey
-
-
-def keys_in(folder: Path) -> tuple[SigningKey, Path, Path]:
-    """A signing key, and the files of it and of its public key."""
-    folder.mkdir(parents=True, exist_ok=True)
-    key = SigningKey.generate("statistics.example/answers")
-    key.write(folder / "agency.sign")
-    public = folder / "agency.sign.pub"
-    public.write_text(key.public().text(), "ascii")
-    return key, folder / "agency.sign", public
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended, and what it said."""
-
-    exit_code: int
-    output: str
-
-
-def cli(*words: object) -> Done:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    if isinstance(done.exception, SpinewiseError):
-        return Done(done.exception.exit_status, str(done.exception))
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return Done(done.exit_code, done.output)
 
 
 @pytest.fixture

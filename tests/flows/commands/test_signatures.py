@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from releases.command import spinewise
+from releases.signed import made_keys, signed_copy
 from releases.small import run as run_town
 from typer.testing import CliRunner
 
@@ -22,21 +23,12 @@ from pipeline.signatures.statement import sign_release, signature_problems
 
 @pytest.fixture(scope="module")
 def signing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with agency.sign and agency.sign.pub, made by the command."""
-    folder = tmp_path_factory.mktemp("keys")
-    made = spinewise("key", "sign-new", folder / "agency.sign", "--name", "statistics.example/releases")
-    assert made.returncode == 0, made.stderr
-    assert made.stdout.strip() == PublicKey.read(folder / "agency.sign.pub").fingerprint()
-    return folder
+    return made_keys(tmp_path_factory.mktemp("keys"))
 
 
 @pytest.fixture
 def signed_town(town: Path, signing: Path, tmp_path: Path) -> Path:
-    copy = tmp_path / "town"
-    shutil.copytree(town, copy)
-    done = spinewise("sign", copy, "--sign-key-file", signing / "agency.sign")
-    assert done.returncode == 0, done.stderr
-    return copy
+    return signed_copy(town, signing, tmp_path / "town")
 
 
 @pytest.mark.slow

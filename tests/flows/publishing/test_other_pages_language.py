@@ -11,7 +11,17 @@ import openpyxl
 import pytest
 from releases.command import printed
 from releases.named import write_named_town
-from releases.pages import OPEN, english_in, english_words, everything_marked, marked_texts, outside_of_signs, visible
+from releases.pages import (
+    FIELD,
+    OPEN,
+    data_of,
+    english_in,
+    english_words,
+    everything_marked,
+    marked_texts,
+    outside_of_signs,
+    visible,
+)
 from releases.small import run
 
 from features.exports.release import export_release
@@ -29,15 +39,6 @@ from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.report.truth import accuracy_page
 
-#: Words of the field, of file formats and of mechanisms, the same in every language.
-FIELD = set(
-    re.findall(
-        r"\w+",
-        "RMSE MAE MAPE MALPE CV TAES OpenDP Spinewise spinewise Python discrete gaussian sigma moe low high use html "
-        "json true false public restricted histograms manifest topdown zcdp es",
-    )
-)
-
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -54,15 +55,6 @@ def town(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def marked() -> Iterator[None]:
     with everything_marked():
         yield
-
-
-def data_of(root: Path) -> set[str]:
-    """The words of a release: of its spec with numbers and names of programs, and of its areas."""
-    release = open_finished(root, check_hashes=False)
-    names = [name for level in release.names.values() for name in level.in_language("es")]
-    software = [*release.manifest.software.packages, release.manifest.software.version]
-    said = " ".join([str(release.manifest.spec), *names, *software, str(root)])
-    return set(re.findall(r"[^\W\d_]{2,}", said)) | FIELD
 
 
 def test_the_page_of_errors(town: Path) -> None:

@@ -5,51 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from releases.asked import ask, ledger_of, write_workers
+from releases.signed import Done, cli, keys_in
 from releases.updated import answer_to, charged_release
-from typer.testing import CliRunner
 
-from flows.cli import app
 from flows.confidential.custody import KeySource
 from flows.runs.questions.answering import AnsweringHere
 from flows.runs.questions.checking import again_of, compared, verify_answer
-from pipeline.errors import InputError, SpinewiseError
+from pipeline.errors import InputError
 from pipeline.release.layout import RunDirectory
-from pipeline.signatures.signing_keys import SigningKey
 from pipeline.signatures.statement import drop_stale_signature, sign_release, signature_problems
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
 OTHER = "9" * 64
-
-
-def keys_in(folder: Path) -> tuple[SigningKey, Path, Path]:
-    """A signing key, and the files of it and of its public key."""
-    folder.mkdir(parents=True, exist_ok=True)
-    key = SigningKey.generate("statistics.example/answers")
-    key.write(folder / "agency.sign")
-    public = folder / "agency.sign.pub"
-    public.write_text(key.public().text(), "ascii")
-    return key, folder / "agency.sign", public
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended, and what it said."""
-
-    exit_code: int
-    output: str
-
-
-def cli(*words: object) -> Done:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    if isinstance(done.exception, SpinewiseError):
-        return Done(done.exception.exit_status, str(done.exception))
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return Done(done.exit_code, done.output)
 
 
 @pytest.fixture
