@@ -89,8 +89,8 @@ def truths(folder: Path, universe: Universe) -> dict[tuple[str, str], tuple[NDAr
     """(table, level) -> true sums of clipped amounts, not rounded, and true counts; `(n_geounits, size)` by geocode."""
     records = pq.read_table(folder / "wages_persons.parquet")
     codes = np.array(records.column("sector").to_pylist())
-    assert universe.amount is not None
-    ends = float(universe.amount.low), float(universe.amount.high)
+    (amount,) = universe.measure.amounts
+    ends = float(amount.low), float(amount.high)
     clipped = np.clip(records.column("employee_income").to_numpy(), *ends)
     areas = np.array(pa_csv.read_csv(folder / "wages_sectors.csv").column("sector").to_pylist())
     found = {}

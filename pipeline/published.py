@@ -46,7 +46,7 @@ class PublishedRelease:
     def histogram(self, universe: Universe, level: Level) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)`."""
         path = self.run.universe(universe.name).histogram(level.name)
-        return read_histogram(path, level.geocodes, universe.schema, signed=universe.signed)
+        return read_histogram(path, level.geocodes, universe.schema, signed=universe.measure.signed)
 
 
 def release_at(folder: Path) -> RunDirectory:

@@ -98,7 +98,7 @@ def _model(release: PublishedRelease) -> dict[str, _Value]:
 def _description(release: PublishedRelease) -> str:
     named = [release.spec.labels(one.name).records or one.name or "people" for one in release.universes]
     counted = [
-        f"{'Counts' if one.amount is None else 'Sums'} of {name}"
+        f"{'Counts' if one.measure.counts else 'Sums'} of {name}"
         for one, name in zip(release.universes, named, strict=True)
     ]
     levels = ", ".join(f"{level.name} ({len(level):,})" for level in release.spine.levels)

@@ -90,10 +90,10 @@ def _judged(
     truths = [_truth(release) for release in releases]
     for release, truth in zip(releases, truths, strict=True):
         published = Histograms(message("this release"), _BASIS, [release.histogram(level) for level in release.levels])
-        counted = truth if release.universe.amount is None else truths[0]
+        counted = truth if release.universe.measure.counts else truths[0]
         sizes = [np.asarray(one.sum(axis=1), dtype=np.int64).ravel() for one in counted]
         tables += _tables(release, published, truth, sizes)
-        if others is None or release.universe.amount is not None:
+        if others is None or not release.universe.measure.counts:
             continue  # the other ways are of counts
         for way in _ways(release, truth, others):
             compared.setdefault(way.name, (way.about, []))[1].extend(_tables(release, way, truth, sizes))
@@ -122,7 +122,7 @@ def _truth(release: Release) -> list[sp.csr_array]:
             release.files.true_histogram(level.name),
             level.geocodes,
             release.schema,
-            signed=release.universe.signed,
+            signed=release.universe.measure.signed,
         )
         for level in release.spine.levels
     ]

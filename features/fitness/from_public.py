@@ -38,7 +38,7 @@ def public_tables(release: Release, own: Release) -> list[TableFitness]:
         release: of the universe.
         own: the release's own universe, whose records an amount is of.
     """
-    counted = release if release.universe.amount is None else own
+    counted = release if release.universe.measure.counts else own
     people = {level: np.asarray(counted.histogram(level).sum(axis=1)).ravel() for level in release.levels}
     places = ((table, level) for table in release.universe.tables for level in release.levels if level in table.levels)
     found = (_public_table(release, table, level, people[level]) for table, level in places)

@@ -51,8 +51,8 @@ def empty_fitness(
         basis,
         totals,
         called=called(labels, table, level),
-        unit="" if universe.amount is None else str(universe.amount.unit),
-        signed=universe.signed,
+        unit=str(universe.measure.unit or ""),
+        signed=universe.measure.signed,
     )
 
 

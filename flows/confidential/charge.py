@@ -123,12 +123,7 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facil
 def _layout(job: Job, universe: Universe) -> str:
     """Hash of how the records are counted: two fingerprints of records are comparable where it is the same."""
     content: list[object] = [job.spine.fingerprint(), [[a.name, *a.values] for a in universe.schema.attributes]]
-    if (amount := universe.amount) is not None:
-        content.append([amount.name, *map(str, (amount.low, amount.high, amount.unit, amount.missing))])
-        if amount.total:
-            content.append("total")
-    if (clipped := universe.clipped) is not None:
-        content.append([clipped.name, *clipped.content])
+    content += universe.measure.layout()
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -71,7 +71,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
     for level, counts in zip(job.spine.levels, roll_up(job.spine, leaves), strict=True):
         target = folder.true_histogram(level.name)
         place = (level.name, level.geocodes, universe.schema)
-        write_histogram(target, job.run.staging, *place, counts, private=True, signed=universe.signed)
+        write_histogram(target, job.run.staging, *place, counts, private=True, signed=universe.measure.signed)
         job.progress.advance(len(level))
     remarks = []
     if left_out.records:
@@ -89,16 +89,16 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
 
 def _summed_beside(job: Job, universe: Universe) -> tuple[AmountAttribute, ...]:
     """The amounts of the release, where the universe counts or sums its own records: all are of the same of a unit."""
-    if universe.name and universe.amount is None:
+    if universe.name and not universe.measure.own_records:
         return ()
-    return tuple(dict.fromkeys(each.amount for each in job.universes if each.amount is not None))
+    return tuple(dict.fromkeys(amount for each in job.universes for amount in each.measure.amounts))
 
 
 def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
     """The confidential histogram of a level, `(n, n_cells)` int64."""
     geocodes = job.spine.level(level).geocodes
     path = job.folder(universe).true_histogram(level)
-    return read_histogram(path, geocodes, universe.schema, signed=universe.signed)
+    return read_histogram(path, geocodes, universe.schema, signed=universe.measure.signed)
 
 
 def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:

@@ -62,7 +62,7 @@ class Reported:
             final[level] * basis.n_blocks * len(rows_of(basis, table.query)) * (level * a + level + 1)
             for level, name in enumerate(spine.level_names)
             for table in universe.tables
-            if name in table.levels and not universe.signed
+            if name in table.levels and not universe.measure.signed
         ]
         return cls(matrices, matrices * a, sum(factors), max(factors, default=0), held <= MOST_AHEAD)
 

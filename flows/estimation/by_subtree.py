@@ -164,7 +164,7 @@ class SubtreeEstimation(Estimation):
             target = self.job.folder(self.universe).histogram(level.name)
             histograms = self._histograms(level.name, reports)
             place = (level.name, level.geocodes, self.universe.schema)
-            write_histogram(target, self.job.run.staging, *place, histograms, signed=self.universe.signed)
+            write_histogram(target, self.job.run.staging, *place, histograms, signed=self.universe.measure.signed)
             name = Step("estimate", self.estimate_below, self.universe.name, level.name).name
             notes[name] = sum(reports, SolverReport()).public() | self.shared.notes(self.job.spine.index_of(level.name))
         return notes

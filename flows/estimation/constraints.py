@@ -101,9 +101,7 @@ def check_total(universe: Universe, total: int) -> None:
     """
     if total <= LARGEST_TOTAL:
         return
-    what, key, advice = "records", "input", "count fewer"
-    if universe.amount is not None:
-        what, key, advice = "units of the amount", "unit", f"round to more than {universe.amount.unit}"
+    what, key, advice = universe.measure.too_many()
     raise RecordsError(
         f"{universe.key(key)}: found {total:,} {what}; up to {LARGEST_TOTAL:,} are allowed, beyond which the numbers "
         f"cannot be solved for exactly enough: {advice}"

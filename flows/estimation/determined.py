@@ -88,7 +88,7 @@ def published_tables(
         settings = spec.postprocess
         determined = Determined(universe, spine, facilities[universe.name], settings.estimator, settings.complete)
         tables = [_kept_levels(determined, table, sections, sentences) for table in universe.tables]
-        if universe.signed and spec.publish.margins:
+        if universe.measure.signed and spec.publish.margins:
             tables = [_counted_levels(table, universe, kept[0], sentences) for table in tables]
         kept.append(replace(universe, tables=tuple(table for table in tables if table.levels)))
     changed = [

@@ -39,7 +39,7 @@ def with_join_queries(problem: Problem, joins: Sequence[Join], universe: Univers
     Joined households have the kinds of household fixed first, with their members; the passes that would come before are
     kept by rounding, within one of the solution.
     """
-    if universe.amount is not None:
+    if universe.measure.amounts:
         return replace(problem, further=(detail_of(problem.shape),))
     problem = replace(problem, further=further_queries(joins, universe.name))
     kinds = _kinds_with_members(joins, universe)

@@ -108,7 +108,7 @@ class Joined:
         Raises:
             ReleaseError: a released histogram that it needs is not there.
         """
-        if self._universe.amount is not None:
+        if self._universe.measure.amounts:
             numbers = range(problem.spine.n_levels)
             return replace(
                 problem, joined=tuple(self._of_amounts(k, slice(None)) if k == level else () for k in numbers)
@@ -127,7 +127,7 @@ class Joined:
         the margins of persons are those of persons that are released alone. Sums of an amount are bounded by the
         released counts, as in the release.
         """
-        if self._universe.amount is not None:
+        if self._universe.measure.amounts:
             levels = range(problem.spine.n_levels)
             return replace(problem, joined=tuple(self._of_amounts(level, slice(None)) for level in levels))
         return self.at_level(problem, 0) if self._universe.name else problem
@@ -144,7 +144,7 @@ class Joined:
             ReleaseError: a released histogram that it needs is not there.
         """
         levels = list(enumerate(rows, start=first))
-        if self._universe.amount is not None:
+        if self._universe.measure.amounts:
             return replace(part, joined=tuple(self._of_amounts(level, own) for level, own in levels))
         if not self._joins:
             return part
@@ -204,19 +204,17 @@ class Joined:
 
     def origin(self, level: int) -> sp.csr_array | None:
         """The least that each cell `(n, n_cells)` of a level can be: of sums that may be below 0; None for 0."""
-        if not self._universe.signed:
+        if not self._universe.measure.signed:
             return None
         if level not in self._origins:
-            amount, own = self._universe.amount, self._job.universes[0]
-            assert amount is not None
+            (amount,), own = self._universe.measure.amounts, self._job.universes[0]
             counts = sparse_answers(counted_cells(self._universe, own), self._released(own.name, level))
             self._origins = {level: amount.first * counts}  # levels are worked on one after the other
         return self._origins[level]
 
     def _of_amounts(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """Of every cell of sums of an amount: low x n to high x n units, n the released number of records there."""
-        amount, own = self._universe.amount, self._job.universes[0]
-        assert amount is not None
+        (amount,), own = self._universe.measure.amounts, self._job.universes[0]
         counts = counted_cells(self._universe, own).answer_csr(self._released(own.name, level)[rows])
         marginal = detail_of(self._universe.schema.shape)
         return (GroupBounds(amount.name, marginal, amount.first * counts, amount.last * counts),)

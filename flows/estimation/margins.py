@@ -267,7 +267,7 @@ class Margins:
         if by_count is not None:
             return ReportedIntervals(table, self.errors[key], by_count, self._areas(table.level))
         if key not in self._begun:
-            of_sums, begin = self.estimation.universe.amount is not None, self.estimation.job.workers.begin
+            of_sums, begin = not self.estimation.universe.measure.counts, self.estimation.job.workers.begin
             after = sorted((each for each in self.tables if each.level >= table.level), key=lambda each: each.level)
             intervals = [Intervals(each, self.errors[each.name, each.level], of_sums) for each in after]
             self._begun = {(each.table.name, each.table.level): begin(Intervals.prepared, each) for each in intervals}
@@ -298,7 +298,7 @@ class Margins:
     def _records_of(self, table: Table, level: int) -> ReleasedTable | None:
         """The released records of a table of sums that may be below 0, at a level; None where these cannot be."""
         estimation = self.estimation
-        if estimation.universe.amount is None or not estimation.universe.signed:
+        if not estimation.universe.measure.signed:
             return None
         job, geounits = estimation.job, estimation.job.spine.levels[level]
         own = job.universes[0]
@@ -308,9 +308,9 @@ class Margins:
 
     def _clipped(self, rows: slice) -> Clipped | None:
         """What so many records can sum up to, some geounits of the table's level; None where sums are not below 0."""
-        amount = self.estimation.universe.amount
-        if amount is None or self._records is None:
+        if self._records is None:
             return None
+        (amount,) = self.estimation.universe.measure.amounts
         counted = self._records.rows(rows)
         assert counted.lows is not None
         assert counted.highs is not None

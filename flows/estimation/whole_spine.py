@@ -117,7 +117,7 @@ class Estimation:
         """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
         geounits = self.job.spine.levels[level]
         path = self.job.folder(self.universe).histogram(geounits.name)
-        return read_histogram(path, geounits.geocodes, self.universe.schema, signed=self.universe.signed)
+        return read_histogram(path, geounits.geocodes, self.universe.schema, signed=self.universe.measure.signed)
 
     def estimate_level(self, level: int) -> Notes:
         """Solve and round one level, given the released level above; writes its histogram.
@@ -177,7 +177,7 @@ class Estimation:
     def _write(self, level: Level, counts: sp.csr_array) -> None:
         target = self.job.folder(self.universe).histogram(level.name)
         place = (level.name, level.geocodes, self.universe.schema)
-        write_histogram(target, self.job.run.staging, *place, counts, signed=self.universe.signed)
+        write_histogram(target, self.job.run.staging, *place, counts, signed=self.universe.measure.signed)
 
     def free(self) -> None:
         """Free the intermediate results; they are recomputed where they are needed."""

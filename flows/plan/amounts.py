@@ -20,6 +20,7 @@ from typing import Any, Final
 from pipeline.errors import InputError, SpecError
 from pipeline.model.beside import counted_in
 from pipeline.model.exact import parse_exact
+from pipeline.model.measure import Sums
 from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
 from postprocess.statistics import NORMAL_QUANTILE
@@ -68,12 +69,17 @@ def amount_rows(universes: Sequence[Universe], errors: Mapping[str, Errors]) -> 
         errors: what the plan expects of each.
     """
     own = universes[0]
-    return tuple(row for universe in universes if universe.amount is not None for row in _rows(universe, own, errors))
+    return tuple(
+        row
+        for universe in universes
+        for amount in universe.measure.amounts
+        for row in _rows(universe, amount, own, errors)
+    )
 
 
-def _rows(universe: Universe, own: Universe, errors: Mapping[str, Errors]) -> Iterator[AmountRow]:
-    amount = universe.amount
-    assert amount is not None
+def _rows(
+    universe: Universe, amount: AmountAttribute, own: Universe, errors: Mapping[str, Errors]
+) -> Iterator[AmountRow]:
     unit, middle = float(amount.unit), float(amount.low + amount.high) / 2
     for level in universe.level_names:
         for table in (table for table in universe.tables if level in table.levels):
@@ -180,7 +186,7 @@ def end_rows(
     """
     if held is None:
         return ()
-    with_amounts = {universe.name: universe for universe in universes if universe.amount is not None}
+    with_amounts = {universe.name: universe for universe in universes if universe.measure.amounts}
     if unknown := sorted(held.by_companion.keys() - with_amounts.keys()):
         known = ", ".join(with_amounts) or "none"
         raise InputError(f"--amounts: found {unknown[0]!r}; the companions of the spec with an amount: {known}")
@@ -201,8 +207,7 @@ def _ends(
     everything = sum((abs(amount) * holders for amount, holders in held.items()), Fraction(0))
     numbers = sum(held.values()) > 1 and all(holders.denominator == 1 for holders in held.values())
     for other in _with_other_ends(universe):
-        amount = other.amount
-        assert amount is not None
+        (amount,) = other.measure.amounts
         lost = sum(
             (abs(one - min(max(one, amount.low), amount.high)) * holders for one, holders in held.items()), Fraction(0)
         )
@@ -217,11 +222,10 @@ def _ends(
 
 def _with_other_ends(universe: Universe) -> Iterator[Universe]:
     """The universe with each of the upper ends that are compared, where it can have them."""
-    amount = universe.amount
-    assert amount is not None
+    (amount,) = universe.measure.amounts
     for high in sorted({(amount.high * part) // amount.unit * amount.unit for part in _ENDS}):
         try:
             grid = AmountAttribute.of(amount.name, amount.low, high, amount.unit, amount.missing, total=amount.total)
         except SpecError:
             continue
-        yield replace(universe, amount=grid)
+        yield replace(universe, measure=Sums(grid))

@@ -119,11 +119,11 @@ def cap_rows(universe: Universe, expected: Sequence[ExpectedRow], known: Records
     Raises:
         InputError: that is given, and the records have no units.
     """
-    if not universe.of_units:
+    if not universe.unit.left_out:
         if known is not None:
             raise InputError("--records-per-unit: the spec has no units: unit and at_most of [privacy]")
         return ()
-    stated = universe.records_per_person
+    stated = universe.unit.records
     errors = _coarsest(universe, expected)
     areas = {row.level: row.geounits for row in expected}
     rows = []

@@ -196,8 +196,8 @@ def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | No
 
 def _unit(universe: Universe, texts: Texts) -> str:
     """What a universe's numbers count."""
-    amount = universe.amount
-    return texts("persons") if amount is None else texts("units of {unit}", unit=exact_text(amount.unit))
+    unit = universe.measure.unit
+    return texts("persons") if unit is None else texts("units of {unit}", unit=exact_text(unit))
 
 
 def _chosen(universe_plan: UniversePlan, best: Best | None) -> list[Query]:

@@ -34,7 +34,7 @@ def worst_group_aims(text: str, expectation: Expectation, like: Path) -> tuple[A
             is of an amount.
     """
     universe = expectation.universe
-    if universe.amount is not None:
+    if not universe.measure.counts:
         raise InputError(f"{_OPTION}: groups are of people, and {universe.name} has sums of an amount; use --weights")
     release = open_release(like)
     earlier = release.companion(universe.name) if universe.name else release

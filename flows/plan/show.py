@@ -159,13 +159,13 @@ def _show_ends(plan: Plan, console: Console) -> None:
     """What each upper end of an amount costs in noise, and what it cuts off."""
     missing = any(row.missing for row in plan.ends)
     levels = list(dict.fromkeys(level for row in plan.ends for level in row.errors))
-    own = {one.universe.name: one.universe.amount for one in plan.universes}
+    own = {one.universe.name: [float(amount.high) for amount in one.universe.measure.amounts] for one in plan.universes}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("amount", no_wrap=True)
     for title in ("upper end", "cut off", *levels):
         table.add_column(title, justify="right")
     for row in plan.ends:
-        stated = (amount := own[row.companion]) is not None and row.high == float(amount.high)
+        stated = row.high in own[row.companion]
         cells = []
         for level in levels:
             more = f" + {row.missing[level]:,.0f}" if level in row.missing else ""
@@ -187,7 +187,7 @@ def _show_caps(plan: Plan, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("at_most", *(["left out"] if known else []), *levels):
         table.add_column(title, justify="right")
-    own = plan.universes[0].universe.records_per_person
+    own = plan.universes[0].universe.unit.records
     for row in plan.caps:
         share = [] if row.left_out is None else [f"{100 * row.left_out:.1f} %"]
         cells = [f"{row.errors[level]:,.1f}" + (f" + {row.missing[level]:,.1f}" if missing else "") for level in levels]
@@ -336,7 +336,8 @@ def _time(seconds: float) -> str:
 
 def _unit(universe: Universe) -> str:
     """What its numbers count."""
-    return "persons" if universe.amount is None else f"units of {exact_text(universe.amount.unit)}"
+    unit = universe.measure.unit
+    return "persons" if unit is None else f"units of {exact_text(unit)}"
 
 
 def _percent(share: str) -> str:

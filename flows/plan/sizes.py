@@ -66,7 +66,7 @@ def size_rows(expectations: Sequence[Expectation], like: Path) -> tuple[SizeRow,
     found: list[SizeRow] = []
     for expectation in expectations:
         universe = expectation.universe
-        counted = universe.name if universe.amount is None else expectations[0].universe.name
+        counted = universe.name if universe.measure.counts else expectations[0].universe.name
         if counted and counted not in earlier.companions:
             continue
         release = earlier.companion(counted) if counted else earlier
@@ -95,7 +95,7 @@ def _rows(
     level: str,
     people: np.ndarray,
 ) -> list[SizeRow]:
-    number, amount = expectation.spine.index_of(level), expectation.universe.amount
+    number, unit = expectation.spine.index_of(level), expectation.universe.measure.unit
     classes = expectation.classes[number]
     sizes = np.where(people < 0, -1, size_classes(np.maximum(people, 0)))
     rows = []
@@ -119,9 +119,9 @@ def _rows(
                     per_number=per_number if known else None,
                     rmse=rmse if known else None,
                     relative=100 * per_number * table.query.size * int(inside.sum()) / everybody
-                    if known and everybody and amount is None
+                    if known and everybody and unit is None
                     else None,
-                    unit="" if amount is None else exact_text(amount.unit),
+                    unit="" if unit is None else exact_text(unit),
                 )
             )
     return rows

@@ -38,7 +38,7 @@ def begin_tables(job: Job) -> None:
     """Begin to read and pack the published tables, which are all written; not those whose areas come first."""
     for universe in job.universes:
         begun = job.begun.get(_alike(universe), ())
-        if universe.signed or (job.spec.publish.margins and not begun):
+        if universe.measure.signed or (job.spec.publish.margins and not begun):
             continue
         for level, table in tables_by_level(universe, job.spine):
             areas, name = job.spine.levels[level], _table(universe, level, table)

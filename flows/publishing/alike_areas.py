@@ -69,7 +69,7 @@ def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
     found = AlikeNumbers({}, {})
     for level, table in tables_by_level(task.universe, task.spine):
         found.certain[level, table.name] = expectation.exact(level, table.query)
-    if not task.universe.signed:
+    if not task.universe.measure.signed:
         planned, packing = expectation.planned(), MomentPacking()
         for level, table in tables_by_level(task.universe, task.spine):
             moments = table_moments(expectation, planned, level, table)

@@ -30,10 +30,9 @@ def publish_means(job: Job, universe: Universe, level: int) -> None:
 
 
 def _publish(job: Job, universe: Universe, table: Table, level: str, rows: int) -> None:
-    assert universe.amount is not None
-    own = job.universes[0]
+    (amount,), own = universe.measure.amounts, job.universes[0]
     beside = counted_in(table, universe, own, level)
     sums = read_table(job.folder(universe).table(table.name, level), rows)
     counts = None if beside is None else read_table(job.folder(own).table(beside.name, level), rows)
-    means = means_of(universe.name, universe.amount, sums, counts)
+    means = means_of(universe.name, amount, sums, counts)
     write_means(job.run.means(universe.name, table.name, level), job.run.staging, means)

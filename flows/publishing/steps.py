@@ -90,7 +90,7 @@ class Publication:
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
         if not universe.name:
             steps += self._size_steps()
-        if universe.amount is not None:
+        if not universe.measure.counts:
             for number, level in enumerate(job.spine.levels):
                 if files := means_files(job, universe, level.name):
                     publish = partial(publish_means, job, universe, number)
@@ -127,7 +127,7 @@ class Publication:
     def _microdata_files(self) -> tuple[Path, ...]:
         """Those of joined companions are written together with the persons', whom they are released before."""
         universe, companions = self.universe, joined_companions(self._joins)
-        if universe.name in companions or universe.amount is not None:
+        if universe.name in companions or not universe.measure.counts:
             return ()
         joined = [each for each in self.job.universes if each.name in companions and not universe.name]
         return tuple(self.job.folder(each).microdata for each in (universe, *joined))
@@ -151,7 +151,7 @@ def publications(job: Job) -> tuple[Publication, ...]:
     """One for each universe: joined companions, which bound the persons; the release's own and others; amounts last."""
     joined = joined_companions(job.spec.joins())
     ordered = sorted(
-        job.universes, key=lambda universe: 2 if universe.amount is not None else int(universe.name not in joined)
+        job.universes, key=lambda universe: 2 if not universe.measure.counts else int(universe.name not in joined)
     )
     return tuple(Publication(job, universe) for universe in ordered)
 

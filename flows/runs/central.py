@@ -99,7 +99,7 @@ def _check_same(universe: Universe, central: Central, release: PublishedRelease,
             f"{where}: its framework and budget are {main.framework}, {main.budget}; the spec says "
             f"{central.framework}, {central.budget}"
         )
-    if main.neighbours != "change-one" or main.amount is not None or main.records_per_person > 1:
+    if main.neighbours != "change-one" or not main.measure.counts or main.unit.records > 1:
         raise InputError(
             f'{where}: a release is needed in which every person is one record and neighbours are "change-one", as '
             "with reports"

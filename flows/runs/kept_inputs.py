@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from pipeline.errors import InputError, ReleaseError
+from pipeline.model.measure import COUNTS
 from pipeline.model.memory_table import records_place
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
@@ -56,8 +57,8 @@ def kept_inputs(run: RunDirectory, universes: Sequence[Universe] = ()) -> Mappin
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{run.input} cannot be read: {error}") from None
     try:
-        amounts = {universe.name: universe.amount for universe in universes}
-        return {name: replace(_source(section, name), amount=amounts.get(name)) for name, section in content.items()}
+        measures = {universe.name: universe.measure for universe in universes}
+        return {name: measures.get(name, COUNTS).reading(_source(section, name)) for name, section in content.items()}
     except (ValueError, AttributeError):
         raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None
 

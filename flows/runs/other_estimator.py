@@ -61,7 +61,7 @@ def estimated_otherwise(
                     again.universe(universe.name).histogram(level.name),
                     level.geocodes,
                     universe.schema,
-                    signed=universe.signed,
+                    signed=universe.measure.signed,
                 )
                 for level in release.spine.levels
             ]

@@ -79,7 +79,7 @@ def open_audited(folder: Path) -> PublishedRelease:
 def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.csr_array:
     """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where restricted/ does not hold it."""
     path = release.run.universe(universe.name).true_histogram(level)
-    return read_histogram(path, release.spine.level(level).geocodes, universe.schema, signed=universe.signed)
+    return read_histogram(path, release.spine.level(level).geocodes, universe.schema, signed=universe.measure.signed)
 
 
 def input_digests(release: PublishedRelease) -> dict[str, bytes]:
@@ -164,7 +164,7 @@ def _groups(number: int, masks: NDArray[np.int64]) -> list[tuple[int, NDArray[np
 
 def _noise(universe: Universe, cost: Fraction) -> NoiseSpec:
     moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
-    records = universe.records_per_person * universe.reach
+    records = universe.unit.records * universe.reach
     if universe.framework == "zcdp":
         return NoiseSpec("discrete_gaussian", Fraction(moved * records * records, 2) / cost)
     return NoiseSpec("discrete_laplace", moved * records / cost)

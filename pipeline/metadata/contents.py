@@ -160,7 +160,7 @@ class Contents:
     def amounts(self) -> Iterator[DataFile]:
         """Sums and means of the companions of amounts, for each of their tables."""
         own, texts = self._universes[0], self._texts
-        for universe in (each for each in self._universes if each.amount is not None):
+        for universe in (each for each in self._universes if not each.measure.counts):
             labels = self._spec.labels(universe.name)
             for table in universe.tables:
                 answers = list(zip(table.query.answer_labels(), labels.answers(table.query), strict=True))
@@ -280,7 +280,7 @@ class Contents:
         if not self._spec.publish.microdata:
             return
         companions, leaf, texts = joined_companions(self._spec.joins()), self._levels[-1], self._texts
-        for universe in (each for each in self._universes if each.amount is None):
+        for universe in (each for each in self._universes if each.measure.counts):
             labels = self._spec.labels(universe.name)
             joined: list[Column] = []
             if universe.name in companions:
@@ -318,9 +318,7 @@ class Contents:
     def _table(self, universe: Universe, table: Table, level: str, labels: Labels) -> DataFile:
         answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
         counts = [column for name, title in answers for column in self._with_interval(name, "integer", title)]
-        heading = self._counted(universe, table)
-        if universe.amount is not None:
-            heading = self._texts("{what} in units of {unit}", what=heading, unit=str(universe.amount.unit))
+        heading = universe.measure.heading(self._texts, self._counted(universe, table))
         return DataFile(
             f"{_prefix(universe)}{table.name}/{level}",
             "table",

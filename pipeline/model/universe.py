@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from pipeline.collect.collected import Collected
 from pipeline.errors import SpecError
+from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
 from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import AmountAttribute, ChosenEnd, ClippedAttribute, Schema
+from pipeline.model.schema import Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.strategy import AddedAnswer, Central, Strategy
-from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between, reach_of_total
+from pipeline.privacy.budget import Framework, Neighbours, budget_of_one
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +77,15 @@ class Universe:
         preset: the preset that the strategy was made from, "" if none.
         dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
         stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
-        records_per_person: how many of these records one person's change alters at most; see `budget.budget_of_one`. Of
-            an amount with the ends of a unit's total 1, since all records of a unit move sums as one of them would.
-        of_units: whether one person is a unit, of whose records a keyed choice leaves some out.
         population: about how many records there are, where that is public; for the limit on delta alone.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
         shares: public numbers by which answers are expected to be shared; no noise depends on them.
         collected: how answers were randomised before they were sent; None where the input are true records.
         central: counts that another release has measured of those who sent reports; None where there is none.
-        amount: what each record adds to its cell, in whole units; None where records count one each.
+        measure: what each record adds to its cell.
+        unit: whose change is protected.
         added: answers of questions that are used beside the measurements; their budget is not the strategy's.
-        chosen: where the upper end of `amount`, or of what is `clipped`, is from; None where it was not chosen so.
     """
 
     name: str
@@ -107,16 +105,14 @@ class Universe:
     dataset: str = ""
     bypass: bool = False
     stated_selections: tuple[StatedSelection, ...] = ()
-    records_per_person: int = 1
-    of_units: bool = False
     population: int | None = None
     beacon: str = ""
     shares: tuple[PublicShare, ...] = ()
     collected: Collected | None = None
     central: Central | None = None
-    amount: AmountAttribute | None = None
+    measure: Measure = COUNTS
+    unit: ProtectedUnit = ONE_RECORD
     added: tuple[AddedAnswer, ...] = ()
-    chosen: ChosenEnd | None = None
 
     def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
         """The answers of questions at a level."""
@@ -130,7 +126,7 @@ class Universe:
     @property
     def own_record_budget(self) -> Fraction:
         """What the change of one record cost when the universe was measured, exact."""
-        return budget_of_one(self.framework, self.own_budget, self.records_per_person)
+        return budget_of_one(self.framework, self.own_budget, self.unit.records)
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
@@ -142,38 +138,15 @@ class Universe:
     @property
     def record_budget(self) -> Fraction:
         """What the change of one record costs, exact."""
-        return budget_of_one(self.framework, self.budget, self.records_per_person)
+        return budget_of_one(self.framework, self.budget, self.unit.records)
 
     @property
     def reach(self) -> int:
         """How far one record's change moves numbers: as if each that moves did so by this much; 1 for counts.
 
-        Where the amount has the ends of a unit's total, that of all records of a unit.
+        Where the total of a unit is bounded, that of all its records.
         """
-        if self.amount is None:
-            return 1
-        ends = self.amount.first, self.amount.last
-        return reach_of_total(*ends) if self.amount.total else reach_between(*ends, self.neighbours)
-
-    @property
-    def of_total(self) -> bool:
-        """Whether `reach` is that of all records of a unit together."""
-        return self.amount is not None and self.amount.total
-
-    @property
-    def clipped(self) -> ClippedAttribute | None:
-        """The attribute that tells whether the clip of an amount cuts a record off, where records are counted by it."""
-        return next((one for one in self.schema.attributes if isinstance(one, ClippedAttribute)), None)
-
-    @property
-    def of_release(self) -> bool:
-        """Whether its records are the release's own, though it is a companion."""
-        return self.amount is not None or self.clipped is not None
-
-    @property
-    def signed(self) -> bool:
-        """Whether sums may be below 0: those of an amount whose lower end is."""
-        return self.amount is not None and self.amount.first < 0
+        return self.measure.reach(self.neighbours, self.unit)
 
     @property
     def unit_budget(self) -> Fraction:
@@ -205,12 +178,8 @@ class Universe:
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
         and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
-        records one person's change alters, the column of an amount or by which clipped records are counted, with the
-        ends, the unit and what a record without an amount has, the round of a beacon, and the answers that were added.
-        The order of a level's queries does not matter.
-
-        The column and what stands for a missing amount do not change the distribution, but the noise: with equal noise
-        equal sums would show that two columns agree everywhere, or that no record lacks an amount.
+        records one person's change alters, what the measure adds, the round of a beacon, and the answers that were
+        added. The order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -230,12 +199,9 @@ class Universe:
             content.append("bypass")
         if self.selections:
             content.append(["select", *(_selection_content(selection) for selection in self.selections)])
-        if self.records_per_person > 1:
-            content.append(["records per person", self.records_per_person])
-        if self.amount is not None:
-            content.append(["amount", *self.amount.content])
-        if self.clipped is not None:
-            content.append(["clipped", *self.clipped.content])
+        if self.unit.records > 1:
+            content.append(["records per person", self.unit.records])
+        content += self.measure.content()
         if self.beacon:
             content.append(["beacon", self.beacon])
         if self.added:

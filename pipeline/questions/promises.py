@@ -11,5 +11,5 @@ def promises(answer: AnswerManifest, release: Universe) -> dict[str, tuple[objec
     return {
         "framework": (answer.framework, release.framework),
         "neighbours": (answer.neighbours, release.neighbours),
-        "records of a person": (answer.records_per_person, release.records_per_person),
+        "records of a person": (answer.records_per_person, release.unit.records),
     }

@@ -193,7 +193,7 @@ class Release:
             InputError: this holds no amount, or has no such table at the level.
         """
         number, universe = self.index_of(level), self.universe
-        if universe.amount is None:
+        if universe.measure.counts:
             raise InputError(
                 f"{self.name}: means: {universe.name or 'the release itself'} holds counts and no amounts; name a "
                 "companion of an amount"

@@ -292,9 +292,9 @@ def _in_words(universe: Universe, delta: Fraction) -> str:
     else:
         guarantee = f"pure differential privacy with epsilon = {budget}"
     subject = f"with respect to {change_in_words(universe, change)}"
-    if universe.records_per_person > 1 and change.records == 1:
+    if universe.unit.records > 1 and change.records == 1:
         subject = (
-            f"with respect to the change of one person, which alters at most {universe.records_per_person} records "
+            f"with respect to the change of one person, which alters at most {universe.unit.records} records "
             f"({change_in_words(universe, change)} is protected better)"
         )
     sentences = (
@@ -312,7 +312,7 @@ def _in_words(universe: Universe, delta: Fraction) -> str:
 
 def _chosen(universe: Universe) -> str:
     """What costs something all the same: the end of an amount that a question chose before."""
-    if (end := universe.chosen) is None:
+    if (end := universe.measure.chosen) is None:
         return ""
     return (
         f', but for the upper end {end.high}, chosen by the question "{end.question}" (answer {end.answer}), whose '

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.model.measure import Sums
 from pipeline.model.schema import ChosenEnd
 from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.means import Means, read_means
@@ -72,17 +73,20 @@ class AmountView:
 
 def amount_views(sources: ReportSources) -> tuple[AmountView, ...]:
     """Of every companion of an amount; errors as `read_means`."""
-    return tuple(_view(sources, universe) for universe in sources.universes if universe.amount is not None)
+    return tuple(
+        _view(sources, universe, universe.measure)
+        for universe in sources.universes
+        if isinstance(universe.measure, Sums)
+    )
 
 
-def _view(sources: ReportSources, universe: Universe) -> AmountView:
-    amount = universe.amount
-    assert amount is not None
+def _view(sources: ReportSources, universe: Universe, sums: Sums) -> AmountView:
+    amount = sums.amount
     few = [table for table in universe.tables if table.query.size <= _MOST_ANSWERS]
     table = min(few, key=lambda one: one.query.size, default=None)
     levels = () if table is None else tuple(_levels(sources, universe, table))
     low, high, unit = (str(end) for end in (amount.low, amount.high, amount.unit))
-    return AmountView(universe.name, amount.name, low, high, unit, universe.signed, universe.chosen, levels)
+    return AmountView(universe.name, amount.name, low, high, unit, sums.signed, sums.chosen, levels)
 
 
 def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:

@@ -78,7 +78,7 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
         }
         for universe in sources.universes
         for table in universe.tables
-        if not universe.signed
+        if not universe.measure.signed
     }
     by_household = sources.spec.tables_of_households()
     tables |= {
@@ -123,7 +123,7 @@ def _add_moments(
     level = sources.spine.levels[number].name
     for universe in sources.universes:
         for table in universe.tables:
-            chunk = None if universe.signed else tables[universe.name, table.name]["levels"].get(level)
+            chunk = None if universe.measure.signed else tables[universe.name, table.name]["levels"].get(level)
             if chunk is not None and chunk["ends"]:
                 moments = sources.moments(universe.name, number, table)
                 if moments is not None:
@@ -229,7 +229,7 @@ def _table(
     path = sources.table_file(universe, table, level.name)
     numbers = TableNumbers(path, len(level), _exact(sources, universe, table, level))
     explorer.summaries[key] = numbers.summary
-    if universe.signed:
+    if universe.measure.signed:
         for _ in numbers.parts():
             pass
         return None

@@ -159,13 +159,6 @@ def _collected(sources: ReportSources) -> CollectedView | None:
     )
 
 
-def _what(universe: Universe, what: str, texts: Texts) -> str:
-    """What is counted, for sentences: of an amount, its whole units."""
-    if universe.amount is None:
-        return what
-    return texts("{what} in units of {unit}", what=what, unit=str(universe.amount.unit))
-
-
 def _banner(status: Status) -> str:
     """What a status other than official means for readers."""
     if status == EXAMPLE:
@@ -322,7 +315,9 @@ def _universe(
     )
     return UniverseView(
         name=universe.name,
-        what=_what(universe, words.labels.records or universe.name.replace("_", " ") or texts("people"), texts),
+        what=universe.measure.heading(
+            texts, words.labels.records or universe.name.replace("_", " ") or texts("people")
+        ),
         total=explorer.totals.get(universe.name),
         universe=universe,
         statement=statement,

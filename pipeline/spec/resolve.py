@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.collect.collected import Collected
 from pipeline.errors import SpecError
+from pipeline.model.measure import ProtectedUnit
 from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
@@ -22,7 +23,7 @@ from pipeline.model.universe import Bound, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
-from pipeline.spec.amounts.resolve import amount_of, amount_records, chosen_end, note_amount_schema, with_clipped
+from pipeline.spec.amounts.resolve import amount_records, measure_of, note_amount_schema, with_clipped
 from pipeline.spec.collect.resolve import check_measured, resolve_central, resolve_collected
 from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.input.resolve import check_input
@@ -112,7 +113,7 @@ class UniverseResolver:
         stated_values = self._stated(schema, strategy, budget)
         records = self._records()
         privacy = context.privacy
-        n_records, update = self._records_per_person, self.problems.at("update")
+        n_records, update = self._unit.records, self.problems.at("update")
         added = resolve_added(context.update, schema, context.level_names, privacy, n_records, update)
         if len(self.problems.lines) > before or strategy is None or budget is None:
             return None
@@ -130,14 +131,12 @@ class UniverseResolver:
             dataset=context.own_privacy.dataset or "",
             bypass=context.bypass,
             population=privacy.population,
-            records_per_person=self._records_per_person,
-            of_units=self._at_most is not None,
             collected=collected,
             central=central,
-            amount=amount_of(sections),
+            measure=measure_of(sections),
+            unit=self._unit,
             beacon="" if privacy.beacon is None else privacy.beacon.text,
             added=added,
-            chosen=chosen_end(sections),
             **stated_values,
         )
         if universe.neighbours == "add-remove" and (reason := vacuous(universe)):
@@ -146,16 +145,13 @@ class UniverseResolver:
         return universe
 
     @property
-    def _records_per_person(self) -> int:
-        """Of a unit, where the records have units: as many as are counted of it, or all of them as one."""
-        amount = amount_of(self.sections)
-        return 1 if amount is not None and amount.total else self._at_most or self.sections.records_per_person
-
-    @property
-    def _at_most(self) -> int | None:
-        """How many records of a unit are counted; an amount has the units of the release."""
-        of_release = amount_of(self.sections) is not None
-        return (self.context.privacy if of_release else self.context.own_privacy).at_most
+    def _unit(self) -> ProtectedUnit:
+        """Whose change is protected; sums of the release's own records have its units."""
+        amounts = measure_of(self.sections).amounts
+        at_most = (self.context.privacy if amounts else self.context.own_privacy).at_most
+        total = any(amount.total for amount in amounts)
+        records = 1 if total else at_most or self.sections.records_per_person
+        return ProtectedUnit(records, at_most is not None, total)
 
     def _records(self) -> RecordSource | None:
         """The records with their units; what does not fit is noted."""
@@ -185,7 +181,7 @@ class UniverseResolver:
             schema,
             level_names,
             privacy.framework,
-            None if budget is None else budget_of_one(privacy.framework, budget, self._records_per_person),
+            None if budget is None else budget_of_one(privacy.framework, budget, self._unit.records),
             privacy.neighbours,
             problems.at("select"),
         )

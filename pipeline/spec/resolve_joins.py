@@ -57,7 +57,7 @@ def resolve_joins(
             part.add("name", f"join[{other}] is called {section.title!r}, too; names must differ")
         if section.companion not in companions:
             part.add("companion", unknown("companion", section.companion, companions, are="the companions are"))
-        elif section.companion in known and known[section.companion].amount is not None:
+        elif section.companion in known and not known[section.companion].measure.counts:
             part.add("companion", f"{section.companion!r} holds sums of an amount; its records are no households")
         elif "" in known and section.companion in known:
             schemas = known[""].schema, known[section.companion].schema

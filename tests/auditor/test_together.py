@@ -18,6 +18,7 @@ from auditor.statements import account_problems, noise_problems
 from auditor.together import household_problems, person_problems
 from flows.publishing.manifest import MEMBERS
 from pipeline.model.join import Join, largest_household
+from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statements import privacy_statements
@@ -113,7 +114,7 @@ def test_both_programs_state_the_same(name: str) -> None:
     assert account_problems(form.universes[0], manifest["accounts"][0]) == []
     assert form.households == ({"households": 5} if found.joins() else {})
     again = ReleaseSpec.from_public_dict(found.public_dict()).universes()
-    assert [one.records_per_person for one in again] == [one.together for one in form.universes]
+    assert [one.unit.records for one in again] == [one.together for one in form.universes]
     assert manifest_of(found, again) == manifest
 
 
@@ -135,7 +136,7 @@ def lowered(statement: dict[str, Any], **figures: str) -> None:
 def smaller(found: ReleaseSpec, number: int) -> dict[str, Any]:
     """What is stated where a universe's records of one person are taken for one."""
     universes = list(found.universes())
-    universes[number] = replace(universes[number], records_per_person=1)
+    universes[number] = replace(universes[number], unit=ProtectedUnit(1))
     return manifest_of(found, universes)
 
 

@@ -70,8 +70,9 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
     console.print(table)
     if len(numbers) > len(columns.cells):
         console.print(f"and {len(numbers) - len(columns.cells):,} more; --csv prints all")
-    if (amount := opened.universe.amount) is not None and not options.means:
-        console.print(f"Sums of {amount.name} in units of {amount.unit}.")
+    if not options.means:
+        for amount in opened.universe.measure.amounts:
+            console.print(f"Sums of {amount.name} in units of {amount.unit}.")
     console.print(columns.legend)
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)

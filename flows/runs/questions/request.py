@@ -148,7 +148,7 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     _check_size(question, spine)
     work = QuestionWork(
         RunDirectory(request.out), "", question, source, spine, universe.dataset, universe.framework,
-        universe.neighbours, universe.records_per_person, budget,
+        universe.neighbours, universe.unit.records, budget,
     )  # fmt: skip
     parts = work.parts()
     name = _default_name(asked, work) if request.name is None else _name(request.name)

@@ -38,17 +38,17 @@ def joint_statement(universes: Sequence[Universe], accounts: Sequence[PrivacyAcc
     record = accounts[0].record
     if record.records == 0:
         return record.model_copy(update={"about": "person"})
-    if not others and main.records_per_person == 1:
+    if not others and main.unit.records == 1:
         return record.model_copy(update={"about": "person"})
     if record.records == 1:
         budget = sum((one.budget for one in universes), Fraction(0))
     else:
-        swapping = record.records * main.budget if main.records_per_person == 1 else _two(main)
+        swapping = record.records * main.budget if main.unit.records == 1 else _two(main)
         budget = swapping + sum((_two(one) for one in others), Fraction(0))
     zcdp, losses = None, None
     if main.framework == "zcdp":
         zcdp = zcdp_epsilon(budget, main.delta)
-        plain = all(one.records_per_person == 1 and one.reach == 1 and not one.bypass for one in universes)
+        plain = all(one.unit.records == 1 and one.reach == 1 and not one.bypass for one in universes)
         if record.records == 1 and plain:
             uses = [m.use for one in universes for m in measurements_of(one) + choices_of(one)]
             losses = pld_epsilon([(use, MOVED[main.neighbours]) for use in uses], main.delta)
@@ -106,10 +106,10 @@ def _words(universes: Sequence[Universe], persons: int) -> str:
     each = "" if persons == 1 else " each"
     alters = ", ".join(
         f"the total of {one.name}"
-        if one.of_total
-        else f"{one.records_per_person} record{'s' if one.records_per_person > 1 else ''} of {one.name or 'its own'}"
+        if one.unit.total
+        else f"{one.unit.records} record{'s' if one.unit.records > 1 else ''} of {one.name or 'its own'}"
         for one in universes
-        if one.name or one.records_per_person > 1
+        if one.name or one.unit.records > 1
     )
     together = "everything measured together" if others else "all of it"
     return f"the effect of {who}, which alters at most {alters}{each}, on {together}"

@@ -97,7 +97,7 @@ def privacy_statements(universe: Universe, group_sizes: Sequence[int] = GROUP_SI
         spending = _moving_by_more(universe, account, spending)
     moved = MOVED[universe.neighbours]
     levels = {level: place_changes(universe, level) for level in spending.places}
-    counted = _COUNTED if universe.of_units else ""
+    counted = _COUNTED if universe.unit.left_out else ""
     return PrivacyAccount(
         universe=universe.name,
         framework=universe.framework,

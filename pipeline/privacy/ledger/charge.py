@@ -47,7 +47,7 @@ def charge_for(
         spine_fingerprint=spine_fingerprint,
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
-    several = by_up_to(universe.reach) + per_person(universe.records_per_person)
+    several = by_up_to(universe.reach) + per_person(universe.unit.records)
     groups = tuple(
         Group(
             m.level,

@@ -151,7 +151,7 @@ def question_in(asked: AskedOnce, release: Counted) -> Resolved:
     if parsed.statistic not in ("count", "most common"):
         of = "" if parsed.amount is None else f" of {parsed.amount.text!r}"
         raise NoSumOfCellsError(f"a {parsed.statistic}{of} is no count of records")
-    if universe.of_units:
+    if universe.unit.left_out:
         raise NoSumOfCellsError(
             "of units with several records, answer and release each choose which are counted, so that their true "
             "numbers may differ"

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.model.beside import counted_in
+from pipeline.model.measure import COUNTS, ClippedCounts, Measure, Sums
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import SIDES, AmountAttribute, ChosenEnd, ClippedAttribute, Schema
+from pipeline.model.schema import SIDES, ChosenEnd, ClippedAttribute, Schema
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import CompanionSection, UniverseSections
@@ -32,16 +33,14 @@ _NOT_OF_CLIPPED = {"invariants": "how many records are clipped is confidential, 
 _CLIPPED = "clipped"
 
 
-def amount_of(sections: UniverseSections) -> AmountAttribute | None:
-    """The amount of a companion; None where its records count one each."""
-    return sections.grid() if isinstance(sections, CompanionSection) and sections.amount is not None else None
-
-
-def chosen_end(sections: UniverseSections) -> ChosenEnd | None:
-    """Where the upper end of a companion's amount is from; None where no question chose it."""
-    if not isinstance(sections, CompanionSection) or sections.chosen is None or sections.between is None:
-        return None
-    return ChosenEnd(sections.between[1], sections.chosen.question, sections.chosen.answer.name)
+def measure_of(sections: UniverseSections) -> Measure:
+    """What each record of a universe adds to its cell."""
+    if not isinstance(sections, CompanionSection) or not sections.of_release:
+        return COUNTS
+    chosen = None
+    if sections.chosen is not None and sections.between is not None:
+        chosen = ChosenEnd(sections.between[1], sections.chosen.question, sections.chosen.answer.name)
+    return ClippedCounts(sections.sides(), chosen) if sections.amount is None else Sums(sections.grid(), chosen)
 
 
 def with_clipped(schema: Schema, sections: UniverseSections, problems: Problems) -> Schema:
@@ -107,7 +106,8 @@ def amount_records(
         problems.add(column_key, f"the records have the decimal mark {own.input.decimal!r}; amounts are read with '.'")
     source = own.input.source()
     if sections.count_clipped is None:
-        return replace(source, amount=amount_of(sections), unit=privacy.unit, at_most=privacy.at_most)
+        source = measure_of(sections).reading(source)
+        return replace(source, unit=privacy.unit, at_most=privacy.at_most)
     values = {name: texts for name, texts in source.values.items() if name != _CLIPPED}
     return replace(source, columns={**source.columns, _CLIPPED: sections.count_clipped}, values=values)
 
@@ -156,7 +156,7 @@ def note_uncounted(universes: Sequence[Universe], margins: bool, problems: Probl
         margins: whether intervals are published, which need these numbers.
         problems: of the whole spec.
     """
-    for universe in (one for one in universes if one.signed and margins):
+    for universe in (one for one in universes if one.measure.signed and margins):
         for table in universe.tables:
             if missing := [level for level in table.levels if counted_in(table, universe, universes[0], level) is None]:
                 problems.add(

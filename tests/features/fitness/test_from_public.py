@@ -15,6 +15,7 @@ from features.fitness.from_public import public_tables
 from features.fitness.largest_group import fits
 from geography.spine import Level
 from pipeline.model.labels import Labels
+from pipeline.model.measure import COUNTS
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
@@ -38,7 +39,7 @@ def release_of(counts: np.ndarray[Any, Any], folder: Path, *, margins: bool, dra
     variances = np.full(counts.shape, SPREAD**2)
     moments = Moments(variances, 3 * variances, variances)
     return SimpleNamespace(
-        universe=SimpleNamespace(name="", tables=(TABLE,), amount=None, signed=False),
+        universe=SimpleNamespace(name="", tables=(TABLE,), measure=COUNTS),
         labels=Labels(),
         spec=SimpleNamespace(publish=SimpleNamespace(margins=margins, draws=0 if drawn is None else DRAWS)),
         levels=("tract",),

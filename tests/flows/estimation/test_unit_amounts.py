@@ -31,7 +31,7 @@ def tabulated(spec: Path, universe: Universe, secret: str = "1") -> NDArray[np.i
     loaded = load_spec(spec)
     own, *others = loaded.universes()
     key = MasterKey.from_text(f"insecure-test:{secret}")
-    amounts = tuple(each.amount for each in others if each.amount is not None)
+    amounts = tuple(amount for each in others for amount in each.measure.amounts)
     counts, _ = tabulate_units(
         universe.require_input(), universe.schema, read_spine(loaded.geography),
         lambda data: key.keyed_hash("unit/", data).encode(), whole=own.schema, amounts=amounts,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from typing import get_args
 
 import pytest
 from releases.pages import marked_texts, outside_of_signs
 
 from pipeline.model.household_table import NO_MARGINS
-from pipeline.model.schema import ChosenEnd
+from pipeline.model.measure import ClippedCounts
+from pipeline.model.schema import ChosenEnd, ClippedAttribute
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.sentences import sentence
 from pipeline.model.universe import Universe
@@ -158,9 +160,16 @@ def test_every_sentence_about_words_is_recognised(f: str, groups: int) -> None:
     assert len(account.groups) == groups
 
 
+#: Of an amount.
+CLIP = ClippedAttribute.of("clipped", Fraction(0), Fraction(900))
+
+
 def test_an_end_that_a_question_chose_is_said_in_the_language_too() -> None:
     end = ChosenEnd("900", "clip wages among 200, 900 above 1/50", "clip2")
-    one = replace(universes(PURE, "change-one", 'block = ["total"]')[0], chosen=end)
+    one = replace(
+        universes(PURE, "change-one", 'block = ["total"]')[0],
+        measure=ClippedCounts(CLIP, end),
+    )
     assert (
         "lo que no cuesta nada, salvo el extremo superior 900, elegido con la pregunta «clip wages among 200, "
         "900 above 1/50» (respuesta clip2), cuyo coste está en el libro de cuentas y no en esta promesa. Los "

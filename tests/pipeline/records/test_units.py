@@ -164,7 +164,7 @@ def test_the_noise_is_made_for_all_records_of_a_unit() -> None:
     (universe,) = parse_spec(
         SPEC.replace("UNIT", 'unit = "patient"\nat_most = 3').replace("FORM", "microdata")
     ).universes()
-    assert universe.records_per_person == 3
+    assert universe.unit.records == 3
     assert universe.record_budget * 9 == universe.budget
     assert universe.require_input().unit == "patient"
 

@@ -55,21 +55,26 @@ def test_a_spec_with_an_amount_resolves_to_the_same_from_its_public_form(tmp_pat
     spec = load_spec(write_wages(tmp_path))
     again = ReleaseSpec.from_public_dict(spec.public_dict())
     own, wages = spec.universes()
-    assert wages.amount is not None
-    assert (wages.amount.first, wages.amount.last, wages.reach, own.reach) == (0, 50, 50, 1)
+    (amount,) = wages.measure.amounts
+    assert (amount.first, amount.last, wages.reach, own.reach) == (0, 50, 50, 1)
     assert wages.unit_budget == Fraction(2) / 50**2
     assert [one.privacy_fingerprint() for one in again.universes()] == [
         own.privacy_fingerprint(),
         wages.privacy_fingerprint(),
     ]
-    assert again.universes()[1].amount == wages.amount
+    assert again.universes()[1].measure == wages.measure
 
 
 def test_an_amount_may_be_below_0_where_the_release_counts_the_same_answers(tmp_path: Path) -> None:
     below = ('["0", "500"]', '["-300", "400"]')
     wages = load_spec(write_wages(tmp_path, below)).universes()[1]
-    assert wages.amount is not None
-    assert (wages.signed, wages.amount.first, wages.amount.last, wages.reach) == (True, -30, 40, 50)
+    (amount,) = wages.measure.amounts
+    assert (wages.measure.signed, amount.first, amount.last, wages.reach) == (
+        True,
+        -30,
+        40,
+        50,
+    )
     head = ("publish = {", 'tables.some = { query = "sex", levels = ["tract"] }\npublish = {')
     with pytest.raises(SpecError) as refused:
         load_spec(write_wages(tmp_path, below, head)).universes()

@@ -57,13 +57,15 @@ def charged_to_a_lost_ledger(folder: Path) -> tuple[Path, Path, Path]:
 def test_an_amount_ends_where_an_answer_says(spec: Path) -> None:
     root = ask(spec, CLIP, "1/4")
     loaded = load_spec(with_amount(spec, root.name))
-    amount = loaded.universes()[1].amount
-    assert amount is not None
+    amount = loaded.universes()[1].measure.amounts[0]
     assert (amount.low, amount.high) == (Fraction(0), Fraction(chosen(root)))
     public = loaded.public_dict()
     again = ReleaseSpec.from_public_dict(public)
     assert again.public_dict() == public
-    assert (again.universes()[1].amount, again.universes()[1].reach) == (amount, loaded.universes()[1].reach)
+    assert (again.universes()[1].measure, again.universes()[1].reach) == (
+        loaded.universes()[1].measure,
+        loaded.universes()[1].reach,
+    )
     (stated,) = (one for _, one in public["companions"])
     assert stated["between"] == ["0", str(chosen(root))]
     assert stated["chosen"]["answer"] == root.name
@@ -127,7 +129,7 @@ def test_answers_that_are_no_clip_or_were_changed_are_refused(spec: Path) -> Non
     root = ask(spec, CLIP, "1/4")
     path = with_amount(spec, root.name)
     request = Request(path, spec.parent / "out", None, 1)
-    assert check_request(request).universes[1].amount is not None
+    assert check_request(request).universes[1].measure.amounts
     table = root / "public" / "measurements.csv"
     table.write_text(table.read_text("utf-8").replace(",", ",1"), "utf-8")
     with pytest.raises(SpecError, match=r"companions\.wages\.between: the answer .* does not verify"):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
+from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statements import privacy_statements
@@ -149,8 +150,8 @@ def test_a_household_costs_what_its_statement_says(framework: str, neighbours: s
 def test_noise_made_for_one_of_several_records_would_cost_more(framework: str, neighbours: str, number: int) -> None:
     """A household counted once where a person alters two; a patient's three visits counted as one."""
     found = list(universes(framework, neighbours))
-    records = found[number].records_per_person
-    found[number] = replace(found[number], records_per_person=1)
+    records = found[number].unit.records
+    found[number] = replace(found[number], unit=ProtectedUnit(1))
     stated = Fraction(joint_statement(found, [privacy_statements(one) for one in found]).budget)
     times = records**2 if framework == "zcdp" else records
     assert cost_of(found, 1, HOUSEHOLDS) == stated + 2 * (times - 1)

@@ -1,0 +1,196 @@
+"""What a record adds to the number of its cell, and who is protected: how far one change moves the numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from pipeline.model.record_source import RecordSource
+from pipeline.model.schema import AmountAttribute, ChosenEnd, ClippedAttribute
+from pipeline.privacy.budget import Neighbours, reach_between, reach_of_total
+
+
+@dataclass(frozen=True)
+class ProtectedUnit:
+    """Whose change is protected.
+
+    Attributes:
+        records: that the change of one person alters at most; see `budget.budget_of_one`. 1 where a total is bounded,
+            since all records of a unit move sums as one of them would.
+        left_out: whether a keyed choice leaves records of a unit with very many of them out.
+        total: whether the sums are bounded of all records of a unit together.
+    """
+
+    records: int = 1
+    left_out: bool = False
+    total: bool = False
+
+
+#: One record is of one person.
+ONE_RECORD = ProtectedUnit()
+
+
+class Measure(ABC):
+    """What one record adds to its cell; no files, no secrets."""
+
+    #: Whether numbers are numbers of records, so that they have percentages of people, ranks and targets.
+    counts: bool = True
+    #: Whether a companion is of the release's own records.
+    own_records: bool = False
+    #: Where the upper end of an amount, or of a clip, is from; None where no question chose it.
+    chosen: ChosenEnd | None = None
+
+    @property
+    def unit(self) -> Fraction | None:
+        """Of the published whole numbers; None for numbers of records."""
+        return None
+
+    @property
+    def signed(self) -> bool:
+        """Whether numbers may be below 0; then they have no percentages and no shares."""
+        return False
+
+    @property
+    def amounts(self) -> tuple[AmountAttribute, ...]:
+        """The amounts that are read with each record."""
+        return ()
+
+    @abstractmethod
+    def reach(self, neighbours: Neighbours, unit: ProtectedUnit) -> int:
+        """How far one record's change moves numbers, whole units: as if each that moves did so by this much."""
+
+    @abstractmethod
+    def content(self) -> list[object]:
+        """What the distribution of the noise, and the noise itself, depends on, as JSON; [] for plain counts."""
+
+    @abstractmethod
+    def layout(self) -> list[object]:
+        """What tells apart fingerprints of records that are counted otherwise, as JSON; [] for plain counts."""
+
+    @abstractmethod
+    def reading(self, source: RecordSource) -> RecordSource:
+        """The source, read with what is measured."""
+
+    @abstractmethod
+    def heading(self, texts: Callable[..., str], what: str) -> str:
+        """What a table of `what` shows, in the language of `texts`."""
+
+    @abstractmethod
+    def too_many(self) -> tuple[str, str, str]:
+        """What is counted, the key of the spec that states it, and how there would be fewer; for a refusal."""
+
+
+@dataclass(frozen=True)
+class Counts(Measure):
+    """Records count one each."""
+
+    def reach(self, neighbours: Neighbours, unit: ProtectedUnit) -> int:  # noqa: ARG002
+        """1: one record's change moves numbers by one."""
+        return 1
+
+    def content(self) -> list[object]:
+        """Nothing beyond the attributes."""
+        return []
+
+    def layout(self) -> list[object]:
+        """Nothing beyond the attributes."""
+        return []
+
+    def reading(self, source: RecordSource) -> RecordSource:
+        """The source itself."""
+        return source
+
+    def heading(self, texts: Callable[..., str], what: str) -> str:  # noqa: ARG002
+        """What is counted, without a unit."""
+        return what
+
+    def too_many(self) -> tuple[str, str, str]:
+        """Records."""
+        return "records", "input", "count fewer"
+
+
+@dataclass(frozen=True)
+class ClippedCounts(Counts):
+    """The release's own records count one each, by the side of the clip of an amount that they are on.
+
+    Attributes:
+        clip: the attribute that says it.
+    """
+
+    clip: ClippedAttribute
+    chosen: ChosenEnd | None = None
+    own_records = True
+
+    def content(self) -> list[object]:
+        """By which amount, and beyond which ends."""
+        return [["clipped", *self.clip.content]]
+
+    def layout(self) -> list[object]:
+        """The same."""
+        return [[self.clip.name, *self.clip.content]]
+
+
+@dataclass(frozen=True)
+class Sums(Measure):
+    """The release's own records add an amount each, in whole units.
+
+    Attributes:
+        amount: its column, public ends and unit.
+    """
+
+    amount: AmountAttribute
+    chosen: ChosenEnd | None = None
+    counts = False
+    own_records = True
+
+    @property
+    def unit(self) -> Fraction:
+        """The width of a step of the amount's grid."""
+        return self.amount.unit
+
+    @property
+    def amounts(self) -> tuple[AmountAttribute, ...]:
+        """The one that is summed."""
+        return (self.amount,)
+
+    @property
+    def signed(self) -> bool:
+        """Whether the lower end is below 0."""
+        return self.amount.first < 0
+
+    def reach(self, neighbours: Neighbours, unit: ProtectedUnit) -> int:
+        """The farthest that the ends allow one record; of a total, all records of a unit together."""
+        ends = self.amount.first, self.amount.last
+        return reach_of_total(*ends) if unit.total else reach_between(*ends, neighbours)
+
+    def content(self) -> list[object]:
+        """Column, ends, unit and what a record without an amount has.
+
+        The column and what stands for a missing amount do not change the distribution, but the noise: with equal noise
+        equal sums would show that two columns agree everywhere, or that no record lacks an amount.
+        """
+        return [["amount", *self.amount.content]]
+
+    def layout(self) -> list[object]:
+        """The same, with the ends of a total as an entry of its own."""
+        grid = self.amount
+        texts = [grid.name, *map(str, (grid.low, grid.high, grid.unit, grid.missing))]
+        return [texts, "total"] if grid.total else [texts]
+
+    def reading(self, source: RecordSource) -> RecordSource:
+        """The source, of which each record counts as many units as it has."""
+        return replace(source, amount=self.amount)
+
+    def heading(self, texts: Callable[..., str], what: str) -> str:
+        """With the unit, as published numbers are whole units."""
+        return texts("{what} in units of {unit}", what=what, unit=str(self.amount.unit))
+
+    def too_many(self) -> tuple[str, str, str]:
+        """Units of the amount."""
+        return "units of the amount", "unit", f"round to more than {self.amount.unit}"
+
+
+#: Plain numbers of records.
+COUNTS = Counts()
