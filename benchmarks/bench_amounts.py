@@ -42,12 +42,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from flows.plan.release_plan import plan_release
-from flows.runs.request import Request, check_stated
-from flows.runs.run import run_release
 from pipeline.execution.progress import Silent
 from pipeline.model.universe import Universe
 from pipeline.release.joined.means import read_means
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import Request, check_stated
+from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from postprocess.statistics import NORMAL_QUANTILE
 

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 from synthetic_spine import Shape, leaf_codes, spec_text, write_population
 
-from flows.cost import model as cost_model
-from flows.cost.model import cost_of, sizes_of
-from flows.cost.size import Size
 from geography.spine import Spine
+from pipeline.cost import model as cost_model
+from pipeline.cost.model import cost_of, sizes_of
+from pipeline.cost.size import Size
 from pipeline.inputs.geography import read_spine
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 

@@ -27,14 +27,14 @@ import pandas as pd
 from bench_joins import EXAMPLE, SHARED, truth
 from numpy.typing import NDArray
 
-from flows.runs.request import Request, check_stated
-from flows.runs.run import run_release
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.residents import residents_of
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import ReleasedTable, read_table
+from pipeline.runs.request import Request, check_stated
+from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from postprocess.statistics import Counted, average_sizes
 

@@ -36,15 +36,15 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.estimation.join_queries import composition_of
-from flows.runs.request import Request, check_stated
-from flows.runs.run import run_release
+from pipeline.estimation.join_queries import composition_of
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.records.tabulate import roll_up, tabulate
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import Request, check_stated
+from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from postprocess.joins.bounds import joined_bounds
 

@@ -30,14 +30,14 @@ from measured_run import PROJECT
 from releases.survey import Survey, write_survey
 from survey_of_state import StateSurvey
 
-from flows.confidential.custody import KeySource
 from flows.plan.release_plan import plan_release
-from flows.runs.request import Request, check_request
-from flows.runs.run import run_release
 from geography.build import spine_from_prefixes
 from pipeline.collect.collected_answers import CollectedAnswers
+from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import Request, check_request
+from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import load_spec
 
 _PARTS: Final = ("state", "mixed", "words", "many-words")

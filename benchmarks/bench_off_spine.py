@@ -46,10 +46,10 @@ def made_up_areas(blocks: np.ndarray) -> pd.DataFrame:
 
 def errors(setting: str, key: int, areas: pd.DataFrame, folder: Path) -> dict[str, float]:
     """Mean errors of one release."""
-    from flows.runs.request import Request, check_request
-    from flows.runs.run import run_release
     from pipeline.execution.progress import Silent
     from pipeline.release.layout import RunDirectory
+    from pipeline.runs.request import Request, check_request
+    from pipeline.runs.run import run_release
 
     areas.to_parquet(folder / "areas.parquet")
     text = (PROJECT / "examples" / "rhode_island.toml").read_text(encoding="utf-8")

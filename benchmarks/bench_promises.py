@@ -33,16 +33,16 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.steps import perform_here
 from pipeline.execution.threads import limit_threads
 limit_threads()
-from flows.runs.request import Request, check_request
+from pipeline.runs.request import Request, check_request
 checked = check_request(Request(Path(sys.argv[1]), Path(sys.argv[2]), None, 1))
 if sys.argv[3] == "apart":
-    from flows.runs.measured import measured_apart
+    from pipeline.runs.measured import measured_apart
     way = measured_apart(checked)
 else:
-    from flows.runs.run import MeasuredHere
+    from pipeline.runs.run import MeasuredHere
     way = nullcontext(MeasuredHere(checked.keyholder()))
 with way as measured:
-    from flows.runs.run import release_run
+    from pipeline.runs.run import release_run
     with release_run(checked, Silent(), perform_here, measured) as run:
         run.count()
         run.charge()
@@ -50,14 +50,14 @@ with way as measured:
 """
 #: Starts the process that compares with the truth, and asks it nothing.
 COMPARING = """
-from flows.confidential.custody import KeySource
-from flows.confidential.process import MeasuringProcess
-import flows.runs.run
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.process import MeasuringProcess
+import pipeline.runs.run
 with MeasuringProcess(KeySource(), None) as process:
     process.identity()
 """
 #: The same without the process.
-IMPORTING = "import flows.confidential.process, flows.runs.run"
+IMPORTING = "import pipeline.confidential.process, pipeline.runs.run"
 #: Signs a release; prints the seconds that this takes. argv: directory.
 SIGNING = """
 import sys, time

@@ -31,12 +31,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from flows.runs.request import Request, check_stated
-from flows.runs.run import run_release
 from geography.spine import Spine
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.allocation import allocations
+from pipeline.runs.request import Request, check_stated
+from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from postprocess.shares.shared import Shared
 from postprocess.shares.spread import Gaps, estimated

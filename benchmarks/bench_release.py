@@ -116,12 +116,12 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
     """The batched solver over all families against cvxpy family by family, on a sample and extrapolated by level."""
     from threadpoolctl import threadpool_limits
 
-    from flows.estimation import problem as flows_problem
-    from flows.runs.request import Request, check_request
+    from pipeline.estimation import problem as flows_problem
     from pipeline.execution.job import Job
     from pipeline.execution.progress import Silent
     from pipeline.execution.workers import Workers
     from pipeline.inputs.geography import read_spine
+    from pipeline.runs.request import Request, check_request
     from postprocess.downward import level as downward
     from postprocess.downward.level import downward_level
     from postprocess.families.cvxpy_reference import solve_with_cvxpy

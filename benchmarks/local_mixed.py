@@ -13,12 +13,12 @@ from local_held import held_if_large, shown_if_large
 from releases.mixed import write_mixed
 from releases.survey import Survey
 
-from flows.confidential.custody import KeySource
 from flows.plan.release_plan import plan_release
-from flows.runs.request import Request, check_request
-from flows.runs.run import run_release
+from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import Request, check_request
+from pipeline.runs.run import run_release
 
 #: Blocks of an area of each level.
 BLOCKS: Final = {"block": 1, "tract": 40, "county": 120}

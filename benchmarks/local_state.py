@@ -12,13 +12,13 @@ from local_held import Measures, held_if_large, shown_if_large, shown_inverted, 
 from numpy.typing import NDArray
 from survey_of_state import StateSurvey, state_survey
 
-from flows.confidential.custody import KeySource
-from flows.runs.request import Request, check_request
-from flows.runs.run import run_release
 from geography.spine import Spine
 from pipeline.collect.collected import Collected
+from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import Request, check_request
+from pipeline.runs.run import run_release
 from postprocess.statistics import half_widths
 
 #: Numbers of a level that are looked at in many surveys, about; the error of their error is below 1 % then.

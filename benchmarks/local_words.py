@@ -21,9 +21,6 @@ from survey_of_state import PEOPLE, SPEC
 
 from features.example.example import LEVELS, block_codes
 from features.example.population import populate
-from flows.confidential.custody import KeySource
-from flows.runs.request import Request, check_request
-from flows.runs.run import run_release
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.collect.bits import KeyedBytes
@@ -31,8 +28,11 @@ from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.finding import find_words
 from pipeline.collect.mechanism import Reports
 from pipeline.collect.rappor import Rappor
+from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import Request, check_request
+from pipeline.runs.run import run_release
 
 RAPPOR: Final = Rappor(32, 2, 64, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
 #: Words that are said, and how many of them are candidates.

@@ -77,9 +77,9 @@ def main() -> None:
     from pipeline.execution.threads import limit_threads
 
     limit_threads()
-    from flows.runs.request import Request, check_request
-    from flows.runs.run import run_release
     from pipeline.execution.progress import Silent
+    from pipeline.runs.request import Request, check_request
+    from pipeline.runs.run import run_release
 
     spec, out, workers = sys.argv[1:4]
     run_release(check_request(Request(Path(spec), Path(out), None, int(workers))), Silent())

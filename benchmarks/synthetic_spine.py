@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from flows.cost.size import EXPONENT, OFFSET
+from pipeline.cost.size import EXPONENT, OFFSET
 
 #: Digits of a code that each level adds.
 _DIGITS = 5
@@ -103,7 +103,7 @@ def write_population(folder: Path, shape: Shape, seed: int = 1) -> Path:
 def _shares(attributes: tuple[int, ...]) -> NDArray[np.float64]:
     """Each cell's share of the people: even for one attribute, such as age; of several, a few cells are common.
 
-    How few, is as in the 2020 census: see `flows.cost.size`.
+    How few, is as in the 2020 census: see `pipeline.cost.size`.
     """
     cells = int(np.prod(attributes))
     if len(attributes) == 1:

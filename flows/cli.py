@@ -64,7 +64,7 @@ Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 int
 
 
 def _estimated_otherwise(run: RunDirectory, workers: int, progress: Progress) -> Estimates:
-    from flows.runs.other_estimator import estimated_otherwise
+    from pipeline.runs.other_estimator import estimated_otherwise
 
     return estimated_otherwise(run, workers, progress)
 

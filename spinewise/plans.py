@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from flows.cost.model import Cost
 from flows.plan.amounts import AmountsHeld
 from flows.plan.caps import RecordsPerUnit
 from flows.plan.release_plan import REMARK, Plan, plan_release
 from flows.plan.shares.foretold import SharedRow
 from flows.plan.shares.guesses import SharesGuess
 from flows.plan.show import cost_line, show_plan
+from pipeline.cost.model import Cost
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.execution.workers import default_workers

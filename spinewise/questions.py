@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from flows.confidential.custody import KeySource, configured_source
-from flows.runs.questions.answering import answer_question
-from flows.runs.questions.combining import combine_answer, is_combined
-from flows.runs.questions.explaining import Explanation, explain_question
-from flows.runs.questions.request import QuestionRequest, check_question
-from flows.runs.updates.update import update_release
+from pipeline.confidential.custody import KeySource, configured_source
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.execution.workers import default_workers
@@ -23,6 +18,11 @@ from pipeline.questions.released.combined import COMBINED, Combination
 from pipeline.questions.text import Asked, Condition, Word, parse
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.answering import answer_question
+from pipeline.runs.questions.combining import combine_answer, is_combined
+from pipeline.runs.questions.explaining import Explanation, explain_question
+from pipeline.runs.questions.request import QuestionRequest, check_question
+from pipeline.runs.updates.update import update_release
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from spinewise.progress import progress_for
 from spinewise.runs import named_ledger

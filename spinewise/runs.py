@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.confidential.custody import KeySource, configured_source
-from flows.runs.beacons import beacon_of_settings
-from flows.runs.from_measurements import estimate_release
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.request import Request, check_ledger_is_used, check_stated
-from flows.runs.rerun import repeated_apart, rerun_release
-from flows.runs.run_here import retrying, run_here
+from pipeline.confidential.custody import KeySource, configured_source
 from pipeline.confidential.signing import signing_key
 from pipeline.execution.settings import load_settings
 from pipeline.execution.workers import default_workers
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.beacons import beacon_of_settings
+from pipeline.runs.from_measurements import estimate_release
+from pipeline.runs.record_sources import universes_to_rerun
+from pipeline.runs.request import Request, check_ledger_is_used, check_stated
+from pipeline.runs.rerun import repeated_apart, rerun_release
+from pipeline.runs.run_here import retrying, run_here
 from pipeline.signatures.statement import sign_release
 from spinewise.frames import folder_of, records_of
 from spinewise.progress import progress_for

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.runs.verify import verify_release
 from pipeline.execution.settings import load_settings
 from pipeline.execution.workers import default_workers
 from pipeline.published import release_at
 from pipeline.reading.release import Release
 from pipeline.release.manifest import read_manifest
+from pipeline.runs.verify import verify_release
 from pipeline.signatures.signing_keys import PublicKey
 from pipeline.signatures.statement import signature_problems
 from spinewise.progress import progress_for

@@ -13,6 +13,9 @@ from pipeline.execution.threads import limit_threads
 # As in the commands, before numpy is loaded: workers whose small matrices have two threads each wait for one another.
 limit_threads()
 
+#: Releases that several folders look at.
+pytest_plugins = ["releases.fixtures"]
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 

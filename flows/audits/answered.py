@@ -7,13 +7,13 @@ from auditor.answers.kept import Answer
 from auditor.reading.errors import FormError
 from flows.audits.collected import FindingReporter, collected, installed_versions
 from flows.audits.independent import independent_findings
-from flows.confidential.custody import KeySource
-from flows.confidential.questions import key_of_answer
-from flows.runs.questions.checking import verify_answer
 from pipeline.audit.findings import Audit, certain
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.questions import key_of_answer
 from pipeline.errors import InputError
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.checking import verify_answer
 
 
 def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, report: FindingReporter) -> Audit:

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from flows.audits.collected import FindingReporter, collected, installed_versions
 from flows.audits.independent import attack_findings, independent_findings
-from flows.confidential.custody import KeySource, key_of_release
-from flows.runs.verify import verify_release
 from pipeline.audit.findings import Audit, certain
 from pipeline.audit.release_noise import noise_findings
 from pipeline.audit.release_reading import open_audited
+from pipeline.confidential.custody import KeySource, key_of_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.verify import verify_release
 
 
 def audit_release(

@@ -34,17 +34,17 @@ from auditor.reading.errors import FormError
 from flows.audits.independent import GROUP
 from flows.audits.trials import scratch
 from flows.audits.whole_trial import own_settings
-from flows.confidential.custody import KeySource
-from flows.confidential.questions import counted
-from flows.runs.questions.answering import AnsweringHere, answered
-from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.audit.findings import Finding, certain
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.questions import counted
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.kept import keep_counts, keep_units
 from pipeline.questions.text import STATISTICS
+from pipeline.runs.questions.answering import AnsweringHere, answered
+from pipeline.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 
 _SPEC: Final = """
 name = "asked"

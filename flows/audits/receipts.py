@@ -12,7 +12,6 @@ from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 
-from flows.runs.questions.costs import cost_problems
 from pipeline.audit.chosen_ends import chosen_elsewhere, chosen_uncharged, question_of
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
@@ -21,6 +20,7 @@ from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.receipts import Receipt
+from pipeline.runs.questions.costs import cost_problems
 from pipeline.spec.release_spec import ReleaseSpec
 
 __all__ = ["Compared", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]

@@ -17,24 +17,24 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from flows.confidential.measure import true_histogram
-from flows.confidential.steps import ConfidentialSteps
-from flows.estimation.whole_spine import Estimation
-from flows.publishing.steps import perform_public_steps
-from flows.runs.open_public import open_listed
-from flows.runs.request import CheckedRequest, Request, check_request
 from pipeline.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio
 from pipeline.audit.release_reading import Expected, expected_measurements
+from pipeline.confidential.measure import true_histogram
+from pipeline.confidential.steps import ConfidentialSteps
+from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.keys import MasterKey
+from pipeline.publishing.steps import perform_public_steps
 from pipeline.records.tabulate import roll_up, tabulate
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.release.run_directory import make_run_folders
+from pipeline.runs.open_public import open_listed
+from pipeline.runs.request import CheckedRequest, Request, check_request
 from pipeline.storage.local_name import local_name
 
 _BATCH: Final = 25  # runs of one task

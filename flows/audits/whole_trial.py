@@ -21,16 +21,16 @@ from threadpoolctl import threadpool_limits
 from auditor.ledger import read_ledger
 from flows.audits.independent import GROUP, independent_findings
 from flows.audits.trials import scratch
-from flows.confidential.custody import KeySource
-from flows.runs import run as runs
-from flows.runs.request import CheckedRequest, Request, check_request
 from pipeline.audit.findings import Finding, certain
+from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, SpinewiseError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
+from pipeline.runs import run as runs
+from pipeline.runs.request import CheckedRequest, Request, check_request
 
 _SPEC: Final = """
 name = "tried"

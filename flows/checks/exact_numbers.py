@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.runs.open_public import open_listed
+from pipeline.runs.open_public import open_listed
 from pipeline.spec.provenance import accepted_inputs
 from pipeline.spec.release_spec import load_spec
 
@@ -25,7 +25,7 @@ def undeclared_numbers(spec: Path, datasets: Mapping[str, DatasetState]) -> dict
     Raises:
         InputError: a public input cannot be read, or does not fit.
     """
-    from flows.confidential.disclosures import exact_disclosures, inputs_from_records
+    from pipeline.confidential.disclosures import exact_disclosures, inputs_from_records
     from pipeline.privacy.ledger.disclosures import undeclared
 
     stated = load_spec(spec)

@@ -11,12 +11,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import broken_bound, check_constraints, check_total, declared_constraints
-from flows.runs.chosen_clips import check_chosen
-from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
 from pipeline.collect.unlisted import bits_of, remarks_of
 from pipeline.errors import InputError
+from pipeline.estimation.constraints import broken_bound, check_constraints, check_total, declared_constraints
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.names import read_names
@@ -34,6 +32,8 @@ from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
 from pipeline.records.reports import count_reports
+from pipeline.runs.chosen_clips import check_chosen
+from pipeline.runs.request import check_datasets, universe_checks, with_data
 from pipeline.spec.provenance import check_inputs, unaccepted
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 

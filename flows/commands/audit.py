@@ -77,8 +77,8 @@ def audit(
     from flows.audits.finished import audit_release, with_attacks
     from flows.audits.installed import audit_installed
     from flows.audits.whole_trial import whole_findings
-    from flows.confidential.custody import KeySource
     from pipeline.audit.report import write_audit
+    from pipeline.confidential.custody import KeySource
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console
     from pipeline.execution.settings import load_settings

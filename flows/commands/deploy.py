@@ -87,10 +87,10 @@ def deploy(
         check_cron(cron, timezone)
     processes = None if workers is None else settings.workers
     if spec is not None:
-        from flows.confidential.custody import Keyholder, KeySource
         from flows.orchestration.deployments import queue_of
         from flows.orchestration.release_flow import release as flow
-        from flows.runs.request import Request, check_request
+        from pipeline.confidential.custody import Keyholder, KeySource
+        from pipeline.runs.request import Request, check_request
 
         checked = check_request(Request(spec, settings.out, data, settings.workers or 1, KeySource(key_file)))
         Keyholder(checked.request.key, checked.spec.privacy.key).identity()

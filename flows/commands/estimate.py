@@ -38,9 +38,9 @@ def estimate(
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    from flows.runs.from_measurements import estimate_release
     from pipeline.execution.console import make_progress
     from pipeline.execution.workers import default_workers
+    from pipeline.runs.from_measurements import estimate_release
 
     progress = make_progress()
     try:

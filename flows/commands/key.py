@@ -96,7 +96,7 @@ def show_commitment(release: ReleaseArgument) -> None:
 
         spinewise key show-commitment releases/little-state
     """
-    from flows.confidential.custody import KeySource, key_of_release
+    from pipeline.confidential.custody import KeySource, key_of_release
     from pipeline.published import release_at
     from pipeline.release.manifest import read_manifest
 
@@ -120,7 +120,7 @@ def destroy(
 
         spinewise key destroy releases/little-state --yes
     """
-    from flows.confidential.custody import destroy_key
+    from pipeline.confidential.custody import destroy_key
     from pipeline.published import release_at
 
     run = release_at(release)

@@ -17,7 +17,7 @@ from pipeline.execution.options import (
 )
 
 if TYPE_CHECKING:
-    from flows.confidential.custody import KeySource
+    from pipeline.confidential.custody import KeySource
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,15 +57,15 @@ def rerun(
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    from flows.confidential.custody import KeySource
     from flows.orchestration.server import temporary_server
-    from flows.runs.record_sources import universes_to_rerun
-    from flows.runs.rerun import repeated_apart
+    from pipeline.confidential.custody import KeySource
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console, make_progress, tell_problems
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
+    from pipeline.runs.record_sources import universes_to_rerun
+    from pipeline.runs.rerun import repeated_apart
 
     if is_answer(release):
         _rerun_answer(release, spec, data, KeySource(key_file, key_fd, key_command), combined_with)
@@ -111,13 +111,13 @@ def rerun(
 def _rerun_answer(
     answer: Path, spec: Path | None, data: Path | None, source: KeySource, combined_with: Path | None
 ) -> None:
-    from flows.confidential.custody import KeySource
-    from flows.runs.questions.checking import rerun_answer
-    from flows.runs.questions.combining import is_combined, release_of
+    from pipeline.confidential.custody import KeySource
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console, tell_problems
     from pipeline.execution.settings import load_settings
     from pipeline.release.layout import RunDirectory
+    from pipeline.runs.questions.checking import rerun_answer
+    from pipeline.runs.questions.combining import is_combined, release_of
 
     run = RunDirectory(answer)
     if source == KeySource() and not run.key.exists():

@@ -28,8 +28,8 @@ from pipeline.execution.options import (
 )
 
 if TYPE_CHECKING:
-    from flows.runs.request import CheckedRequest, EngineName
     from pipeline.execution.progress import Progress
+    from pipeline.runs.request import CheckedRequest, EngineName
 
 
 def add_to(app: typer.Typer) -> None:
@@ -94,15 +94,15 @@ def run(
     spare_pandas()
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
-    from flows.confidential.custody import KeySource, configured_source
     from flows.orchestration.server import temporary_server
-    from flows.runs.beacons import beacon_of_settings, given_beacon
-    from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
+    from pipeline.confidential.custody import KeySource, configured_source
     from pipeline.confidential.signing import signing_key
     from pipeline.execution.console import promise_of, remarks_of_end
     from pipeline.execution.interrupts import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
+    from pipeline.runs.beacons import beacon_of_settings, given_beacon
+    from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
     from pipeline.signatures.statement import sign_release
     from pipeline.spec.release_spec import load_spec
 
@@ -126,7 +126,7 @@ def run(
     if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
         output.remark(f"Warning: {odd}")
     if no_prefect:
-        from flows.runs.run_here import run_here
+        from pipeline.runs.run_here import run_here
 
         run_here(checked, output.progress(), settings)
     else:
@@ -144,7 +144,7 @@ def run(
 
 def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: Progress) -> None:
     """Run the release as a Prefect flow; progress and the process that holds the key are handed over beside it."""
-    from flows.runs.measured import measured_apart
+    from pipeline.runs.measured import measured_apart
 
     with measured_apart(checked) as measured:  # before the engine is imported and asked for anything
         from flows.orchestration.release_flow import beacon_of_run, measured_of_run, release

@@ -54,13 +54,13 @@ def verify(
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    from flows.runs.verify import verify_release
     from pipeline.errors import InputError
     from pipeline.execution.console import tell_problems
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
+    from pipeline.runs.verify import verify_release
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 
@@ -99,13 +99,13 @@ def verify(
 
 
 def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:
-    from flows.runs.questions.checking import verify_answer
-    from flows.runs.questions.combining import is_combined, release_of
-    from flows.runs.signers import require_signer
     from pipeline.errors import InputError
     from pipeline.execution.console import tell_problems
     from pipeline.published import release_at
     from pipeline.release.layout import RunDirectory
+    from pipeline.runs.questions.checking import verify_answer
+    from pipeline.runs.questions.combining import is_combined, release_of
+    from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 

@@ -19,13 +19,13 @@ from prefect.artifacts import (
 )
 from prefect.logging import get_run_logger
 
-from flows.runs.request import CheckedRequest
 from pipeline.execution.memory import memory_now
 from pipeline.execution.progress import Counted, shown_time
 from pipeline.execution.steps import Notes, Perform, Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.runs.request import CheckedRequest
 
 if TYPE_CHECKING:
     from uuid import UUID

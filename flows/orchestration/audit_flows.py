@@ -22,21 +22,21 @@ from pydantic import Field  # noqa: E402
 from flows.audits.collected import FindingReporter  # noqa: E402
 from flows.audits.installed import audit_installed  # noqa: E402
 from flows.audits.whole_trial import whole_findings  # noqa: E402
-from flows.confidential.custody import KeySource  # noqa: E402
-from flows.confidential.repeat import Repeating  # noqa: E402
 from flows.orchestration.allowed import check_allowed  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
-from flows.runs.record_sources import universes_to_rerun  # noqa: E402
-from flows.runs.rerun import Rerun, repeated_apart, rerun_release  # noqa: E402
 from pipeline.audit.findings import Audit, Finding  # noqa: E402
 from pipeline.audit.report import write_audit  # noqa: E402
+from pipeline.confidential.custody import KeySource  # noqa: E402
+from pipeline.confidential.repeat import Repeating  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
 from pipeline.execution.progress import Silent  # noqa: E402
 from pipeline.execution.settings import load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
+from pipeline.runs.record_sources import universes_to_rerun  # noqa: E402
+from pipeline.runs.rerun import Rerun, repeated_apart, rerun_release  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began.
 repeating: ContextVar[Repeating | None] = ContextVar("repeating", default=None)

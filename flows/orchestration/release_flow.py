@@ -19,22 +19,22 @@ set_up_prefect()
 
 from prefect import flow, runtime  # noqa: E402
 
-from flows.confidential.custody import KeySource, configured_source  # noqa: E402
-from flows.confidential.steps import Measured  # noqa: E402
 from flows.orchestration.allowed import check_allowed  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
-from flows.runs.beacons import beacon_of_settings  # noqa: E402
-from flows.runs.measured import measured_apart  # noqa: E402
-from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
-from flows.runs.run import release_run  # noqa: E402
+from pipeline.confidential.custody import KeySource, configured_source  # noqa: E402
 from pipeline.confidential.signing import signing_key  # noqa: E402
+from pipeline.confidential.steps import Measured  # noqa: E402
 from pipeline.execution.progress import Silent, Together  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.release.beacon import Beacon  # noqa: E402
+from pipeline.runs.beacons import beacon_of_settings  # noqa: E402
+from pipeline.runs.measured import measured_apart  # noqa: E402
+from pipeline.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
+from pipeline.runs.run import release_run  # noqa: E402
 from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
 from pipeline.signatures.statement import sign_release  # noqa: E402
 from pipeline.spec.release_spec import load_spec  # noqa: E402

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from flows.estimation.expectation import Expectation, Place
 from flows.plan.cvxpy_reference import divide_with_cvxpy
 from flows.plan.division import (
     LEAST_SHARE,
@@ -26,6 +25,7 @@ from flows.plan.release_plan import UniversePlan, plan_universe
 from flows.plan.targets import Aim
 from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
+from pipeline.estimation.expectation import Expectation, Place
 from pipeline.model.universe import Universe
 from postprocess.arrays import FloatArray
 

@@ -14,8 +14,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-from flows.estimation.expectation import ExpectedRow
 from pipeline.errors import InputError
+from pipeline.estimation.expectation import ExpectedRow
 from pipeline.model.exact import parse_exact
 from pipeline.model.universe import Universe
 from pipeline.questions.manifest import MEASUREMENTS, read_answer

@@ -22,9 +22,9 @@ import cvxpy as cp
 import numpy as np
 import scipy.optimize
 
-from flows.estimation.expectation import Expectation
 from flows.plan.targets import Aim
 from pipeline.errors import InputError
+from pipeline.estimation.expectation import Expectation
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.linear.expected import LevelCovariances, error_by_final, gradient

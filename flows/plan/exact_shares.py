@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from flows.estimation.expectation import Expectation, Place
 from flows.plan.division import Objective, aimed_error
+from pipeline.estimation.expectation import Expectation, Place
 from pipeline.model.universe import Universe
 from postprocess.arrays import FloatArray
 

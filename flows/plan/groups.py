@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.estimation.expectation import Expectation
 from flows.plan.targets import Aim, parse_places
 from pipeline.errors import InputError, SpecError
+from pipeline.estimation.expectation import Expectation
 from pipeline.model.query import Query
 from pipeline.reading.release import Release, open_release
 from postprocess.arrays import FloatArray

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from flows.estimation.expectation import Expectation
 from geography.spine import Spine
+from pipeline.estimation.expectation import Expectation
 from pipeline.model.join import Join, joined_companions
 from pipeline.model.residents import residents_of
 from pipeline.reading.sums import answer_weights

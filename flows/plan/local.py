@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flows.estimation.expectation import Expectation
 from pipeline.errors import InputError
+from pipeline.estimation.expectation import Expectation
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
 

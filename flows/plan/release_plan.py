@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.cost.fitting import Fitting, fitting
-from flows.cost.limits import check_plan_size
-from flows.estimation.expectation import Expectation, ExpectedRow, GivenBy
 from flows.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
 from flows.plan.caps import CapRow, RecordsPerUnit, cap_rows
 from flows.plan.joined import JoinedRow, joined_rows
@@ -18,6 +15,9 @@ from flows.plan.shares.foretold import SharedRow, shared_rows
 from flows.plan.shares.guesses import SharesGuess
 from flows.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
+from pipeline.cost.fitting import Fitting, fitting
+from pipeline.cost.limits import check_plan_size
+from pipeline.estimation.expectation import Expectation, ExpectedRow, GivenBy
 from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
 from pipeline.inputs.facilities import read_facilities

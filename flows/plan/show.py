@@ -5,8 +5,6 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from flows.cost.fitting import Fitting
-from flows.cost.model import Cost
 from flows.plan.amounts import RECORDS
 from flows.plan.best import Best
 from flows.plan.called import Called
@@ -15,6 +13,8 @@ from flows.plan.local import show_local
 from flows.plan.release_plan import REMARK, Plan, UniversePlan
 from flows.plan.sizes import UNKNOWN
 from flows.plan.write_spec import exact_text
+from pipeline.cost.fitting import Fitting
+from pipeline.cost.model import Cost
 from pipeline.model.labels import beside
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits

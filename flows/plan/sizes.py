@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.estimation.expectation import Expectation
 from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
+from pipeline.estimation.expectation import Expectation
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release, open_release

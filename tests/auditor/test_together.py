@@ -16,12 +16,12 @@ from releases.joined_specs import CHILDREN, HEAD, SIZE, WHERE, spec_of
 from auditor.form import Form, read_form
 from auditor.statements import account_problems, noise_problems
 from auditor.together import household_problems, person_problems
-from flows.publishing.manifest import MEMBERS
 from pipeline.model.join import Join, largest_household
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statements import privacy_statements
+from pipeline.publishing.manifest import MEMBERS
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 

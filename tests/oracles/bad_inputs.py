@@ -34,7 +34,6 @@ from releases.asked import ask, ledger_of, write_workers
 from releases.small import QUICK, run, write_town
 
 from flows.checks.validation import validate
-from flows.runs.questions.checking import verify_answer
 from geography.errors import SpinewiseError
 from oracles.command_lines import Places, command_line
 from oracles.damage import damaged_bytes, damaged_json, damaged_parquet, restored
@@ -46,6 +45,7 @@ from pipeline.model.memory_table import MemoryTable
 from pipeline.questions.text import parse
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.checking import verify_answer
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 
 SECONDS = 60

@@ -45,22 +45,30 @@ ROOMS = (
     Room("spinewise", ("what Python users import",), 20, 58, 210, 54),
     Room("flows/commands", ("the command line, one command a file",), 240, 58, 295, 54),
     Room("flows/orchestration", ("Prefect: flow, retries, deployments",), 545, 58, 295, 54),
-    Room("flows/audits", ("tests of the installation and of a release",), 20, 122, 305, 54),
-    Room("flows/checks", ("before a run: validate, doctor",), 335, 122, 225, 54),
+    Room("flows/audits", ("tests of installation, release",), 20, 122, 215, 54),
+    Room("flows/checks", ("validate, doctor",), 245, 122, 150, 54),
+    Room("flows/plan", ("errors, before a run",), 405, 122, 155, 54),
     Room("auditor", ("a second program: shares no code",), 570, 122, 270, 54),
-    Room("flows/runs", ("a whole run, from the request to the manifest: run, verify, rerun",), 20, 216, 820, 54),
+    Room("pipeline/runs", ("a whole run, from the request to the manifest: run, verify, rerun",), 20, 216, 820, 54),
     # The stages.
     Room(
-        "flows/confidential",
-        ("count the records, charge the", "ledger, measure, choose;", "the key's custody; accuracy"),
-        *(20, 344, 265, 88),
+        "pipeline/confidential",
+        (
+            "count the records, charge the",
+            "ledger, measure, choose;",
+            "the key's custody; accuracy;",
+            "secrets read, errors emptied",
+        ),
+        *(20, 344, 265, 166),
         _SECRET,
     ),
-    Room("pipeline/confidential", ("secrets read, errors emptied",), 20, 456, 265, 54, _SECRET),
-    Room("flows/estimation", ("from measurements to whole numbers;", "simulated margins"), 450, 344, 390, 88, _PUBLIC),
-    Room("flows/publishing", ("tables, microdata, report, manifest: every public file",), 450, 456, 390, 54, _PUBLIC),
-    Room("flows/plan", ("errors",), 450, 520, 92, 54, _PUBLIC),
-    Room("flows/cost", ("time, space",), 548, 520, 92, 54, _PUBLIC),
+    Room(
+        "pipeline/estimation", ("from measurements to whole numbers;", "simulated margins"), 450, 344, 390, 88, _PUBLIC
+    ),
+    Room(
+        "pipeline/publishing", ("tables, microdata, report, manifest: every public file",), 450, 456, 390, 54, _PUBLIC
+    ),
+    Room("pipeline/cost", ("time and space",), 450, 520, 190, 54, _PUBLIC),
     Room("pipeline/execution", ("steps, workers, resuming",), 650, 520, 190, 54, _PUBLIC),
     # What the stages call.
     Room("pipeline/records", ("confidential files to sparse", "histograms of the leaves"), 20, 634, 265, 71, _SECRET),

@@ -14,7 +14,6 @@ FOLDERS = (
     "pipeline/privacy/noise",
     "pipeline/privacy/accounting",
     "pipeline/privacy/ledger",
-    "flows/confidential",
     "pipeline/confidential",
     "pipeline/questions",
     "features/*/confidential.py",

@@ -19,10 +19,10 @@ from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, p
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 from releases.command import spinewise
 
-from flows.runs.request import Request, check_request
-from flows.runs.run import run_release
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import Settings
+from pipeline.runs.request import Request, check_request
+from pipeline.runs.run import run_release
 from pipeline.spec.collect.section import with_measured
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-import flows.confidential.questions
-import flows.runs.questions.costs
+import pipeline.confidential.questions
 import pipeline.questions.manifest
 import pipeline.questions.quantiles
 import pipeline.questions.sensitivity
 import pipeline.questions.windows
+import pipeline.runs.questions.costs
 from flows.audits.questions_asked import Question
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
@@ -29,7 +29,7 @@ from pipeline.questions.resolved import Resolved
 from releases.mutant import Edit, Mutant, Patch, Plant, attribute, mutant
 
 #: The module in which an answer is drawn.
-asking: Any = flows.confidential.questions
+asking: Any = pipeline.confidential.questions
 
 
 def _asked(text: str, way: str = "records", framework: str = "zcdp", neighbours: str = "change-one") -> Question:
@@ -145,7 +145,7 @@ def _larger_end(patch: Patch) -> None:
     def larger(part: Any, _: Any) -> int:
         return int(max(-part.low, part.high))
 
-    for module in (pipeline.questions.sensitivity, flows.runs.questions.costs):
+    for module in (pipeline.questions.sensitivity, pipeline.runs.questions.costs):
         patch.setattr(module, "reach", larger)
 
 

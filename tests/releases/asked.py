@@ -14,15 +14,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.confidential.custody import KeySource
-from flows.runs.questions.answering import AnsweringHere, answered
-from flows.runs.questions.checking import verify_answer
-from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
+from pipeline.confidential.custody import KeySource
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, manifest_bytes, read_answer
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.answering import AnsweringHere, answered
+from pipeline.runs.questions.checking import verify_answer
+from pipeline.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
 

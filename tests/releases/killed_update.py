@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.runs.updates.update import update_release
+from pipeline.runs.updates.update import update_release
 from releases.command import environment
 from releases.killed import Killer
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from flows.publishing.ahead import Ahead
-from flows.publishing.report import write_report
-from flows.runs.open_public import open_listed
 from geography.spine import Level
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
+from pipeline.publishing.ahead import Ahead
+from pipeline.publishing.report import write_report
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.tables import ReleasedTable, rows_at_once, write_table
+from pipeline.runs.open_public import open_listed
 from releases.small import request_of
 
 _SPEC = """

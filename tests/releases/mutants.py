@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import flows.confidential.measure
+import pipeline.confidential.measure
 import pipeline.model.allocation
 import pipeline.model.selection
 import pipeline.privacy.accounting.statements
@@ -29,7 +29,6 @@ import pipeline.privacy.noise.sampler
 import pipeline.privacy.noise.select
 import pipeline.release.privacy_statement
 from auditor.contents import canonical
-from flows.runs.run import ReleaseRun
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.accounting.uses import measurements_of
@@ -39,6 +38,7 @@ from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.privacy.noise.select import Select
 from pipeline.privacy.noise.tails import boundaries
+from pipeline.runs.run import ReleaseRun
 from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
@@ -109,7 +109,7 @@ def _stream(change: Callable[..., bytes]) -> Plant:
 
 
 def _restarted(patch: Patch) -> None:
-    patch.setattr(flows.confidential.measure, "_AT_ONCE", 24)
+    patch.setattr(pipeline.confidential.measure, "_AT_ONCE", 24)
     _draw(lambda sampler, key, start, count, sound: sound(sampler, key, 0 * start, count))(patch)
 
 
@@ -165,13 +165,13 @@ def _free_level(patch: Patch) -> None:
 
 
 def _more_invariants(patch: Patch) -> None:
-    measure = flows.confidential.measure.measure_level
+    measure = pipeline.confidential.measure.measure_level
 
     def more(job: Any, key: Any, fingerprint: str, universe: Any, level: str) -> None:
         total = next(one.query for one in universe.strategy.level("block").queries if one.query.name == "total")
         measure(job, key, fingerprint, replace(universe, invariants=(*universe.invariants, ("block", total))), level)
 
-    patch.setattr("flows.confidential.steps.measure_level", more)
+    patch.setattr("pipeline.confidential.steps.measure_level", more)
 
 
 def people(root: Path) -> int:

@@ -12,13 +12,13 @@ from unittest.mock import patch
 
 from project.report_texts import wanted
 
-from flows.publishing.ahead import Ahead
-from flows.publishing.report import report_sources
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.published import open_finished
+from pipeline.publishing.ahead import Ahead
+from pipeline.publishing.report import report_sources
 from pipeline.report.page import report_page
 
 #: What stands around every text of the catalogue that shows what is not from it.

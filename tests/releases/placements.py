@@ -122,7 +122,7 @@ def kept_as_arrays(patch: pytest.MonkeyPatch) -> None:
             yield immutable(unpacked(_sent(packed(result))))
 
     for module in ("draws", "margins", "whole_spine"):
-        patch.setattr(f"flows.estimation.{module}.run_kept", run_kept)
+        patch.setattr(f"pipeline.estimation.{module}.run_kept", run_kept)
 
 
 def _pickled(value: Any) -> Any:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from auditor.check.release import check_release
-from flows.confidential.custody import KeySource, key_of_release
-from flows.confidential.repeat import RepeatedSteps
-from flows.confidential.steps import MeasuringSteps
-from flows.publishing.inputs import Facilities, Polygons
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import Rerun, repeated_apart, rerun_release
-from flows.runs.verify import verify_release
+from pipeline.confidential.custody import KeySource, key_of_release
+from pipeline.confidential.repeat import RepeatedSteps
+from pipeline.confidential.steps import MeasuringSteps
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
+from pipeline.publishing.inputs import Facilities, Polygons
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.record_sources import universes_to_rerun
+from pipeline.runs.rerun import Rerun, repeated_apart, rerun_release
+from pipeline.runs.verify import verify_release
 
 
 class RepeatedHere:

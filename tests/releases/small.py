@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from flows.confidential.custody import KeySource
-from flows.runs.request import CheckedRequest, Request, check_request
-from flows.runs.run import run_release
+from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Progress, Silent
 from pipeline.execution.steps import Perform, perform_here
+from pipeline.runs.request import CheckedRequest, Request, check_request
+from pipeline.runs.run import run_release
 
 SPEC = """
 name = "town"

@@ -11,7 +11,7 @@ from releases.asked import ledger_of, spent, write_workers
 from releases.command import printed, spinewise
 
 import spinewise as sw
-from flows.runs.questions.answering import AnsweringHere, answered
+from pipeline.runs.questions.answering import AnsweringHere, answered
 
 
 @pytest.fixture

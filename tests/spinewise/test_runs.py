@@ -19,11 +19,11 @@ from releases.small import QUICK, public_bytes, run, write_town
 
 import spinewise as sw
 from features.exports.release import export_release
-from flows.confidential.steps import Measured
-from flows.runs.request import CheckedRequest
-from flows.runs.run import MeasuredHere
+from pipeline.confidential.steps import Measured
 from pipeline.privacy.noise.sampler import Sampler
 from pipeline.published import open_finished
+from pipeline.runs.request import CheckedRequest
+from pipeline.runs.run import MeasuredHere
 
 Changed = Callable[..., sw.Spec]
 
@@ -70,7 +70,7 @@ def test_without_noise_the_tables_are_the_counts(
 ) -> None:
     """The noise taken off, what is released is what pandas counts."""
     monkeypatch.setattr(Sampler, "draw", _no_noise)
-    monkeypatch.setattr("flows.runs.run_here.measured_apart", _measured_here)
+    monkeypatch.setattr("pipeline.runs.run_here.measured_apart", _measured_here)
     release = sw.run(changed(), persons, blocks, out=tmp_path, workers=1)
     table = release.table("sex", level="county")
     expected = persons.groupby([persons["block"].str[0], "sex"]).size().unstack()

@@ -222,7 +222,7 @@ import sys
 from pathlib import Path
 from releases.small import run
 from pipeline.errors import InputError
-import flows.confidential.accuracy, cvxpy
+import pipeline.confidential.accuracy, cvxpy
 sys.stdout.write("ready"); sys.stdout.flush()
 sys.stdin.readline()
 try:

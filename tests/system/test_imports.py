@@ -11,10 +11,10 @@ from releases.small import run
 from auditor.check.release import examine
 from features.imports.pl94171.importer import import_pl94171
 from features.imports.tables.importer import TableRequest, TableSource, import_table
-from flows.runs.verify import verify_release
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
+from pipeline.runs.verify import verify_release
 
 
 def released_and_verified(spec: Path, out: Path, publish: str = "") -> Path:

@@ -21,12 +21,12 @@ from releases.small import public_bytes, run
 import postprocess.downward.tasks
 from flows.audits.installed import CASES
 from flows.audits.trials import outcomes_of, write_pair
-from flows.runs.verify import verify_release
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import read_table
+from pipeline.runs.verify import verify_release
 from postprocess.downward.samples import Rates
 
 pytestmark = pytest.mark.slow
@@ -34,24 +34,27 @@ pytestmark = pytest.mark.slow
 #: Module that hands tasks to workers -> the functions of its tasks.
 TASKS = {
     "flows/audits/trials.py": ("flows.audits.trials.run_trials",),
-    "flows/estimation/by_subtree.py": (
-        "flows.estimation.part_tasks.estimate_top",
-        "flows.estimation.part_tasks.estimate_below",
+    "pipeline/estimation/by_subtree.py": (
+        "pipeline.estimation.part_tasks.estimate_top",
+        "pipeline.estimation.part_tasks.estimate_below",
     ),
-    "flows/estimation/draws.py": ("flows.estimation.draws.run_draw", "flows.estimation.drawn_parts.draw_below"),
-    "flows/estimation/joins.py": ("flows.estimation.joins.estimate_implied",),
-    "flows/estimation/linear_parts.py": ("flows.estimation.linear_parts.linear_below",),
-    "flows/estimation/margins.py": (
-        "flows.estimation.margins.run_simulation",
+    "pipeline/estimation/draws.py": (
+        "pipeline.estimation.draws.run_draw",
+        "pipeline.estimation.drawn_parts.draw_below",
+    ),
+    "pipeline/estimation/joins.py": ("pipeline.estimation.joins.estimate_implied",),
+    "pipeline/estimation/linear_parts.py": ("pipeline.estimation.linear_parts.linear_below",),
+    "pipeline/estimation/margins.py": (
+        "pipeline.estimation.margins.run_simulation",
         "postprocess.downward.intervals.Intervals.prepared",
     ),
-    "flows/estimation/shares/spreads.py": ("flows.estimation.shares.spreads.estimate_answers",),
-    "flows/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
-    "flows/publishing/ahead.py": (
+    "pipeline/estimation/shares/spreads.py": ("pipeline.estimation.shares.spreads.estimate_answers",),
+    "pipeline/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
+    "pipeline/publishing/ahead.py": (
         "pipeline.report.table_numbers.packed_table",
-        "flows.publishing.alike_areas.alike_numbers",
+        "pipeline.publishing.alike_areas.alike_numbers",
     ),
-    "flows/publishing/manifest.py": ("pipeline.release.rows.table_leaf",),
+    "pipeline/publishing/manifest.py": ("pipeline.release.rows.table_leaf",),
 }
 #: What may be simulated of a spine below the top: in the first run nothing at all.
 RATES = Rates(4, (4.0, 4.0, 1.0), 1)
@@ -77,7 +80,7 @@ def released(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     write: Callable[[Path], Path] = request.param
     folder = tmp_path_factory.mktemp("placed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: RATES)
+        patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: RATES)
         return run(write(folder), folder / "out", i_know=True)
 
 
@@ -86,15 +89,15 @@ def test_every_placement_gives_the_same_bytes(
     released: Path, placement: Placement, *, cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of the release is computed again, and nothing that was handed out or came back was changed."""
-    monkeypatch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: RATES)
+    monkeypatch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: RATES)
     # The town is one batch; small ones make several tasks of each level.
     monkeypatch.setattr(postprocess.downward.tasks, "BATCH_CELLS", 60)
     if placement is Placement.ARRAYS:
         kept_as_arrays(monkeypatch)
     if cut:
-        monkeypatch.setattr("flows.runs.verify.Job", partial(Job, most_cells=1, part_cells=1))
+        monkeypatch.setattr("pipeline.runs.verify.Job", partial(Job, most_cells=1, part_cells=1))
     workers = PlacedWorkers(placement)
-    monkeypatch.setattr("flows.runs.verify.Workers", lambda _: workers)
+    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda _: workers)
     assert verify_release(RunDirectory(released), 1, Silent()) == []
     SEEN.update(workers.kinds)
 
@@ -192,5 +195,5 @@ def test_a_sampled_spine_has_one_set_of_intervals_that_cover(
     done = spinewise("run", spec, "--out", tmp_path, "--workers", 2, PREFECT_HOME=str(prefect_home))
     assert done.returncode == 0, done.stderr
     assert public_bytes(tmp_path / "sampled") == public_bytes(here)
-    monkeypatch.setattr("flows.runs.verify.Workers", lambda _: Workers(4, start_after=1e-6))
+    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda _: Workers(4, start_after=1e-6))
     assert verify_release(RunDirectory(here), 4, Silent()) == []

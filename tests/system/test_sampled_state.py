@@ -12,8 +12,8 @@ import pytest
 from releases.again import computed_again
 from releases.small import run
 
-from flows.estimation.sampled_runs import SampledRuns
-from flows.publishing.steps import perform_public_steps
+from pipeline.estimation.sampled_runs import SampledRuns
+from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
 from postprocess.downward.samples import PRECISION, Rates
 

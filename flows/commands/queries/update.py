@@ -59,11 +59,11 @@ def update(
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    from flows.runs.updates.update import update_release
     from pipeline.confidential.signing import signing_key
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
+    from pipeline.runs.updates.update import update_release
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed
 

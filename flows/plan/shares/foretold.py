@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.estimation.expectation import Expectation
-from flows.estimation.shares.stated import shares_by_level
 from flows.plan.shares.guesses import Guess, GuessPlace
+from pipeline.estimation.expectation import Expectation
+from pipeline.estimation.shares.stated import shares_by_level
 from pipeline.inputs.shares import read_shares
 from pipeline.model.public_share import PublicShare
 from postprocess.arrays import FloatArray, IntArray

@@ -14,10 +14,10 @@ from releases.one_town import write_one_town
 from releases.small import run
 
 from auditor.check.release import check_release, examine
-from flows.publishing.steps import perform_public_steps
-from flows.runs.verify import verify_release
 from pipeline.execution.progress import Silent
+from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.verify import verify_release
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,13 @@ from releases.surveyed import NAMES
 
 from auditor.check.release import check_release
 from features.exports.release import export_release
-from flows.runs.verify import verify_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import public_files, read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
+from pipeline.runs.verify import verify_release
 
 
 @pytest.fixture(scope="module")

@@ -18,16 +18,16 @@ from typer.testing import CliRunner
 from auditor.check.release import check_release
 from features.exports.release import LAYOUTS, export_release
 from flows.cli import app
-from flows.confidential.custody import check_made_here
-from flows.runs.from_measurements import estimate_release
-from flows.runs.verify import verify_release
 from pipeline.audit.release_reading import open_audited
+from pipeline.confidential.custody import check_made_here
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.runs.from_measurements import estimate_release
+from pipeline.runs.verify import verify_release
 from pipeline.storage.files import new_folder
 
 

@@ -14,11 +14,11 @@ from auditor.program import audit_with
 from auditor.reading.errors import FormError
 from flows.audits.questions_asked import Question, asked, opened, people_of, question_problems, questions
 from flows.audits.whole_trial import own_settings
-from flows.runs.questions.answering import AnsweringHere, answered
-from flows.runs.questions.checking import verify_answer
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.answering import AnsweringHere, answered
+from pipeline.runs.questions.checking import verify_answer
 
 
 def answer_of(folder: Path, question: Question) -> Path:

@@ -10,15 +10,15 @@ import pytest
 from releases.asked import ask, key_at, ledger_of, write_workers
 from typer.testing import CliRunner
 
-import flows.confidential.questions
+import pipeline.confidential.questions
 from auditor.program import main
 from flows.cli import app
-from flows.confidential.custody import KeySource
-from flows.runs.questions.answering import AnsweringHere
-from flows.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.answering import AnsweringHere
+from pipeline.runs.questions.checking import again_of, compared, verify_answer
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_an_answer_without_noise_passes_every_judge_but_the_second_program(
     tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`verify` and the ledger see no records; `rerun` draws with the same faulty program."""
-    sound = flows.confidential.questions.noise_of
-    monkeypatch.setattr(flows.confidential.questions, "noise_of", lambda *given: 0 * sound(*given))
+    sound = pipeline.confidential.questions.noise_of
+    monkeypatch.setattr(pipeline.confidential.questions, "noise_of", lambda *given: 0 * sound(*given))
     root = ask(write_workers(tmp_path, n=60), "count by county, sex")
     run = RunDirectory(root)
     assert verify_answer(run) == []

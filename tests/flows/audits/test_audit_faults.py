@@ -12,15 +12,15 @@ import pytest
 from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
 
-import flows.confidential.measure
-import flows.publishing.tables
+import pipeline.confidential.measure
 import pipeline.model.allocation
 import pipeline.privacy.ledger.charge
+import pipeline.publishing.tables
 import pipeline.release.privacy_statement
 from flows.audits.finished import audit_release
-from flows.confidential.custody import KeySource
-from flows.estimation.whole_spine import Estimation
 from pipeline.audit.findings import Audit
+from pipeline.confidential.custody import KeySource
+from pipeline.estimation.whole_spine import Estimation
 from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
@@ -69,7 +69,7 @@ class Wrapped:
 
 
 def drawn_by(monkeypatch: Patch, change: Callable[[Sampler, bytes, int, int], np.ndarray]) -> None:
-    monkeypatch.setattr(flows.confidential.measure, "sampler_for", lambda spec: Wrapped(sampler_for(spec), change))
+    monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", lambda spec: Wrapped(sampler_for(spec), change))
 
 
 def faulty(tmp_path: Path, monkeypatch: Patch) -> Path:
@@ -208,7 +208,7 @@ def test_streams_that_overlap(tmp_path: Path, monkeypatch: Patch) -> None:
 @pytest.mark.slow
 def test_a_stream_that_begins_again_with_every_batch(tmp_path: Path, monkeypatch: Patch) -> None:
     drawn_by(monkeypatch, lambda sampler, stream_key, start, count: sampler.draw(stream_key, 0 * start, count))
-    monkeypatch.setattr(flows.confidential.measure, "_AT_ONCE", 200)
+    monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 200)
     root = faulty(tmp_path, monkeypatch)
     assert failed(audited(root)) >= {"noise drawn", "streams apart"}
 
@@ -226,13 +226,13 @@ def test_noise_of_rounded_floats(tmp_path: Path, monkeypatch: Patch) -> None:
 @pytest.mark.slow
 def test_an_invariant_outside_the_spec(tmp_path: Path, monkeypatch: Patch) -> None:
     """Blocks' totals are published exactly, though the spec does not say so."""
-    measure = flows.confidential.measure.measure_level
+    measure = pipeline.confidential.measure.measure_level
 
     def more(job, key, fingerprint, universe, level):  # type: ignore[no-untyped-def]
         total = next(one.query for one in universe.strategy.level("block").queries if one.query.name == "total")
         measure(job, key, fingerprint, replace(universe, invariants=(*universe.invariants, ("block", total))), level)
 
-    monkeypatch.setattr("flows.confidential.steps.measure_level", more)
+    monkeypatch.setattr("pipeline.confidential.steps.measure_level", more)
     root = faulty(tmp_path, monkeypatch)
     audit = audited(root)
     assert failed(audit) == {"verified"}
@@ -260,7 +260,7 @@ def test_a_restricted_value_in_a_public_file(tmp_path: Path, monkeypatch: Patch)
             table = replace(table, counts=read_histogram(restricted, table.geocodes, schema).toarray())
         write_table(target, staging, [table])
 
-    monkeypatch.setattr(flows.publishing.tables, "write_table", leaking)
+    monkeypatch.setattr(pipeline.publishing.tables, "write_table", leaking)
     audit = audited(faulty(tmp_path, monkeypatch))
     assert "verified" in failed(audit)
     assert any("public/tables/detail/block.parquet is not what its measurements give" in f.detail for f in audit.failed)

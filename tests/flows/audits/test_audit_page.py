@@ -14,9 +14,9 @@ import pytest
 from releases.browser import chromium, opened
 
 from flows.audits.finished import audit_release
-from flows.confidential.custody import KeySource
 from pipeline.audit.findings import Audit, Finding
 from pipeline.audit.report import write_audit
+from pipeline.confidential.custody import KeySource
 from pipeline.release.layout import RunDirectory
 
 #: What templates and scripts write of a value that is not there.

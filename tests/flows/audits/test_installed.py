@@ -12,7 +12,7 @@ from releases.command import spinewise
 from typer.testing import CliRunner
 
 import flows.audits.installed
-import flows.confidential.measure
+import pipeline.confidential.measure
 from flows.audits.installed import CASES, EPSILONS, case_findings, reuse_finding
 from flows.audits.trials import Trials, checked_spec, expected_of, outcomes_of, run_trials, write_pair
 from flows.cli import app
@@ -35,7 +35,7 @@ def half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
         factor = 4 if spec.mechanism == "discrete_gaussian" else 2
         return sampler_for(NoiseSpec(spec.mechanism, spec.scale / factor))
 
-    monkeypatch.setattr(flows.confidential.measure, "sampler_for", smaller)
+    monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", smaller)
 
 
 def told_apart(tmp_path: Path, runs: int, *, whole: bool) -> dict[str, list[bool]]:

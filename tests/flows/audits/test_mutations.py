@@ -27,15 +27,15 @@ from auditor.reading.errors import FormError
 from flows.audits.second_opinion import second_findings
 from flows.audits.units import unit_findings
 from flows.audits.whole_trial import QUICK, whole_findings, written
-from flows.confidential.custody import KeySource, key_of_release
-from flows.runs.verify import verify_release
 from pipeline.audit.release_noise import noise_findings
 from pipeline.audit.release_reading import open_audited
+from pipeline.confidential.custody import KeySource, key_of_release
 from pipeline.errors import SpinewiseError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.verify import verify_release
 
 
 def test_the_table_of_the_test_plan_is_that_of_the_tests() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import flows.audits.questions_asked as trial
-import flows.confidential.questions
+import pipeline.confidential.questions
 from flows.audits.questions_asked import ASKED, WAYS, Question, question_findings, question_problems, questions
 from flows.audits.whole_trial import own_settings
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
@@ -46,8 +46,8 @@ def test_a_sound_question_passes_and_one_without_noise_does_not(
     for folder in folders:
         folder.mkdir()
     assert problems(folders[0], SUM) == []
-    sound = flows.confidential.questions.noise_of
-    monkeypatch.setattr(flows.confidential.questions, "noise_of", lambda *given: 0 * sound(*given))
+    sound = pipeline.confidential.questions.noise_of
+    monkeypatch.setattr(pipeline.confidential.questions, "noise_of", lambda *given: 0 * sound(*given))
     assert any("noise redrawn" in one for one in problems(folders[1], SUM))
 
 

@@ -15,13 +15,13 @@ from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.cost.model import WORKER_START, cost_of
-from flows.estimation.expectation import Expectation
-from flows.estimation.problem import stated_problem, with_values
 from flows.plan.exact_shares import PARTS, in_parts, rounded_up
 from flows.plan.release_plan import plan_release
 from flows.plan.write_spec import exact_text, write_divided
 from geography.errors import SpinewiseError
+from pipeline.cost.model import WORKER_START, cost_of
+from pipeline.estimation.expectation import Expectation
+from pipeline.estimation.problem import stated_problem, with_values
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers

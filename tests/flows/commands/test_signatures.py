@@ -13,10 +13,10 @@ from releases.small import run as run_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.runs.verify import verify_release
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
+from pipeline.runs.verify import verify_release
 from pipeline.signatures.signing_keys import PublicKey, SigningKey
 from pipeline.signatures.statement import sign_release, signature_problems
 
@@ -116,7 +116,7 @@ def test_verify_says_that_a_signature_was_not_checked(
     key = SigningKey.generate("statistics.example/releases")
     public = tmp_path / "agency.sign.pub"
     public.write_text(key.public().text())
-    monkeypatch.setattr("flows.runs.verify.verify_release", lambda *_: [])
+    monkeypatch.setattr("pipeline.runs.verify.verify_release", lambda *_: [])
 
     def said(*words: str) -> str:
         return CliRunner().invoke(app, ["verify", str(copy), *words]).stderr

@@ -14,9 +14,9 @@ from releases.small import QUICK, public_bytes, request_of, run, write_town
 
 import flows.orchestration.artifacts
 from flows.orchestration.artifacts import ReleaseArtifacts, budget_rows, plan_rows
-from flows.runs.run import run_release
 from pipeline.execution.progress import Together
 from pipeline.execution.steps import Step, perform_here
+from pipeline.runs.run import run_release
 
 
 class Pages:

@@ -78,8 +78,8 @@ print(*sorted(names))
 _PROGRAM = """
 import os, sys
 from pathlib import Path
-from flows.confidential.custody import KeySource
-from flows.confidential.process import MeasuringProcess
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.process import MeasuringProcess
 from flows.orchestration.server import temporary_server
 from pipeline.execution.workers import Workers
 

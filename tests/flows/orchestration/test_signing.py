@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from flows.confidential.steps import Measured
 from flows.orchestration.release_flow import measured_of_run, signer_of
+from pipeline.confidential.steps import Measured
 from pipeline.execution.settings import load_settings
 from pipeline.signatures.signing_keys import SigningKey
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from releases.small import write_town
 
-from flows.estimation.expectation import Expectation
 from flows.plan.cvxpy_reference import divide_with_cvxpy
 from flows.plan.division import (
     LEAST_SHARE,
@@ -20,6 +19,7 @@ from flows.plan.division import (
 )
 from flows.plan.targets import Aim, parse_targets, parse_weights
 from pipeline.errors import InputError
+from pipeline.estimation.expectation import Expectation
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query

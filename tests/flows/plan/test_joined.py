@@ -12,10 +12,10 @@ from releases.command import printed
 from releases.small import request_of
 
 from flows.plan.release_plan import plan_release
-from flows.runs.run import run_release
 from pipeline.execution.progress import Silent
 from pipeline.privacy.budget import noise_for
 from pipeline.reading.release import open_release
+from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import load_spec
 
 SPEC = """

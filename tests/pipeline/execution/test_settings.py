@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.confidential.custody import KeySource, configured_source
+from pipeline.confidential.custody import KeySource, configured_source
 from pipeline.errors import InputError
 from pipeline.execution.settings import (
     HARMLESS,

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.estimation.joins import sparse_answers
 from pipeline.errors import SpecError
+from pipeline.estimation.joins import sparse_answers
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema
 

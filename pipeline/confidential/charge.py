@@ -1,0 +1,140 @@
+"""Charging a run to the ledger of budgets, before anything is drawn; what it was charged is its receipts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pipeline.confidential.draw import commit_draw
+from pipeline.errors import InputError
+from pipeline.execution.job import Job
+from pipeline.model.allocation import allocations
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.publishing.inputs import Facilities
+from pipeline.release.receipts import ExactReceipt, Receipt
+from pipeline.spec.provenance import accepted_inputs
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge, Charged
+
+
+def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bool = False) -> tuple[Receipt, ...]:
+    """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, commit it.
+
+    Repeating the same run costs nothing. If the spec names no dataset, nothing is charged. The ledger's address may
+    hold a password, so it is a setting and not a parameter of the flow.
+
+    Args:
+        job: the run.
+        key: the run's master key.
+        charges: of `run_charges`; none if the spec names no dataset.
+        drawn: the noise has been drawn.
+
+    Returns:
+        One receipt for each dataset; none if nothing is charged.
+
+    Raises:
+        BudgetRefusedError: a dataset does not have enough left, or the spec publishes exactly what was not declared.
+        InputError: there is no such ledger or dataset, or the key was used over other records; or an answer that chose
+            the end of an amount was charged to another ledger.
+        LedgerError: the ledger is damaged, or was restored from an older copy.
+        BeaconAwaitedError: the run is committed to a round of a beacon that is not published yet.
+    """
+    if not charges:
+        return ()
+    from pipeline.execution.settings import load_settings
+    from pipeline.privacy.ledger.draws import DrawLedger
+    from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+
+    restricted, settings = job.run.restricted, load_settings()
+    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        _refuse_chosen_elsewhere(job, ledger.id)
+        own = read_note(restricted)
+        beside = read_notes(job.run.root.parent, ledger.id).values()
+        noted = [*([] if own is None else [own]), *beside]
+        if not drawn:
+            try:
+                commit_draw(job, key, ledger, charges, noted)
+            finally:
+                if job.spec.privacy.beacon is not None:
+                    note_event(restricted, ledger.head())
+        reservation = ledger.reserve(*charges, noted=noted)
+        note_event(restricted, reservation.head)
+        if drawn:
+            note_event(restricted, ledger.commit(reservation))
+    return tuple(receipt_of(charged) for charged in reservation.charged)
+
+
+def _refuse_chosen_elsewhere(job: Job, ledger: str) -> None:
+    """InputError for an end of an amount whose cost is in another ledger: nobody would add it up with the release."""
+    for name, section in job.spec.companions.items():
+        if (chosen := section.chosen) is not None and chosen.ledger != ledger:
+            raise InputError(
+                f"{job.spec.source}: companions.{name}.between: the answer {chosen.answer} was charged to the ledger "
+                f"{chosen.ledger[:12]}, and the release would be to {ledger[:12]}; one ledger counts both: ask for the "
+                "clip again"
+            )
+
+
+def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities) -> list[Charge]:
+    """What a ledger is asked for by the run: one charge for each universe; none if the spec names no dataset.
+
+    Args:
+        job: the run.
+        key: the run's master key.
+        fingerprints: of each universe's records, keyed.
+        facilities: of each universe, of each of its bounds.
+    """
+    if not job.universes[0].dataset:
+        return []
+    from pipeline.confidential.disclosures import exact_disclosures, inputs_from_records
+    from pipeline.privacy.ledger.charge import charge_for
+    from pipeline.privacy.ledger.key_uses import KeyUse
+
+    charges = []
+    for universe in job.universes:
+        charge = charge_for(
+            universe,
+            dataset=universe.dataset,
+            release=job.spec.name,
+            key=key,
+            input_fingerprint=fingerprints[universe.name],
+            spine_fingerprint=job.spine.fingerprint(),
+            level_sizes={
+                level.name: allocation.n_measured(len(level))
+                for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
+            },
+            choosing={level.name: len(level) for level in job.spine.levels},
+        )
+        reading = [] if universe.input is None else universe.input.reading(universe.schema.names)
+        layout, fingerprint = _layout(job, universe), fingerprints[universe.name]
+        use = KeyUse.read_so(key.commitment(), universe.name, layout, fingerprint, reading)
+        exact = exact_disclosures(universe, job.spine, facilities[universe.name])
+        exact += inputs_from_records(universe, job.spine, accepted_inputs(job.spec))
+        units = "" if universe.input is None else universe.input.unit or ""
+        charges.append(replace(charge, exact=exact, key=use, units=units))
+    return charges
+
+
+def _layout(job: Job, universe: Universe) -> str:
+    """Hash of how the records are counted: two fingerprints of records are comparable where it is the same."""
+    content: list[object] = [job.spine.fingerprint(), [[a.name, *a.values] for a in universe.schema.attributes]]
+    content += universe.measure.layout()
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def receipt_of(charged: Charged) -> Receipt:
+    """What a run or an answer says of its charge to a dataset."""
+    return Receipt(
+        dataset=charged.dataset,
+        ledger=charged.head.ledger,
+        number=charged.head.number,
+        hash=charged.head.hash,
+        unit=charged.unit,
+        cost=str(charged.cost),
+        exact=tuple(ExactReceipt(universe=universe, what=str(subject)) for universe, subject in charged.exact),
+    )

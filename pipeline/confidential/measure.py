@@ -1,0 +1,261 @@
+"""The stages that see the confidential records, up to the noisy measurements; no later stage needs the records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from geography.codes import counted
+from pipeline.estimation.constraints import (
+    broken_bounds,
+    carried_constraints,
+    check_constraints,
+    check_records_possible,
+    check_total,
+    declared_constraints,
+)
+from pipeline.estimation.joins import check_top
+from pipeline.execution.job import Job
+from pipeline.model.allocation import allocation_of, allocations
+from pipeline.model.join import Join, joined_companions
+from pipeline.model.query import Query
+from pipeline.model.schema import AmountAttribute
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.sampler import Sampler, sampler_for
+from pipeline.records.broken_joins import broken_joins
+from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
+from pipeline.records.units import LeftOut, tabulate_units
+from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
+from postprocess.problem import Constraints
+
+#: Answers with noise in memory at a time.
+_AT_ONCE = 1 << 22
+
+
+def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
+    """Write the confidential histogram of every level to restricted/.
+
+    Returns:
+        The keyed fingerprint of the leaves' histogram, and a confidential sentence on records that were not counted,
+        since their units have more than are.
+
+    Raises:
+        RecordsError: the records cannot be read or counted; the message may show what is in them.
+    """
+    records, left_out = universe.require_input(), LeftOut(0, 0)
+    if records.unit is None:
+        leaves = tabulate(records, universe.schema, job.spine)
+    else:
+        label = f"unit/{universe.name}"
+        whole, amounts = universe.schema, _summed_beside(job, universe)
+        if amounts:
+            label, whole = "unit/", job.universes[0].schema
+        leaves, left_out = tabulate_units(
+            records, universe.schema, job.spine, lambda data: key.keyed_hash(label, data).encode(),
+            whole=whole, amounts=amounts,
+        )  # fmt: skip
+    digest = hashlib.sha256()
+    update_with_counts(digest, leaves)
+    folder = job.folder(universe)
+    for level, counts in zip(job.spine.levels, roll_up(job.spine, leaves), strict=True):
+        target = folder.true_histogram(level.name)
+        place = (level.name, level.geocodes, universe.schema)
+        write_histogram(target, job.run.staging, *place, counts, private=True, signed=universe.measure.signed)
+        job.progress.advance(len(level))
+    remarks = []
+    if left_out.records:
+        remarks.append(
+            f"{universe.key('privacy.unit')}: {counted(left_out.records, 'record')} of "
+            f"{counted(left_out.units, 'unit')} with more than {records.at_most} were left out"
+        )
+    if left_out.taken_down:
+        remarks.append(
+            f"{universe.key('ends')}: the amounts of {counted(left_out.taken_down, 'unit')} with more than the ends of "
+            "a total were taken down"
+        )
+    return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
+
+
+def _summed_beside(job: Job, universe: Universe) -> tuple[AmountAttribute, ...]:
+    """The amounts of the release, where the universe counts or sums its own records: all are of the same of a unit."""
+    if universe.name and not universe.measure.own_records:
+        return ()
+    return tuple(dict.fromkeys(amount for each in job.universes for amount in each.measure.amounts))
+
+
+def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
+    """The confidential histogram of a level, `(n, n_cells)` int64."""
+    geocodes = job.spine.level(level).geocodes
+    path = job.folder(universe).true_histogram(level)
+    return read_histogram(path, geocodes, universe.schema, signed=universe.measure.signed)
+
+
+def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
+    """Refuse, before anything is spent, impossible records and constraints that no release could keep.
+
+    Args:
+        job: the run.
+        universe: whose records and constraints are checked; the release's own after all others are counted.
+        facilities: universe -> of each of its bounds, `(n_geounits, n_columns)`.
+
+    Returns:
+        What is odd, one sentence each; the sentences show confidential counts.
+
+    Raises:
+        RecordsError: there are impossible records; the message shows confidential counts.
+        InfeasibleError: the constraints contradict each other; the message shows confidential counts.
+    """
+    joins = () if universe.name else job.spec.joins()
+    own, leaves = facilities[universe.name], job.spine.levels[-1]
+    at = {level for level, _ in universe.invariants} | {bound.level for bound in universe.bounds} | {leaves.name}
+    invariants: dict[tuple[str, str], NDArray[np.int64]] = {}
+    broken: dict[int, str] = {}
+    broken_by_households: list[str] = []
+    for level in job.spine.levels:  # one histogram after the other: those of a country are large
+        if level.name not in at:
+            continue
+        counts = true_histogram(job, universe, level.name)
+        if level is leaves:
+            check_total(universe, int(np.abs(counts.data).sum()))
+            check_records_possible(universe, counts)
+            broken_by_households = _broken_joins(job, joins, counts)
+        invariants |= {
+            (name, query.name): query.answer_csr(counts) for name, query in universe.invariants if name == level.name
+        }
+        broken |= broken_bounds(universe, level, own, counts)
+        del counts
+    declared = declared_constraints(universe, job.spine, own, invariants)
+    gaps = check_constraints(universe, job.spine, declared)
+    if joins:
+        _check_joined_top(job, joins, declared, facilities)
+    return [*gaps, *(broken[number] for number in sorted(broken)), *broken_by_households]
+
+
+def _check_joined_top(
+    job: Job, joins: Sequence[Join], persons: Constraints, facilities: Mapping[str, Sequence[NDArray[np.int64]]]
+) -> None:
+    """Refuse what is exact of persons and households where the joins allow no such population."""
+    joined = [each for each in job.universes if each.name in joined_companions(joins)]
+    constraints = {"": carried_constraints(job.spine, persons)}
+    for each in joined:
+        invariants = {
+            (level, query.name): query.answer_csr(true_histogram(job, each, level)) for level, query in each.invariants
+        }
+        declared = declared_constraints(each, job.spine, facilities[each.name], invariants)
+        constraints[each.name] = carried_constraints(job.spine, declared)
+    check_top(job.spine.levels[0], joins, constraints)
+
+
+def _broken_joins(job: Job, joins: Sequence[Join], persons: sp.csr_array) -> list[str]:
+    """Of the release's own universe; `persons` is the confidential histogram of its leaves."""
+    leaves, names = job.spine.levels[-1], {join.companion for join in joins}
+    companions = {each.name: true_histogram(job, each, leaves.name) for each in job.universes if each.name in names}
+    return broken_joins(joins, {"": persons, **companions}, leaves.name, leaves.geocodes)
+
+
+def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+    """Publish the noisy answers of every query that is measured at a level, and the exact ones of its invariants.
+
+    The noise on answer a of geounit g is that at position g * size + a of the query's stream, whatever the batches and
+    whichever geounits are bypassed. The stream's key depends on the records, the spine, and all that the distribution
+    of the noise depends on.
+
+    Args:
+        job: the run.
+        key: the run's master key.
+        fingerprint: of the records, keyed, from `tabulate_universe`.
+        universe: the release's own, or a companion.
+        level: name of the level.
+    """
+    folder, allocation = job.folder(universe), allocation_of(allocations(universe, job.spine), level)
+    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    answers = [
+        _Answers(folder.invariant(level, query.name), exact_header(level, query), query)
+        for name, query in universe.invariants
+        if name == level
+    ]
+    for measured in allocation.strategy.queries:
+        answers.append(
+            _Answers(
+                folder.measurement(level, measured.query.name),
+                header_of(universe, allocation, measured),
+                measured.query,
+                tuple(sampler_for(noise) for noise in allocation.noises(universe, measured)),
+                key.stream_key(context, level, measured.query.name),
+                allocation.kinds,
+            )
+        )
+    _write_answers(job, level, true_histogram(job, universe, level), answers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Answers to be written: the query, the file and the noise; without samplers they are exact.
+
+    Attributes:
+        samplers: one for each kind of geounit.
+        kinds: `(n,)` the kind of each geounit of the level, -1 where it is not measured; None: all are of the first.
+    """
+
+    target: Path
+    header: MeasurementHeader
+    query: Query
+    samplers: tuple[Sampler, ...] = ()
+    stream_key: bytes = b""
+    kinds: NDArray[np.signedinteger] | None = None
+
+    def of(self, counts: sp.csr_array, start: int) -> NDArray[np.int64]:
+        """`(n, size)` answers for the histograms of the geounits from `start` on; whole-number arithmetic only."""
+        answers = self.query.answer_csr(counts)
+        if not self.samplers:
+            return answers
+        if self.kinds is None:
+            return answers + self._noise(0, start, answers.shape)
+        kinds = self.kinds[start : start + len(answers)]
+        for kind in np.unique(kinds[kinds >= 0]).tolist():
+            rows = kinds == kind
+            answers[rows] += self._noise(kind, start, answers.shape)[rows]
+        return answers
+
+    def _noise(self, kind: int, start: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """The noise at the positions of the geounits from `start` on, as if all were of one kind."""
+        return self.samplers[kind].draw(self.stream_key, start * self.query.size, shape[0] * shape[1]).reshape(shape)
+
+    def write(self, writer: MeasurementWriter, geocodes: NDArray[np.str_], counts: sp.csr_array, start: int) -> None:
+        """Append the geounits from `start` on that are measured; true answers of others never leave this function."""
+        values = self.of(counts, start)
+        if self.kinds is None:
+            writer.write(geocodes, values)
+            return
+        kinds = self.kinds[start : start + len(values)]
+        measured = kinds >= 0
+        writer.write(geocodes[measured], values[measured], kinds[measured])
+
+
+def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
+    """Write the answers of all geounits of a level, some geounits at a time, each file by a thread of its own."""
+    geocodes = job.spine.level(level).geocodes
+    step = max(1, _AT_ONCE // max([1, *(answer.query.size for answer in answers)]))
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(MeasurementWriter.open(answer.target, job.run.staging, answer.header))
+            for answer in answers
+        ]
+        threads = stack.enter_context(ThreadPoolExecutor(job.workers.count))
+        for start in range(0, len(geocodes), step):
+            part = counts[start : start + step]
+            codes = geocodes[start : start + step]
+            for _ in threads.map(_Answers.write, answers, writers, repeat(codes), repeat(part), repeat(start)):
+                pass
+            job.progress.advance(part.shape[0])

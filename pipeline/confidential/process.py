@@ -1,0 +1,356 @@
+"""The measuring process: it alone holds records, master key and ledger, and ends when the measurements are written.
+
+Everything after the measurements (estimation, an engine's tasks, the clients of a cluster, the report) runs in
+processes that never had any of these in their memory. This process is told what to do by the one that started it; what
+it answers are short JSON texts: how far it is, that a task is done, what is public about key and records, or the public
+text of an error. It sends no objects, so that nothing in it can travel by accident.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing import connection, reduction
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
+from pipeline.confidential.errors import described, restored
+from pipeline.confidential.handed_tables import receive_columns, send_columns, tables_of, with_tables, without_tables
+from pipeline.confidential.repeat import RepeatedSteps
+from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.interrupts import without_interrupts
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.spawn import WorkerContext
+from pipeline.execution.workers import WorkerError, Workers, begin_worker
+from pipeline.privacy.keys import MasterKey
+from pipeline.publishing.inputs import Facilities, Polygons
+from pipeline.release.key_statement import KeyStatement
+from pipeline.release.layout import RunDirectory
+from pipeline.release.receipts import Receipt
+
+if TYPE_CHECKING:
+    from pipeline.confidential.questions import QuestionWork
+
+#: The longest answer, in bytes.
+_LONGEST: Final = 1 << 20
+_PR_SET_DUMPABLE: Final = 4
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The public inputs of a run, as the process needs them; `job` without what stays where the run is.
+
+    Attributes:
+        tables: universes whose records are in the memory of the process that the run is in.
+        again: the release that is to be made again.
+    """
+
+    job: Job
+    facilities: Facilities
+    tables: tuple[str, ...] = ()
+    again: RunDirectory | None = None
+
+    @classmethod
+    def of(cls, job: Job, facilities: Facilities, again: RunDirectory | None = None) -> _Work:
+        workers, receipts = Workers(job.workers.count), list(job.receipts)
+        portable = replace(
+            job, workers=workers, progress=Silent(), batches=Batches(), notes={}, begun={}, receipts=receipts, names={}
+        )
+        return cls(without_tables(portable), facilities, tuple(tables_of(job)), again)
+
+
+class _Descriptor:
+    """An open file descriptor that the new process gets too."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (reduction.DupFd(self.number),)
+
+
+def _received(duplicate: Any) -> int:
+    return int(duplicate.detach())
+
+
+class MeasuringProcess:
+    """The process, from where the run is: it is asked one thing at a time.
+
+    Args:
+        source: where the master key is; it is read there, and never here.
+        test_key: of the spec, None if it has none.
+    """
+
+    def __init__(self, source: KeySource, test_key: str | None) -> None:
+        self._connection, there = connection.Pipe()
+        descriptor = None if source.descriptor is None else _Descriptor(source.descriptor)
+        with without_interrupts():
+            self._process = WorkerContext().Process(
+                target=_serve, args=(there, source.file, descriptor, source.command, test_key), daemon=True
+            )
+            self._process.start()
+        there.close()
+        if source.descriptor is not None:
+            os.close(source.descriptor)
+
+    def identity(self) -> str:
+        """See `Keyholder.identity`."""
+        return str(self.ask("identity")["identity"])
+
+    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> DistantSteps:
+        """The steps of a run, to be performed there. The key is read, or drawn, now."""
+        public = self.ask("begin", _Work.of(job, facilities))
+        return DistantSteps(self, job, facilities, polygons, insecure=bool(public["insecure"]))
+
+    def check_key(self, run: RunDirectory) -> None:
+        """See `Repeating.check_key`."""
+        self.ask("check key", run)
+
+    def repeat(self, run: RunDirectory, job: Job, facilities: Facilities, polygons: Polygons) -> DistantSteps:
+        """See `Repeating.repeat`."""
+        public = self.ask("begin", _Work.of(job, facilities, run))
+        return DistantSteps(self, job, facilities, polygons, insecure=bool(public["insecure"]))
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`; in another process, which has no key."""
+        with MeasuringProcess(KeySource(), None) as process:
+            process.ask("compare", _Work.of(job, {}), job=job)
+
+    def question(self, work: QuestionWork) -> Mapping[str, Any]:
+        """See `questions.answer`."""
+        return self.ask("question", work)
+
+    def ask(self, what: str, *details: object, job: Job | None = None) -> Mapping[str, Any]:
+        """What the process answers.
+
+        Args:
+            what: one of the questions that `_Server` knows.
+            details: sent along.
+            job: whose progress is told how far the process is.
+
+        Raises:
+            WorkerError: the process has ended.
+            SpinewiseError: what went wrong there, without anything confidential.
+        """
+        try:
+            self._connection.send((what, details))
+            while True:
+                answer = json.loads(self._connection.recv_bytes(_LONGEST))
+                if job is not None and "columns" in answer:
+                    send_columns(self._connection, tables_of(job)[answer["universe"]], answer["columns"])
+                    continue
+                if "advance" not in answer:
+                    break
+                if job is not None:
+                    job.progress.advance(int(answer["advance"]))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            self._process.join(1)
+            raise WorkerError(
+                "the measuring process ended without an answer: it was killed, or there is not enough memory; "
+                "run the same again"
+            ) from None
+        if "error" in answer:
+            raise restored(answer["error"])
+        return dict(answer)
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        self._connection.close()
+        self._process.kill()
+        self._process.join()
+
+    def end(self) -> Mapping[str, Any]:
+        """Wait until the process has ended by itself: everything is measured. What may be said of it in public."""
+        public = self.ask("end")
+        self._process.join()
+        return public
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class DistantSteps(MeasuringSteps):
+    """The steps that see the records, performed by a `MeasuringProcess`."""
+
+    def __init__(
+        self,
+        process: MeasuringProcess,
+        job: Job,
+        facilities: Facilities,
+        polygons: Polygons,
+        *,
+        insecure: bool,
+    ) -> None:
+        super().__init__(job, facilities, polygons)
+        self._process = process
+        self._insecure = insecure
+        self._statement = KeyStatement()
+
+    def perform(self, task: str, universe: str = "", place: str = "") -> None:
+        """See `MeasuringSteps.perform`."""
+        self._process.ask("perform", task, universe, place, job=self.job)
+
+    def record(self) -> None:
+        """See `MeasuringSteps.record`."""
+        self._process.ask("record")
+
+    def statement(self) -> KeyStatement:
+        """See `MeasuringSteps.statement`."""
+        return self._statement
+
+    @property
+    def insecure(self) -> bool:
+        """See `MeasuringSteps.insecure`."""
+        return self._insecure
+
+    def end(self) -> None:
+        """See `MeasuringSteps.end`."""
+        public = self._process.end()
+        stated = public["statement"]
+        self._statement = KeyStatement(stated["salt"], stated["commitment"], stated["fingerprints"])
+        self.job.receipts[:] = [Receipt.model_validate_json(receipt) for receipt in public["receipts"]]
+
+
+class _Reported(Silent):
+    """Tells the other process how far this one is."""
+
+    def __init__(self, there: Connection) -> None:
+        self._there = there
+
+    def advance(self, geounits: int) -> None:
+        _answer(self._there, {"advance": int(geounits)})
+
+
+class _Server:
+    """What the process can be asked."""
+
+    def __init__(self, there: Connection, source: KeySource, test_key: str | None) -> None:
+        self._there = there
+        self._source = source
+        self._holder = Keyholder(source, test_key)
+        self._released: MasterKey | None = None
+        self.run: RunDirectory | None = None
+        self._steps: ConfidentialSteps | None = None
+
+    @property
+    def steps(self) -> ConfidentialSteps:
+        if self._steps is None:
+            raise ValueError("the run has not begun")
+        return self._steps
+
+    def _taken(self, work: _Work) -> Job:
+        self.run = work.job.run
+        return replace(with_tables(work.job, work.tables, self._columns), progress=_Reported(self._there))
+
+    def _columns(self, universe: str, names: Sequence[str]) -> pa.Table:
+        _answer(self._there, {"universe": universe, "columns": list(names)})
+        return receive_columns(self._there)
+
+    def identity(self) -> Mapping[str, object]:
+        return {"identity": self._holder.identity()}
+
+    def check_key(self, run: RunDirectory) -> Mapping[str, object]:
+        self._key_of(run)
+        return {}
+
+    def _key_of(self, run: RunDirectory) -> MasterKey:
+        if self._released is None:  # a descriptor can be read once
+            self._released = key_of_release(run, self._source)
+        return self._released
+
+    def begin(self, work: _Work) -> Mapping[str, object]:
+        job = self._taken(work)
+        if work.again is not None:
+            key = self._key_of(work.again)
+            self._steps = RepeatedSteps(work.again, job, key, work.facilities)
+        else:
+            key = self._holder.key(job.run, job.beacon)
+            self._steps = ConfidentialSteps(job, key, work.facilities)
+        return {"insecure": key.insecure}
+
+    def perform(self, task: str, universe: str, place: str) -> Mapping[str, object]:
+        self.steps.perform(task, universe, place)
+        return {}
+
+    def record(self) -> Mapping[str, object]:
+        self.steps.record()
+        return {}
+
+    def compare(self, work: _Work) -> Mapping[str, object]:
+        from pipeline.confidential.accuracy import write_accuracy  # with what estimates, which measuring does not need
+
+        write_accuracy(self._taken(work))
+        return {}
+
+    def question(self, work: QuestionWork) -> Mapping[str, object]:
+        from pipeline.confidential.questions import answer, key_of_answer  # which a run does not need
+
+        self.run = work.run
+        if work.again is not None:
+            return answer(work, key_of_answer(work.again, self._source.read()))
+        return answer(work, self._holder.key(work.run))
+
+    def end(self) -> Mapping[str, object]:
+        stated = self.steps.statement()
+        statement = {"salt": stated.salt, "commitment": stated.commitment, "fingerprints": dict(stated.fingerprints)}
+        return {"statement": statement, "receipts": [receipt.model_dump_json() for receipt in self.steps.job.receipts]}
+
+
+def _serve(
+    there: Connection, file: Path | None, descriptor: int | None, command: str | None, test_key: str | None
+) -> None:
+    """Answer until there is nothing more to do, or nobody to do it for."""
+    _keep_memory()
+    begin_worker()
+    server = _Server(there, KeySource(file, descriptor, command), test_key)
+    questions: dict[str, Callable[..., Mapping[str, object]]] = {
+        "identity": server.identity,
+        "check key": server.check_key,
+        "begin": server.begin,
+        "perform": server.perform,
+        "record": server.record,
+        "compare": server.compare,
+        "question": server.question,
+        "end": server.end,
+    }
+    what = ""
+    while what != "end":
+        try:
+            what, details = there.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer = questions[what](*details)
+        except BaseException as error:
+            answer = {"error": described(error, server.run, what)}
+        _answer(there, answer)
+
+
+def _keep_memory() -> None:
+    """Let no memory of this process reach a core dump or, on Linux, another process of this user's (prctl(2))."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        import ctypes
+
+        if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "the memory of the measuring process cannot be closed to others")
+
+
+def _answer(there: Connection, answer: Mapping[str, object]) -> None:
+    there.send_bytes(json.dumps(answer).encode())

@@ -1,0 +1,389 @@
+"""Questions on the records: counted, charged, and only then answered with noise. No other function sees them for it.
+
+The order is that of a run: the records are counted and fingerprinted, the ledger is charged before anything is drawn,
+and the same question again, of the same records with the same key and budget, draws the same noise and costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from geography.spine import Spine
+from pipeline.confidential.charge import receipt_of
+from pipeline.confidential.refusals import shielded
+from pipeline.errors import InputError
+from pipeline.execution.settings import load_settings
+from pipeline.model.record_source import RecordSource
+from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.draws import DrawLedger
+from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person, same_groups
+from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
+from pipeline.questions.derived import Terms
+from pipeline.questions.kept import NOT_COUNTED, keep_areas, keep_counts, keep_question, keep_units
+from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.quantiles import Ranked, losses
+from pipeline.questions.resolved import Resolved
+from pipeline.questions.sensitivity import Measured
+from pipeline.questions.tables import Measurements, measurements_bytes
+from pipeline.questions.windows import bought, columns_of, counts_in_windows, filtered, n_numbers
+from pipeline.records.count_accumulator import CountAccumulator
+from pipeline.records.tabulate import tabulate, update_with_counts
+from pipeline.records.units import UnitRecords, read_units, taken_to_ends
+from pipeline.release.layout import RunDirectory
+from pipeline.release.receipts import Receipt
+from pipeline.release.run_directory import record_input, recorded_input
+from pipeline.storage.files import write_bytes
+
+#: Separates the streams of questions from those of releases, whose context begins with a fingerprint.
+_DOMAIN = "spinewise question 2"
+#: Labels the keyed hash of what a question counts.
+_LABEL = "input of a question"
+#: Losses in memory at a time.
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class QuestionWork:
+    """A question to be answered; public, but for where the records are.
+
+    Attributes:
+        run: the answer's directory.
+        name: of the answer.
+        dataset: the ledger's, charged.
+        records: how they are read; `source_for`.
+        at_once: records of one person that may change together.
+        budget: rho or epsilon, exact.
+        again: an answer that is to be drawn again; `run` is then where to.
+    """
+
+    run: RunDirectory
+    name: str
+    question: Resolved
+    records: RecordSource
+    spine: Spine
+    dataset: str
+    framework: Framework
+    neighbours: Neighbours
+    at_once: int
+    budget: Fraction
+    again: RunDirectory | None = None
+
+    def parts(self) -> tuple[Measured | Ranked, ...]:
+        """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
+        return self.terms.parts(self.question, self.n_places)
+
+    @property
+    def terms(self) -> Terms:
+        """On which terms it is asked."""
+        return Terms(self.dataset, self.framework, self.neighbours, self.at_once, self.budget)
+
+    @property
+    def n_places(self) -> int:
+        """How many places it has numbers for."""
+        return 1 if self.question.level is None else len(self.spine.level(self.question.level))
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the question, what it is asked of, and its budget: what an answer publishes of them."""
+        return self.question.fingerprint(*self.context)
+
+    def privacy_fingerprint(self) -> str:
+        """SHA-256 over all that the noise depends on, but for records, areas and key: how the records are read too."""
+        return self.question.fingerprint(json.dumps(self.reading), *self.context)
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """What both fingerprints have beside the question."""
+        return self.terms.context(self.question)
+
+    @property
+    def reading(self) -> list[object]:
+        """How the records are read: else the same answer for nothing says that another reading changes no count."""
+        return self.records.reading(self.question.read.names)
+
+
+def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
+    """Charge a question and write its noisy numbers; what may be said of it in public.
+
+    Raises:
+        RefusedError: the records cannot be counted.
+        BudgetRefusedError: the dataset has not enough left; nothing was drawn.
+        InputError: there is no such ledger or dataset, or the key was used over other records.
+    """
+    before = None
+    if work.again is not None:
+        before = read_answer(work.again)
+        if before.key_salt != _salt(work, key):
+            raise InputError(
+                f"{work.again.root}: the spec reads the records otherwise than when it was asked, or the answer is "
+                "another question's; nothing was read or drawn"
+            )
+    counts, fingerprint, units = counted(work, key)
+    charge = charge_of(work, key, fingerprint)
+    if before is not None:
+        receipts = refuse_other(work, before, key, fingerprint, charge)
+        draw(work, key, fingerprint, counts)
+        return _said(key, fingerprint, receipts, before.key_salt)
+    record_input(work.run, {"question": fingerprint})
+    _keep(work, counts, units)
+    settings, restricted = load_settings(), work.run.restricted
+    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        own = read_note(restricted)
+        noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
+        reservation = ledger.reserve(charge, noted=noted)
+        note_event(restricted, reservation.head)
+        # From here on the directory changes; without a manifest it cannot be taken for a complete answer.
+        (work.run.public / MANIFEST).unlink(missing_ok=True)
+        draw(work, key, fingerprint, counts)
+        note_event(restricted, ledger.commit(reservation))
+    receipts = tuple(receipt_of(charged) for charged in reservation.charged)
+    return _said(key, fingerprint, receipts, _salt(work, key))
+
+
+def _keep(work: QuestionWork, counts: sp.csr_array[np.int64], units: UnitsCounted | None) -> None:
+    """Keep in restricted/ what an independent redraw needs."""
+    folders = work.run.restricted, work.run.staging
+    keep_question(*folders, work.question, work.reading, work.context)
+    keep_areas(*folders, work.spine)
+    keep_counts(*folders, counts)
+    if units is not None:
+        keep_units(*folders, units.units, units.records, units.counted)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitsCounted:
+    """Which records of units with several are counted, and as what. Confidential.
+
+    Attributes:
+        units: `(n,)` number of each record's unit.
+        records: `(n,)` leaf * n_cells + cell of `question.read`.
+        counted: `(n,)` leaf * n_cells + cell of `question.schema` as which it is counted; -1 where it is not.
+    """
+
+    units: NDArray[np.int64]
+    records: NDArray[np.int64]
+    counted: NDArray[np.int64]
+
+    def counts(self, n_leaves: int, n_cells: int) -> sp.csr_array[np.int64]:
+        """Records that are counted by leaf and cell, `(n_leaves, n_cells)`."""
+        counts = CountAccumulator(n_leaves, n_cells)
+        counts.add(self.counted[self.counted != NOT_COUNTED])
+        return counts.finish()
+
+
+def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64], str, UnitsCounted | None]:
+    """The records by leaf and cell, their keyed fingerprint, and of units what is counted. Confidential."""
+
+    def count() -> tuple[sp.csr_array[np.int64], UnitsCounted | None]:
+        if work.records.unit is None:
+            return tabulate(work.records, work.question.schema, work.spine), None
+        found, at_most = read_units(work.records, work.question.read, work.spine), work.records.at_most or 1
+        keyed = lambda data: key.keyed_hash("unit/", data).encode()  # noqa: E731
+        units = units_counted(work.question, found, places_of(work)[1], at_most, keyed)
+        return units.counts(work.spine.n_leaves, work.question.schema.n_cells), units
+
+    counts, units = shielded(work.run, "tabulate", count)
+    digest = hashlib.sha256()
+    update_with_counts(digest, counts)
+    return counts, key.keyed_hash(_LABEL, digest.digest()), units
+
+
+def units_counted(
+    question: Resolved, found: UnitRecords, leaves: NDArray[np.int64], at_most: int, keyed: KeyedHash
+) -> UnitsCounted:
+    """What is counted of units with several records, one for each record. Confidential.
+
+    - of records: at most so many of each unit, whichever of them the conditions leave;
+    - of amounts whose ends are those of a total: the records that the conditions leave, of a mean at most so many of
+      each unit, as its count has; their amounts are then taken down to the ends;
+    - of units: of the records that the conditions leave, one in each number, in at most so many numbers of each unit.
+
+    Args:
+        question: what is asked.
+        found: the records, by the cells of `question.read`.
+        leaves: `(n_leaves,)` the place of each leaf.
+        at_most: records of a unit that are counted, or numbers that it is counted in.
+        keyed: decides which.
+    """
+    units, keys, n_cells = found.units, found.cells, question.schema.n_cells
+    rows = np.arange(len(units))
+    if question.of == "record" or question.statistic == "mean":
+        kept = kept_records(units, keys, found.names, at_most, keyed)
+        rows, units, keys = rows[kept], units[kept], keys[kept]
+    if (by := question.by_records) is not None:
+        # All else is looked at first: a unit has as many records as the other conditions leave.
+        counted, _, _ = question.placed(*np.divmod(keys * len(by.values), n_cells), leaves, records=False)
+        rows, units, keys = rows[counted], units[counted], keys[counted]
+        of_unit = np.minimum(np.bincount(units, minlength=len(found.names)), len(by.values))
+        keys = keys * len(by.values) + of_unit[units] - 1
+    if question.of != "record":
+        counted, at, value = question.placed(*np.divmod(keys, n_cells), leaves)
+        rows, units, keys, at, value = rows[counted], units[counted], keys[counted], at[counted], value[counted]
+        if question.of == "unit":
+            first = kept_numbers(units, at, found.names, at_most, keyed)
+            rows, keys = rows[first], keys[first]
+        elif (amount := question.amount) is not None:
+            within, _ = taken_to_ends(units, value + amount.first, amount)
+            keys = keys + (within - amount.first - value) * question.step_of(amount)
+    as_counted = np.full(len(found.units), NOT_COUNTED, dtype=np.int64)
+    as_counted[rows] = keys
+    return UnitsCounted(found.units, found.cells, as_counted)
+
+
+def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
+    """What the ledger must accept before anything is drawn: each part once, for all its places and groups."""
+    run = RunFingerprint.of(
+        key,
+        input_fingerprint=fingerprint,
+        spine_fingerprint=work.spine.fingerprint(),
+        privacy_fingerprint=work.privacy_fingerprint(),
+    )
+    question, n_places = work.question, len(places_of(work)[0])
+    n_around = n_numbers(len(question.candidates), work.framework)
+    groups = tuple(
+        Group(
+            question.place,
+            f"{one.part.name}: {question.text}{by_up_to(one.reach)}{_of_one_person(work, one)}",
+            one.mechanism,
+            one.scale,
+            n_places * question.size * (n_around if one.part.name == "windows" else 1),
+        )
+        for one in work.parts()
+    )
+    layout = [_DOMAIN, work.spine.fingerprint(), question.layout(), work.reading]
+    use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
+    return Charge(
+        work.dataset, run, ANSWER + work.name, work.neighbours, groups, key=use, units=work.records.unit or ""
+    )
+
+
+def _of_one_person(work: QuestionWork, one: Measured | Ranked) -> str:
+    """What the query of a charge ends with: how many records, or numbers, one person's change alters."""
+    if isinstance(one, Ranked) or one.part.of == "record":
+        return per_person(work.at_once)
+    return numbers_of_unit(one.numbers) if one.part.of == "unit" else ""
+
+
+def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_array[np.int64]) -> None:
+    """Write the true numbers plus noise, or what was chosen. Here a question's noise is added; nothing else leaves.
+
+    The noise on number i of a part, or the choice of it, is that at position i of a stream of its own.
+    """
+    geocodes, leaves = places_of(work)
+    question = work.question
+    numbers: dict[str, NDArray[np.int64]] = {}
+    if question.rank is not None:
+        histogram = question.histograms(counts, leaves, len(geocodes))
+        choice, around = bought(question.rank, work.framework, work.neighbours, work.budget, work.at_once)
+        steps = chosen(work, key, fingerprint, choice, histogram)
+        numbers[choice.part.name] = steps + choice.part.first
+        true = filtered(counts_in_windows(histogram, steps), work.framework)
+        noisy = true + noise_of(work, key, fingerprint, around, true.shape)
+        numbers |= dict(zip(columns_of(choice.part.candidates, work.framework), noisy.T, strict=True))
+    else:
+        truth = question.answers(counts, leaves, len(geocodes))
+        for one in work.parts():
+            assert isinstance(one, Measured)
+            true = truth[one.part.name]
+            numbers[one.part.name] = true + noise_of(work, key, fingerprint, one, true.shape)
+    table = Measurements.of(question.place, question.terms, geocodes, question.labels(), numbers)
+    write_bytes(work.run.public / MEASUREMENTS, measurements_bytes(table), work.run.staging)
+
+
+def noise_of(
+    work: QuestionWork, key: MasterKey, fingerprint: str, one: Measured, shape: tuple[int, ...]
+) -> NDArray[np.int64]:
+    """The noise on a part's numbers, of a stream that depends on records, areas, and all of question and budget."""
+    stream = _stream(work, key, fingerprint, one.part.name)
+    return sampler_for(one.noise).draw(stream, 0, int(np.prod(shape))).reshape(shape)
+
+
+def chosen(
+    work: QuestionWork, key: MasterKey, fingerprint: str, one: Ranked, histogram: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The number of the step that is chosen for each group, `(n_groups,)`; the stream is bound as that of noise."""
+    steps = np.empty(len(histogram), dtype=np.int64)
+    stream = _stream(work, key, fingerprint, one.part.name)
+    mechanism, at_once = one.chooser, max(1, _AT_ONCE // histogram.shape[1])
+    for start in range(0, len(histogram), at_once):
+        rows = slice(start, start + at_once)
+        steps[rows] = mechanism.draw(stream, losses(histogram[rows], one), start)
+    return steps
+
+
+def _stream(work: QuestionWork, key: MasterKey, fingerprint: str, part: str) -> bytes:
+    context = (_DOMAIN, fingerprint, work.spine.fingerprint(), work.privacy_fingerprint())
+    return key.stream_key(context, work.question.place, part)
+
+
+def places_of(work: QuestionWork) -> tuple[list[str], NDArray[np.int64]]:
+    """The geocodes of the places that are told apart, and the place of each leaf, `(n_leaves,)`."""
+    spine, level = work.spine, work.question.level
+    if level is None:
+        return [""], np.zeros(spine.n_leaves, dtype=np.int64)
+    number = spine.index_of(level)
+    return list(map(str, spine.levels[number].geocodes)), spine.leaf_ancestors(number)
+
+
+def key_of_answer(run: RunDirectory, given: MasterKey | None) -> MasterKey:
+    """The key that an answer was made with, given or the one that it kept; InputError where it is another."""
+    if given is None and not run.key.exists():
+        raise InputError(f"{run.root}: the key is not here; give it with --key-file, --key-fd or --key-command")
+    key = MasterKey.read(run.key) if given is None else given
+    manifest = read_answer(run)
+    if key.commitment(manifest.key_salt) != manifest.key_commitment:
+        raise InputError(f"the key is not the one that {run.root} was made with; nothing was drawn")
+    return key
+
+
+def refuse_other(
+    work: QuestionWork, manifest: AnswerManifest, key: MasterKey, fingerprint: str, charge: Charge
+) -> tuple[Receipt, ...]:
+    """The receipts of an answer by the ledger, if just this was drawn before, by record and by ledger.
+
+    The public files can be made by anybody: a manifest that states rho = 1e9 must not be a way to read the records.
+
+    Raises:
+        InputError: it was not; nothing may be drawn again.
+    """
+    again = work.again or work.run
+    stated = key.published_fingerprint(manifest.key_salt, "question", fingerprint)
+    recorded = recorded_input(again) if again.record.exists() else None
+    if stated != manifest.input_fingerprint or recorded not in (None, {"question": fingerprint}):
+        raise InputError(f"the records are not those that {again.root} was made from; nothing was drawn")
+    settings = load_settings()
+    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        state = ledger.datasets().get(work.dataset)
+        charges = () if state is None else state.runs.get(charge.run.text, ())
+        if not charges or not same_groups(charges, charge.groups):
+            raise InputError(
+                f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.dataset!r}; nothing "
+                "was drawn, since its noise was never charged"
+            )
+        return tuple(receipt_of(charged) for charged in ledger.charged(charge))
+
+
+def _salt(work: QuestionWork, key: MasterKey) -> str:
+    return key.release_salt(f"answer/{work.name}/{work.privacy_fingerprint()}")
+
+
+def _said(key: MasterKey, fingerprint: str, receipts: tuple[Receipt, ...], salt: str) -> Mapping[str, object]:
+    return {
+        "salt": salt,
+        "commitment": key.commitment(salt),
+        "fingerprint": key.published_fingerprint(salt, "question", fingerprint),
+        "receipts": [receipt.model_dump_json() for receipt in receipts],
+    }

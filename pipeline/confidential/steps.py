@@ -1,0 +1,205 @@
+"""The steps of a run that see the confidential records: count, charge, measure."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline.confidential.charge import charge_run, run_charges
+from pipeline.confidential.key_statement import key_statement, release_salt
+from pipeline.confidential.measure import check_universe, measure_level, tabulate_universe
+from pipeline.confidential.refusals import shielded
+from pipeline.confidential.reports import measure_reports, tabulate_reports
+from pipeline.confidential.select import select_versions
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Step
+from pipeline.model.selection import Selection
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.publishing.files import answer_paths, public_input_files, selected_path
+from pipeline.publishing.inputs import Facilities, Polygons, write_public_inputs
+from pipeline.release.key_statement import KeyStatement
+from pipeline.release.run_directory import record_input
+from pipeline.storage.files import write_bytes
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge
+
+
+class MeasuringSteps(ABC):
+    """The steps up to the noisy measurements, by name; what performs those that see the records is a subclass."""
+
+    def __init__(self, job: Job, facilities: Facilities, polygons: Polygons | None = None) -> None:
+        self.job = job
+        self.facilities = facilities
+        self.polygons = dict(polygons or {})
+
+    @abstractmethod
+    def perform(self, task: str, universe: str = "", place: str = "") -> None:
+        """Perform what a step does.
+
+        Args:
+            task: "tabulate", "check", "charge", "measure", "select" or "close charge".
+            universe: the companion's name; "" for the release's own, or where the task is for all.
+            place: name of the level, or of the selection.
+        """
+
+    @abstractmethod
+    def statement(self) -> KeyStatement:
+        """What is said in public of key and records, once all is measured."""
+
+    @property
+    @abstractmethod
+    def insecure(self) -> bool:
+        """Whether the key is a public test key."""
+
+    @abstractmethod
+    def record(self) -> None:
+        """Bind the directory to the records that were counted; InputError if the run was started on others."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Everything is measured: a process that did it for this one ends. The job has its receipts."""
+
+    def counting(self) -> list[Step]:
+        """Count and check the records; nothing is published by these steps, and nothing is spent."""
+        job = self.job
+        tabulated = [
+            Step("tabulate", self._task("tabulate", universe), universe.name, geounits=job.n_geounits, effort=0.3)
+            for universe in job.universes
+        ]
+        checked = [
+            Step("check", self._task("check", universe), universe.name, geounits=job.spine.n_leaves, effort=0.1)
+            for universe in job.universes
+        ]
+        return [*tabulated, *checked]
+
+    def charging(self) -> list[Step]:
+        """Reserve the budget before it is spent; repeating the same run is not charged."""
+        return [Step("charge", partial(self.perform, "charge"))]
+
+    def measuring(self) -> list[Step]:
+        """Publish the measurements, and the public inputs beside them."""
+        job = self.job
+        steps = [Step("write inputs", self._write_inputs, files=public_input_files(job))]
+        for universe in job.universes:
+            for level in job.spine.levels:
+                if files := answer_paths(job, universe, level.name):
+                    measure = self._task("measure", universe, level.name)
+                    steps.append(Step("measure", measure, universe.name, level.name, len(level), 1.5, files=files))
+            steps += [self._selecting(universe, selection) for selection in universe.selections]
+        return steps
+
+    def closing_charge(self) -> list[Step]:
+        """Record in the ledger that everything that was charged for is drawn."""
+        return [Step("close charge", partial(self.perform, "close charge"))]
+
+    def _task(self, task: str, universe: Universe, place: str = "") -> partial[None]:
+        return partial(self.perform, task, universe.name, place)
+
+    def _selecting(self, universe: Universe, selection: Selection) -> Step:
+        spine, stage = self.job.spine, f"select {selection.name}"
+        geounits = len(spine.level(selection.level))
+        files = (selected_path(self.job, universe, selection),)
+        select = self._task("select", universe, selection.name)
+        return Step(stage, select, universe.name, selection.level, geounits, files=files)
+
+    def _write_inputs(self) -> None:
+        write_public_inputs(self.job, self.facilities, self.polygons)
+
+
+class ConfidentialSteps(MeasuringSteps):
+    """The steps performed in this process. What they learn is kept here, never returned to an engine.
+
+    Attributes:
+        fingerprints: of each universe's records, keyed; present once they are counted.
+        warnings: what is odd about the records; confidential.
+    """
+
+    def __init__(self, job: Job, key: MasterKey, facilities: Facilities, polygons: Polygons | None = None) -> None:
+        super().__init__(job, facilities, polygons)
+        self.key = key
+        self.fingerprints: dict[str, str] = {}
+        self.warnings: list[str] = []
+        self._charges: list[Charge] | None = None
+
+    def perform(self, task: str, universe: str = "", place: str = "") -> None:
+        """See `MeasuringSteps.perform`."""
+        if task in ("charge", "close charge"):
+            if self._charges is None:  # what they say of exact numbers takes a while on a large spine
+                self._charges = run_charges(self.job, self.key, self.fingerprints, self.facilities)
+            self.job.receipts[:] = charge_run(self.job, self.key, self._charges, drawn=task == "close charge")
+            return
+        of = next(each for each in self.job.universes if each.name == universe)
+        if task == "tabulate":
+            self._tabulate(of)
+        elif task == "check":
+            self._check(of)
+        elif task == "measure":
+            self._measure(of, place)
+        elif task == "select":
+            self._select(of, next(each for each in of.selections if each.name == place))
+        else:
+            raise ValueError(f"{task!r} is not a task")
+
+    def statement(self) -> KeyStatement:
+        """See `MeasuringSteps.statement`."""
+        return key_statement(self.key, release_salt(self.key, self.job.spec), self.fingerprints)
+
+    @property
+    def insecure(self) -> bool:
+        """See `MeasuringSteps.insecure`."""
+        return self.key.insecure
+
+    def end(self) -> None:
+        """See `MeasuringSteps.end`: there is no such process."""
+
+    def _tabulate(self, universe: Universe) -> None:
+        if universe.collected is not None:
+            tabulated = partial(tabulate_reports, self.job, self.key, universe, universe.collected)
+        else:
+            tabulated = partial(tabulate_universe, self.job, self.key, universe)
+        self.fingerprints[universe.name], remarks = shielded(self.job.run, "tabulate", tabulated)
+        self.warnings += remarks
+
+    def _check(self, universe: Universe) -> None:
+        if universe.collected is None:  # of reports nothing is known that could contradict what is exact
+            check = partial(check_universe, self.job, universe, self.facilities)
+            self.warnings += shielded(self.job.run, "check", check)
+        self.job.progress.advance(self.job.spine.n_leaves)
+
+    def record(self) -> None:
+        """Bind the directory to these records; InputError if the run was started on others."""
+        record_input(self.job.run, self.fingerprints)
+        self.job.run.warnings.unlink(missing_ok=True)
+        if self.warnings:
+            text = "".join(f"{line}\n" for line in self.warnings)
+            write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
+
+    def _measure(self, universe: Universe, level: str) -> None:
+        if universe.collected is not None:
+            publish = partial(measure_reports, self.job, universe, universe.collected, level)
+            shielded(self.job.run, "measure", publish)
+            return
+        fingerprint = self.fingerprints[universe.name]
+        measure = partial(measure_level, self.job, self.key, fingerprint, universe, level)
+        shielded(self.job.run, "measure", measure)
+
+    def _select(self, universe: Universe, selection: Selection) -> None:
+        fingerprint = self.fingerprints[universe.name]
+        select = partial(select_versions, self.job, self.key, fingerprint, universe, selection)
+        shielded(self.job.run, "select", select)
+
+
+class Measured(Protocol):
+    """Whoever holds records, key and ledger for a run."""
+
+    def identity(self) -> str:
+        """See `Keyholder.identity`."""
+
+    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+        """The steps of the run that see the records."""
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`."""

@@ -1,0 +1,217 @@
+"""What a run will cost in time and memory: a small model, calibrated on whole runs of many shapes.
+
+Seconds of one core, of the calibrating machine, by the sizes of the work (`Size`):
+
+    pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
+    run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
+           + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
+           + SIMULATED for each simulated run
+           + what joint draws cost (`pipeline/cost/drawn.py`)
+           + what the report costs (`pipeline/cost/reported.py`)
+
+Memory is the peak of all processes together, with pages that they share counted once (PSS):
+
+    main   = MAIN + bytes of what one process holds
+    worker = WORKER + bytes of its batches, or of the run that it simulates
+
+`benchmarks/bench_plan.py --shapes` fits most constants on whole runs of the command and tests them on others;
+docs/planning.md has the figures. Those that small runs do not determine are of `benchmarks/bench_cost.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from geography.spine import Spine
+from pipeline.cost.drawn import draw_cost
+from pipeline.cost.reported import Reported
+from pipeline.cost.simulated import Simulations
+from pipeline.cost.size import Size
+from pipeline.spec.release_spec import ReleaseSpec
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS
+from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
+
+#: Seconds of one core: an empty run, the engine that records it (`benchmarks/bench_fixed_cost.py`), a worker's start.
+START, ENGINE, WORKER_START = 5.6, 10.0, 1.3
+#: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
+PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2.0e-7, 3.2e-7, 5.7e-11
+#: Seconds for each query of a level whose privacy losses are composed.
+PER_USE = 0.14
+#: Seconds that cvxpy takes for each family that it solves again, and per square of these.
+CHECK, PER_CHECKED = 0.0073, 4.0e-7
+#: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
+REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.17, 4.5e-5, 1.7e-7
+#: Part of a pass that only one process works on.
+SERIAL = 0.5
+#: MB of the main process, of the engine's, and of each worker.
+MAIN_MB, ENGINE_MB, WORKER_MB = 280.0, 220.0, 88.0
+#: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
+#: matrices, cell of the largest batch, and per square of the number of cells.
+GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 350.0
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 92.0, 140.0, 50.0, 15.0
+#: Of a spine that is cut into subtrees: bytes per geounit of the whole and per cell of those at the cut, the factor of
+#: the second upward pass, and what the variances of the parts, and their unbiased estimates, take of a pass.
+CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.0, 110.0, 1.2, 0.1, 0.4
+#: Arrays of `CHUNK_NUMBERS` while errors are counted.
+COUNTING = 1.3
+#: Leaf cells from which on workers are used from the start.
+SMALL = 200_000
+#: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
+PLACES = 2_000
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run is expected to cost.
+
+    Attributes:
+        core_seconds: of all processes together.
+        seconds: elapsed, with `workers` processes on as many free cores.
+        peak_mb: memory of all processes together; pages that they share count once.
+        margins_mb: the part of it that is for the margins: simulated runs, and the report's covariances; 0 without.
+        workers: processes.
+        parts: parts that the spine is worked on in; 1 where it is worked on at once.
+    """
+
+    core_seconds: float
+    seconds: float
+    peak_mb: float
+    margins_mb: float
+    workers: int
+    parts: int
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        return vars(self) | {
+            "accuracy": "within a factor of 1.5 in 20 runs whose records fill as many cells as a census does"
+        }
+
+
+def sizes_of(spec: ReleaseSpec, spine: Spine) -> tuple[Size, ...]:
+    """The sizes of the work on each universe."""
+    return tuple(Size.of(universe, spine) for universe in spec.universes())
+
+
+def cost_of(
+    spec: ReleaseSpec,
+    spine: Spine,
+    workers: int,
+    *,
+    sizes: tuple[Size, ...] | None = None,
+    most_cells: int = MOST_CELLS,
+    part_cells: int = PART_CELLS,
+    engine: bool = True,
+) -> Cost:
+    """The cost of a run of the spec.
+
+    Args:
+        spec: of the release.
+        spine: the geography.
+        workers: number of processes.
+        sizes: of `sizes_of`, if they are known already.
+        most_cells: leaf cells from which the spine is cut.
+        part_cells: leaf cells of a part.
+        engine: whether an engine records the run.
+    """
+    sizes = sizes or sizes_of(spec, spine)
+    most = spec.publish.replicates if spec.publish.margins else 0
+    simulations = [Simulations.of(size, spine, most) for size in sizes]
+    passes = sum(pass_seconds(size) for size in sizes)
+    start = START + (ENGINE if engine else 0.0)
+    start += sum(
+        PER_PUBLISHED * size.published + PER_USE * size.uses + CHECK * size.n_checked + PER_CHECKED * size.checked
+        for size in sizes
+    )
+    main = MAIN_MB + (ENGINE_MB if engine else 0.0)
+    seconds = [_simulated_seconds(size, of) for size, of in zip(sizes, simulations, strict=True)]
+    simulated = sum(seconds)
+    # Every worker does whole runs.
+    waited = sum(
+        one / of.runs * math.ceil(of.runs / workers) for one, of in zip(seconds, simulations, strict=True) if of.runs
+    )
+    runs = max(of.runs for of in simulations)
+    simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
+    cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
+    drawn, of_draws = draw_cost(spec, spine, workers, cut)
+    reports = [Reported.of(universe, spine, margins=spec.publish.margins) for universe in spec.universes()]
+    reported = sum(report.seconds for report in reports)
+    # Where this is little, it is worked out while the other steps are; else after them.
+    beside = sum(report.bytes for report in reports if report.ahead) / 1e6
+    after = max(0.0 if report.ahead else report.bytes for report in reports) / 1e6
+    if cut is not None:
+        # The parts depend on each other at two points only, and a worker holds one at a time.
+        passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
+        whole = CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
+        sampled = whole * min(1.0, simulations[0].leaves)
+        held = whole + CUT_TOP_BYTES * len(spine.levels[cut.level]) * max(size.cells for size in sizes) / 1e6
+        share = _largest_share(spine, cut)
+        parts = workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6)
+        at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
+        begun = WORKER_START * (workers if workers > 1 else 0)
+        return Cost(
+            core_seconds=start + begun + passes + simulated + drawn + reported,
+            seconds=start + (passes + drawn) / workers + waited + reported,
+            peak_mb=main + held + beside + max(parts + of_draws, at_once, after),
+            margins_mb=beside + max(0.0, max(at_once, after) - parts) if most else 0.0,
+            workers=workers,
+            parts=len(cut.parts),
+        )
+    elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + waited
+    elapsed += drawn / min(workers, max(1, spec.publish.draws))
+    elapsed += sum(report.seconds / (workers if report.ahead else 1) for report in reports)
+    used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
+    processes = WORKER_MB * used if used > 1 else 0.0
+    held = max(_held(size) for size in sizes) / 1e6
+    if runs or spec.publish.unbiased or spec.publish.draws:
+        held += 8.0 * max(size.final for size in sizes) / 1e6
+    batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
+    at_once = min(used, runs) * simulating
+    estimated = held + max(batches, at_once, of_draws)
+    peak = main + processes + (max(estimated, after, beside) if used == 1 else beside + max(estimated, after))
+    begun = WORKER_START * max(used if used > 1 else 0, min(workers, spec.publish.draws) if workers > 1 else 0)
+    core = start + begun + passes + simulated + drawn + reported
+    return Cost(core, elapsed, peak, max(at_once, after, beside), workers, 1)
+
+
+def pass_seconds(size: Size) -> float:
+    """Seconds of one core for one pass over a universe."""
+    return PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_SQUARE * size.squares + PER_CUBE * size.cubes
+
+
+def _held(size: Size, share: float = 1.0) -> float:
+    """Bytes that the process which estimates a universe, or a share of it, holds."""
+    return (
+        share
+        * (
+            GEOUNIT_BYTES * size.geounits
+            + MEASURED_BYTES * size.measured
+            + FILLED_BYTES * size.filled
+            + ABOVE_BYTES * size.above
+            + MATRIX_BYTES * size.matrices
+        )
+        + SQUARE_BYTES * float(size.possible) ** 2
+    )
+
+
+def _simulated_seconds(size: Size, simulations: Simulations) -> float:
+    """Seconds of one core for all simulated runs of a universe."""
+    once = REPLICATE * pass_seconds(size) * simulations.passes
+    counted = simulations.leaves * (PER_SIMULATED * size.geounits + PER_COUNTED * size.published)
+    return once + counted + SIMULATED * simulations.runs
+
+
+def _simulated(size: Size, simulations: Simulations) -> float:
+    """Bytes that a simulated run takes in its process."""
+    if not simulations.runs:
+        return 0.0
+    errors = 48.0 * size.widest * min(PLACES, size.geounits)
+    counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.published))
+    return _held(size, simulations.share) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
+
+
+def _largest_share(spine: Spine, cut: Cut) -> float:
+    """The share of the leaves that the largest part has."""
+    leaves = spine.leaf_offsets(cut.level)
+    return max(int(leaves[last] - leaves[first]) for first, last in cut.parts) / spine.n_leaves

@@ -1,0 +1,204 @@
+"""The estimation of a spine that is too large to be held at once: cut into subtrees, part by part.
+
+The parts are independent of each other. They are what is sent to other processes and machines, and what a killed run
+resumes from. The resulting files are the same as from the whole spine at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import scipy.sparse as sp
+
+from pipeline.estimation.computed import Computed
+from pipeline.estimation.measurement_files import SourceFiles
+from pipeline.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
+from pipeline.estimation.part import PartTask
+from pipeline.estimation.part_tasks import BelowTask, TopTask, estimate_below, estimate_top
+from pipeline.estimation.problem import measurement_files, with_values
+from pipeline.estimation.whole_spine import Estimation
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Notes, Step
+from pipeline.model.join import joined_companions
+from pipeline.model.universe import Universe
+from pipeline.release.histograms import write_histogram
+from postprocess.algebra import Basis
+from postprocess.downward.report import SolverReport
+from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, above_cut, cut_of, joined, part_of
+from postprocess.linear.upward import LevelEstimate, silent_of, upward_pass
+from postprocess.problem import Problem
+
+#: Leaf cells of a part that is sent to another machine: some seconds of work, some tens of megabytes.
+SHARED_CELLS = 1 << 23
+#: The least number of parts into which a small spine is cut for other machines, as far as its subtrees allow.
+LEAST_SHARED = 8
+
+
+def estimation_of(job: Job, universe: Universe) -> Estimation:
+    """The estimation of one universe: at once, or by subtrees where the spine is too large for that."""
+    if universe.name not in joined_companions(job.spec.joins()):
+        return _estimation(job, universe)
+    return _estimation(job, universe, lambda: _estimation(job, job.universes[0]).computed)
+
+
+def _estimation(job: Job, universe: Universe, persons: Callable[[], Computed] | None = None) -> Estimation:
+    most = MOST_CELLS if job.most_cells is None else job.most_cells
+    part = PART_CELLS if job.part_cells is None else job.part_cells
+    if job.workers.shares_parts:
+        cells = job.spine.n_leaves * universe.schema.n_cells
+        most = part = min(SHARED_CELLS, max(1, cells // LEAST_SHARED))
+    cut = cut_of(job.spine, universe.schema.n_cells, most, part)
+    return Estimation(job, universe, persons) if cut is None else SubtreeEstimation(job, universe, cut, persons)
+
+
+class ComputedBySubtree(Computed):
+    """The intermediate results where the spine is cut at a level.
+
+    Args:
+        job: the run.
+        universe: that is estimated.
+        cut: where the spine is cut.
+        step: the name under which the parts are kept: that of the combining step and of the cut, since a run that is
+            resumed with less memory may be cut at another place.
+        full: by the full estimator, whichever the spec names.
+    """
+
+    def __init__(self, job: Job, universe: Universe, cut: Cut, step: str, *, full: bool = False) -> None:
+        super().__init__(job, universe, full=full)
+        self.cut = cut
+        self.step = step
+
+    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels down to the cut, and the upward pass of these levels, top level first."""
+        return self._above
+
+    @cached_property
+    def _above(self) -> tuple[Problem, list[LevelEstimate]]:
+        at_cut = joined([unpacked_top(arrays) for arrays in self._estimated_tops()])
+        problem = with_values(above_cut(self.stated, self.cut), self.job, self.universe)
+        return problem, upward_pass(problem, self.basis, at_cut, silent_of(self.stated))
+
+    def part(self, number: int) -> tuple[Problem, SourceFiles, Basis]:
+        """A part's problem without values, the files of its measurements, and the basis of the release."""
+        files = measurement_files(self.job, self.universe)[self.cut.level :]
+        return part_of(self.stated, self.cut, number), files, self.basis
+
+    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+        """See `Computed.parts`."""
+        return [(number, *self.part(number)) for number in range(len(self.cut.parts))]
+
+    def part_done(self, task: PartTask) -> None:
+        """Report to the progress that a part is done."""
+        self.job.progress.advance(sum(len(level) for level in task.part.spine.levels[1:]))
+
+    def _estimated_tops(self) -> Iterator[Arrays]:
+        """The estimate of each part's geounits at the cut, from its measurements."""
+        batches, numbers = self.job.batches, range(len(self.cut.parts))
+        missing = [number for number in numbers if not batches.has(self.step, str(number))]
+        tasks = [TopTask(number, *self.part(number)) for number in missing]
+        for task, estimate in zip(tasks, self.job.workers.run(estimate_top, tasks, self.part_done), strict=True):
+            batches.put(self.step, str(task.number), packed_top(estimate))
+        for number in numbers:
+            yield batches.needed(self.step, str(number))
+
+
+class SubtreeEstimation(Estimation):
+    """The estimation of one universe whose spine is cut at a level."""
+
+    _computed: ComputedBySubtree
+
+    def __init__(self, job: Job, universe: Universe, cut: Cut, persons: Callable[[], Computed] | None = None) -> None:
+        self._cut = cut
+        super().__init__(job, universe, persons)
+
+    @property
+    def cut(self) -> Cut:
+        """Where the spine is cut."""
+        return self._cut
+
+    def steps(self) -> list[Step]:
+        """The steps of the levels down to the cut, and one for all below it."""
+        steps = super().steps()
+        upper, below = steps[: self.cut.level + 2], steps[self.cut.level + 2 :]
+        together = Step(
+            "estimate",
+            self.estimate_below,
+            self.universe.name,
+            f"below {self.job.spine.level_names[self.cut.level]}",
+            sum(step.geounits for step in below),
+            effort=5.0,
+            files=tuple(file for step in below for file in step.files),
+            several=True,
+        )
+        return [*upper, together]
+
+    def combine(self) -> None:
+        """The upward pass of all parts, and of the levels down to the cut."""
+        self._computed.combined()
+        self.job.progress.advance(self.cut.level + 1)
+
+    def estimate_below(self) -> Notes:
+        """Solve and round all levels below the cut, part by part; writes their histograms.
+
+        Returns:
+            What the solvers did, by the names of these levels' steps.
+        """
+        levels = self.job.spine.levels[self.cut.level + 1 :]
+        counts = self.released(self.cut.level)
+        batches, step = self.job.batches, self._step_below
+        missing = [
+            number
+            for number in range(len(self.cut.parts))
+            if not all(batches.has(step, f"{level.name}-{number}") for level in levels)
+        ]
+        tasks = [self._below_task(number, counts) for number in missing]
+        results = self.job.workers.run(estimate_below, tasks, self._computed.part_done)
+        for task, solved in zip(tasks, results, strict=True):
+            for level, result in zip(levels, solved, strict=True):
+                batches.put(step, f"{level.name}-{task.number}", packed_level(result))
+        notes: Notes = {}
+        for level in levels:
+            reports: list[SolverReport] = []
+            target = self.job.folder(self.universe).histogram(level.name)
+            histograms = self._histograms(level.name, reports)
+            place = (level.name, level.geocodes, self.universe.schema)
+            write_histogram(target, self.job.run.staging, *place, histograms, signed=self.universe.measure.signed)
+            name = Step("estimate", self.estimate_below, self.universe.name, level.name).name
+            notes[name] = sum(reports, SolverReport()).public() | self.shared.notes(self.job.spine.index_of(level.name))
+        return notes
+
+    def _histograms(self, level: str, reports: list[SolverReport]) -> Iterator[sp.csr_array]:
+        """The histograms of one level, part by part; appends what the solvers did to `reports`."""
+        for number in range(len(self.cut.parts)):
+            counts, part = unpacked_level(self.job.batches.needed(self._step_below, f"{level}-{number}"))
+            reports.append(part)
+            yield counts
+
+    def _below_task(self, number: int, counts: sp.csr_array) -> BelowTask:
+        first, last = self.cut.parts[number]
+        rows = self.job.spine.rows_below(self.cut.level, first, last)
+        flags = self._computed.checked[self.cut.level + 1 :]
+        checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
+        part, files, basis = self._computed.part(number)
+        part = self.shared.in_part(self.joined.of_part(part, self.cut.level, rows), self.cut.level, rows)
+        return BelowTask(number, part, files, basis, counts[first:last], checked, self._computed.passes)
+
+    def close(self) -> None:
+        """Free the intermediate results and the parts, since the files are written."""
+        super().close()
+        for step in (self._computed.step, self._step_below, self._step_linear):
+            self.job.batches.forget(step)
+
+    @property
+    def _step_linear(self) -> str:
+        return f"linear {self.universe.name} {self.cut.name}"
+
+    @property
+    def _step_below(self) -> str:
+        return f"{self.steps()[-1].name} {self.cut.name}"
+
+    def _nothing_computed(self, *, full: bool = False) -> ComputedBySubtree:
+        step = self._step_linear if full else f"{self.steps()[0].name} {self.cut.name}"
+        return ComputedBySubtree(self.job, self.universe, self.cut, step, full=full)

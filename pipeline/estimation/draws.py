@@ -1,0 +1,220 @@
+"""Joint draws beside the release: what the truth may be given the measurements, for analysts.
+
+The noise of the draws comes from the public seed. They see public data only, cost no budget, and anyone can repeat
+them. Where the spine is cut, the levels down to the cut are drawn here, and the parts below it one by one.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.estimation.by_subtree import ComputedBySubtree
+from pipeline.estimation.computed import Computed
+from pipeline.estimation.drawn_parts import DrawBelowTask, DrawnTop, draw_below
+from pipeline.estimation.drawn_tables import DrawnSpine, DrawnTable, PublicNormals, asked_at, followed_at, known_answers
+from pipeline.estimation.whole_spine import Estimation
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.batches import run_kept
+from pipeline.release.draws import DrawsFile, draws_file
+from postprocess.arrays import BoolArray
+from postprocess.linear.downward import LevelVariances, variances_of
+from postprocess.linear.draw_grid import persons
+from postprocess.linear.draws import drawn_levels
+
+#: Numbers at the cut that are held of all draws together; what is more is drawn in several rounds over the parts.
+MOST_AT_CUT = 1 << 25
+
+
+@dataclass(frozen=True, eq=False)
+class DrawTask:
+    """One draw of a whole spine, as it is sent to a worker."""
+
+    drawn: DrawnSpine
+    normals: PublicNormals
+
+
+def run_draw(task: DrawTask) -> Arrays:
+    """The answers of one draw in steps of the grid, `(n, size)` int64, as `DrawnSpine.published` names them."""
+    arrays: dict[str, np.ndarray] = {}
+    for level, found, _ in task.drawn.steps(task.normals):
+        arrays |= task.drawn.published(level, found)
+    return arrays
+
+
+def _as_they_are(arrays: Arrays) -> Arrays:
+    return arrays
+
+
+class Draws:
+    """The draws of one universe: each of all levels and tables together."""
+
+    def __init__(self, estimation: Estimation) -> None:
+        self.estimation = estimation
+
+    @property
+    def count(self) -> int:
+        """Draws that are published."""
+        return self.estimation.job.spec.publish.draws
+
+    @property
+    def step(self) -> str:
+        """The name of the step that publishes them."""
+        return f"draws {self.estimation.universe.name}".rstrip()
+
+    @property
+    def tables(self) -> tuple[DrawnTable, ...]:
+        """The tables with a level, in the spec's order."""
+        names = self.estimation.job.spine.level_names
+        published = (
+            (table, tuple(sorted(map(names.index, table.levels)))) for table in self.estimation.universe.tables
+        )
+        return tuple(DrawnTable(table, table.query, levels) for table, levels in published if levels)
+
+    def files(self) -> tuple[Path, ...]:
+        """What `publish` writes."""
+        return tuple(self._file(table, level) for table in self.tables for level in table.levels)
+
+    def publish(self) -> None:
+        """Draw, and write the answers of all tables at all their levels."""
+        lowest = max(table.levels[-1] for table in self.tables)
+        computed = self.estimation.linear()
+        if isinstance(computed, ComputedBySubtree) and lowest > computed.cut.level:
+            self._publish_parts(computed)
+        else:
+            self._publish_levels(computed, lowest)
+
+    def _normals(self, number: int) -> PublicNormals:
+        return PublicNormals(self.estimation.job.spec.postprocess.seed, self.estimation.universe.name, number)
+
+    def _publish_levels(self, computed: Computed, lowest: int) -> None:
+        """Draw the levels that are held at once, of which `lowest` is the lowest with a table."""
+        job, tables = self.estimation.job, self.tables
+        problem, upward = computed.combined()
+        variances = tuple(
+            found.of_queries(computed.basis, followed_at(tables, level))
+            for level, found in zip(range(lowest + 1), variances_of(problem, upward), strict=False)
+        )
+        queries = [asked_at(tables, level) for level in range(lowest + 1)]
+        levels = drawn_levels(problem, computed.basis, upward, queries)
+        drawn = DrawnSpine(problem.spine, computed.basis, levels, variances, tables)
+        tasks = [DrawTask(drawn, self._normals(number)) for number in range(self.count)]
+        results = run_kept(
+            job.workers, job.batches, self.step, run_draw, tasks,
+            named=lambda task: str(task.normals.number), packed=_as_they_are, unpacked=_as_they_are,
+            done=lambda _: job.progress.advance(job.n_geounits),
+        )  # fmt: skip
+        with ExitStack() as stack:
+            sinks = self._sinks(stack)
+            for number, result in enumerate(results):
+                for (table, level), sink in sinks.items():
+                    sink.add(number, persons(np.asarray(result[f"{table}-{level}"])))
+
+    def _publish_parts(self, computed: ComputedBySubtree) -> None:
+        job, tables, cut = self.estimation.job, self.tables, computed.cut
+        step = f"{self.step} {cut.name}"
+        problem, upward = computed.combined()
+        found = list(variances_of(problem, upward))
+        variances = tuple(one.of_queries(computed.basis, followed_at(tables, i)) for i, one in enumerate(found))
+        top = found[-1]
+        below = tuple(query for level in range(cut.level + 1, job.spine.n_levels) for query in asked_at(tables, level))
+        queries = [asked_at(tables, level) for level in range(cut.level + 1)]
+        levels = drawn_levels(problem, computed.basis, upward, queries, below)
+        drawn = DrawnSpine(problem.spine, computed.basis, levels, variances, tables)
+        unknown = {
+            number: known_answers(variances[cut.level], table.marginal)[1]
+            for number, table in enumerate(tables)
+            if table.levels[-1] > cut.level
+        }
+        at_once = max(1, MOST_AT_CUT // (levels[-1].numbers * len(levels[-1].classes)))
+        with ExitStack() as stack:
+            sinks = self._sinks(stack)
+            for first in range(0, self.count, at_once):
+                numbers = range(first, min(first + at_once, self.count))
+                tops = []
+                for number in numbers:
+                    arrays, at_cut = self._above(drawn, number, cut.level)
+                    tops.append(at_cut)
+                    job.batches.put(step, f"{number}", arrays)
+                self._draw_parts(computed, step, top, unknown, tops)
+                for number in numbers:
+                    self._write_parts(computed, step, sinks, number)
+            job.batches.forget(step)
+
+    def _above(self, drawn: DrawnSpine, number: int, cut: int) -> tuple[Arrays, DrawnTop]:
+        """One draw of the levels down to the cut: what is published of it, and what the parts go on with."""
+        arrays: dict[str, np.ndarray] = {}
+        normals = self._normals(number)
+        top = None
+        for level, found, histograms in drawn.steps(normals):
+            arrays |= drawn.published(level, found)
+            if level == cut and histograms is not None:
+                going_on = {i: steps for i, (steps, _) in found.items() if self.tables[i].levels[-1] > cut}
+                top = DrawnTop(normals, histograms, going_on)
+        assert top is not None
+        return arrays, top
+
+    def _draw_parts(
+        self,
+        computed: ComputedBySubtree,
+        step: str,
+        top: LevelVariances,
+        unknown: dict[int, BoolArray],
+        tops: list[DrawnTop],
+    ) -> None:
+        """Draw below the cut, part by part; each draw of each part is kept."""
+        batches = self.estimation.job.batches
+        names = [[f"{one.normals.number}-{part}" for one in tops] for part in range(len(computed.cut.parts))]
+        tasks = []
+        for part, rows in enumerate(slice(*run) for run in computed.cut.parts):
+            if not all(batches.has(step, name) for name in names[part]):
+                own = {number: array[rows] for number, array in unknown.items()}
+                drawn = tuple(one.of_rows(rows) for one in tops)
+                tasks.append(DrawBelowTask(part, *computed.part(part), top.of_rows(rows), own, self.tables, drawn))
+        results = self.estimation.job.workers.run(draw_below, tasks, computed.part_done)
+        for task, found in zip(tasks, results, strict=True):
+            for name, arrays in zip(names[task.number], found, strict=True):
+                batches.put(step, name, arrays)
+
+    def _write_parts(
+        self,
+        computed: ComputedBySubtree,
+        step: str,
+        sinks: dict[tuple[int, int], DrawsFile],
+        number: int,
+    ) -> None:
+        """Write one draw of all levels."""
+        batches, cut = self.estimation.job.batches, computed.cut
+        above = batches.needed(step, f"{number}")
+        for (table, level), sink in sinks.items():
+            if level <= cut.level:
+                sink.add(number, persons(np.asarray(above[f"{table}-{level}"])))
+        for part, run in enumerate(cut.parts):
+            arrays = batches.needed(step, f"{number}-{part}")
+            rows = computed.job.spine.rows_below(cut.level, *run)
+            for (table, level), sink in sinks.items():
+                if level > cut.level:
+                    answers = persons(np.asarray(arrays[f"{table}-{level}"]))
+                    sink.add(number, answers, rows[level - cut.level].start)
+
+    def _file(self, table: DrawnTable, level: int) -> Path:
+        name = self.estimation.job.spine.level_names[level]
+        return self.estimation.job.folder(self.estimation.universe).draws(table.table.name, name)
+
+    def _sinks(self, stack: ExitStack) -> dict[tuple[int, int], DrawsFile]:
+        """The open files, by the numbers of table and level."""
+        return {
+            (number, level): stack.enter_context(self._sink(table, level))
+            for number, table in enumerate(self.tables)
+            for level in table.levels
+        }
+
+    def _sink(self, table: DrawnTable, level: int) -> AbstractContextManager[DrawsFile]:
+        job = self.estimation.job
+        geounits = job.spine.levels[level]
+        return draws_file(
+            self._file(table, level), job.run.staging, table.table, geounits.name, geounits.geocodes, self.count
+        )

@@ -1,0 +1,326 @@
+"""Margins of error beside the numbers of the tables: new runs are simulated from the released histograms.
+
+The simulations see public data only, and their noise comes from the public seed: they cost no budget, and anyone can
+repeat them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pipeline.collect.collected import Collected
+from pipeline.estimation.margin_packing import packed_errors, unpacked_errors
+from pipeline.estimation.problem import totals_of
+from pipeline.estimation.public_key import public_key
+from pipeline.estimation.reports.numbers import ErrorsOfReports, SimulatedReports
+from pipeline.estimation.reports.stand_ins import stand_ins
+from pipeline.estimation.reports.told import told
+from pipeline.estimation.sampled_runs import SampledRuns
+from pipeline.estimation.shares.intervals import SharedIntervals
+from pipeline.estimation.table_variances import TableVariances
+from pipeline.execution.batch_store import Arrays
+from pipeline.execution.batches import run_kept
+from pipeline.execution.workers import foreign_arrays
+from pipeline.model.allocation import allocations
+from pipeline.model.beside import counted_in
+from pipeline.model.universe import Table
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.release.tables import ReleasedTable, read_table
+from postprocess.arrays import adding_up
+from postprocess.downward.intervals import Intervals
+from postprocess.downward.origin import Clipped
+from postprocess.downward.reported_errors import OwnErrors, n_owners
+from postprocess.downward.reported_intervals import ReportedIntervals
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
+from postprocess.downward.simulation import Simulated, simulate_run
+from postprocess.marginal import Marginal
+
+if TYPE_CHECKING:
+    from pipeline.estimation.whole_spine import Estimation
+
+
+@dataclass(frozen=True, eq=False)
+class PublicNoise:
+    """Noise of simulated runs: the distributions of the real one, drawn from a public seed.
+
+    Attributes:
+        seed: public.
+        universe: its name; universes and replicates do not share noise.
+        noise: per level, of each query in the order of the problem, for each kind of geounit.
+        kinds: per level, as in `Problem`.
+    """
+
+    seed: int
+    universe: str
+    noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
+    kinds: tuple[NDArray[np.signedinteger] | None, ...]
+
+    def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+        """Noise `(n, size)` on a query's answers in the geounits of a level from `first` on, in one simulated run.
+
+        It depends on the position in the level, and not on how many geounits are requested at a time.
+        """
+        key = public_key("spinewise simulation 1", self.seed, self.universe, replicate, level, query)
+        drawn = [
+            sampler_for(noise).draw(key, first * shape[1], shape[0] * shape[1]).reshape(shape)
+            for noise in self.noise[level][query]
+        ]
+        if (kinds := self.kinds[level]) is not None:
+            own = kinds[first : first + shape[0]]
+            for kind, noise_of_kind in enumerate(drawn[1:], start=1):
+                drawn[0][own == kind] = noise_of_kind[own == kind]
+        return drawn[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """One simulated run, as it is sent to a worker or to another machine; it needs no files."""
+
+    run: Simulated
+    noise: PublicNoise
+
+    def packed(self) -> Simulation:
+        """The task itself."""
+        return self
+
+    def arrays_of(self, result: list[ErrorCounts]) -> Arrays:
+        """Its errors as arrays, on the machine that worked on it."""
+        return packed_errors(result)
+
+    def result_of(self, arrays: Arrays) -> list[ErrorCounts]:
+        """Its errors again; WorkerError where the arrays are not those of errors."""
+        expected = packed_errors(list(self.run.nothing))
+        wrong = arrays.keys() ^ expected.keys() or {
+            name
+            for name, array in arrays.items()
+            if (array.dtype.kind, array.ndim) != (expected[name].dtype.kind, expected[name].ndim)
+        }
+        if not wrong:
+            try:
+                result = unpacked_errors(arrays)
+                expectations = zip(result, self.run.nothing, self.run.tables, strict=True)
+                if all(self._alike(errors, empty, table) for errors, empty, table in expectations):
+                    return result
+            except (ValueError, IndexError, KeyError, TypeError):
+                pass
+        raise foreign_arrays("simulated errors")
+
+    def _alike(self, errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bool:
+        """Whether counts of errors have the form of those of their table."""
+        sized = (errors.by_truth, errors.by_release, errors.large)
+        n = table.marginal.size if self.run.own is None else n_owners(table.marginal)
+        return errors.unit == empty.unit and all(each.is_of(n) for each in sized)
+
+
+def _share(whole: int, number: int, parts: int) -> int:
+    """Of a whole in so many parts, that of one number; together they are the whole."""
+    return (number + 1) * whole // parts - number * whole // parts
+
+
+def run_simulation(task: Simulation) -> list[ErrorCounts]:
+    """The errors of one simulated run in each table."""
+    return simulate_run(task.run, task.noise.draw)
+
+
+class Margins:
+    """The margins of error of one universe's tables; simulated once, then looked up table by table."""
+
+    def __init__(self, estimation: Estimation) -> None:
+        self.estimation = estimation
+        self.errors: dict[tuple[str, int], ErrorCounts] = {}
+        self._intervals: dict[tuple[str, int], Intervals | ReportedIntervals] = {}
+        self._begun: dict[tuple[str, int], Callable[[], Intervals]] = {}
+        self._shared: SharedIntervals | None = None
+        self._records: ReleasedTable | None = None
+
+    @property
+    def replicates(self) -> int:
+        """Simulated runs at most; 0 where no margins are published."""
+        publish = self.estimation.job.spec.publish
+        return publish.replicates if publish.margins else 0
+
+    @cached_property
+    def tables(self) -> tuple[PublishedTable, ...]:
+        """Each table at each of its levels."""
+        spine = self.estimation.job.spine
+        return tuple(
+            PublishedTable(table.name, spine.index_of(level), table.query)
+            for table in self.estimation.universe.tables
+            for level in table.levels
+        )
+
+    @cached_property
+    def variances(self) -> TableVariances:
+        """Of the tables' numbers; computed at first use."""
+        return TableVariances(self.estimation, self.tables, self._step)
+
+    @property
+    def _step(self) -> str:
+        return f"simulate {self.estimation.universe.name}".rstrip()
+
+    def simulate(self) -> None:
+        """Simulate as many runs as the margins need, and add up their errors."""
+        job = self.estimation.job
+        noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
+        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._stand_ins())
+        rates, leaves = sampled.rates(), job.spine.n_levels - 1
+        reported, own = self._reported(), self._own()
+        tasks = [
+            Simulation(replace(run, reported=reported, leaves=leaves, own=own), noise) for run in sampled.tasks(rates)
+        ]
+        self.errors.clear()  # those of an earlier attempt that failed
+        runs = run_kept(
+            job.workers, job.batches, self._step, run_simulation, tasks,
+            named=lambda task: str(task.run.replicate), packed=packed_errors, unpacked=unpacked_errors,
+            done=lambda task: job.progress.advance(_share(job.n_geounits, task.run.replicate, rates.runs)),
+        )  # fmt: skip
+        for run_errors in runs:
+            for table, errors in zip(self.tables, run_errors, strict=True):
+                key = (table.name, table.level)
+                self.errors[key] = self.errors[key] + errors if key in self.errors else errors
+
+    def _noise(
+        self,
+    ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.signedinteger] | None, ...]]:
+        """Noise and kinds, as `PublicNoise` has them."""
+        universe = self.estimation.universe
+        if universe.collected is not None and universe.central is None:
+            return (), ()
+        allotted = allocations(universe, self.estimation.job.spine)
+        noise = tuple(
+            tuple(
+                tuple(one for one in allocation.noises(universe, measured) if isinstance(one, NoiseSpec))
+                for measured in allocation.queries
+            )
+            for allocation in allotted
+        )
+        return noise, tuple(allocation.kinds for allocation in allotted)
+
+    def _stand_ins(self) -> tuple[sp.csr_array, ...] | None:
+        """What stands in for the truth of reports; None for the released histograms."""
+        universe, job = self.estimation.universe, self.estimation.job
+        if universe.collected is None:
+            return None
+        totals, reports = totals_of(job, universe)
+        return stand_ins(universe.collected, job.spine, totals, reports, self.estimation.stated.seed)
+
+    @cached_property
+    def _collected(self) -> Collected | None:
+        """How answers were randomised, with what is known of the errors of these reports."""
+        return told(self.estimation.job, self.estimation.universe)
+
+    def _reported(self) -> SimulatedReports | None:
+        """What simulates reports, where the counts are made from them."""
+        if self._collected is None:
+            return None
+        return SimulatedReports(self._collected, self.estimation.stated.seed, self.estimation.universe.name)
+
+    def _own(self) -> OwnErrors | None:
+        """How errors depend on the counts themselves, where these are made from reports."""
+        if self._collected is None:
+            return None
+        return ErrorsOfReports(self._collected, mixed=self.estimation.universe.central is not None)
+
+    def of(
+        self, table: Table, level: int, counts: NDArray[np.int64], rows: slice
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The ends of the 90 % intervals of the released counts `(n, size)` of a level's `rows`, in persons.
+
+        NaN where the measurements do not determine a number; None if no margins are published.
+        """
+        if not self.replicates:
+            return None
+        if (table.name, level) not in self._intervals:
+            published = PublishedTable(table.name, level, table.query)
+            self._intervals = {(table.name, level): self._of_table(published)}  # tables are written one after the other
+            self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
+            self._records = self._records_of(table, level)
+        variances, own = self.variances.of_rows(level, rows)
+        intervals, basis = self._intervals[table.name, level], self.estimation.basis
+        if (clipped := self._clipped(rows)) is not None:
+            assert isinstance(intervals, Intervals), "sums are not made from reports"
+            # Sizes are those above the least that sums can be, as the simulated runs' are.
+            above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
+            low, high = intervals.ends(basis, variances, above, own)
+            large = (intervals.large(basis, variances, above, own), intervals.large(basis, variances, below, own))
+            return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
+        if isinstance(intervals, ReportedIntervals):
+            alone = self._alone(intervals.table.marginal, level, rows)
+            ends = intervals.ends(basis, variances, counts, own, alone)
+        else:
+            ends = intervals.ends(basis, variances, counts, own)
+        if self._shared is not None:
+            self._shared.put_into(ends, counts, rows)
+        return ends
+
+    def _of_table(self, table: PublishedTable) -> Intervals | ReportedIntervals:
+        """The intervals of a table; other processes work on those of the tables after it."""
+        by_count, key = self._own(), (table.name, table.level)
+        if by_count is not None:
+            return ReportedIntervals(table, self.errors[key], by_count, self._areas(table.level))
+        if key not in self._begun:
+            of_sums, begin = not self.estimation.universe.measure.counts, self.estimation.job.workers.begin
+            after = sorted((each for each in self.tables if each.level >= table.level), key=lambda each: each.level)
+            intervals = [Intervals(each, self.errors[each.name, each.level], of_sums) for each in after]
+            self._begun = {(each.table.name, each.table.level): begin(Intervals.prepared, each) for each in intervals}
+        return self._begun.pop(key)()
+
+    @cached_property
+    def _totals(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of the reports of each leaf, and how many there are."""
+        return totals_of(self.estimation.job, self.estimation.universe)
+
+    def _areas(self, level: int) -> int:
+        """Geounits of a level that have reports."""
+        offsets = self.estimation.job.spine.leaf_offsets(level)
+        return int(np.count_nonzero(np.add.reduceat(self._totals[1], offsets[:-1])))
+
+    def _alone(self, marginal: Marginal, level: int, rows: slice) -> NDArray[np.float64]:
+        """Counts of a query's answers by the reports of each of a level's `rows` alone, `(n, size)`."""
+        job, universe = self.estimation.job, self.estimation.universe
+        assert universe.collected is not None
+        offsets = job.spine.leaf_offsets(level)[rows.start : rows.stop + 1]
+        totals, reports = (
+            np.add.reduceat(each[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0], axis=0) for each in self._totals
+        )
+        counts = adding_up(universe.collected.debiased(totals, reports), reports)
+        found: NDArray[np.float64] = marginal.answer(counts)
+        return found
+
+    def _records_of(self, table: Table, level: int) -> ReleasedTable | None:
+        """The released records of a table of sums that may be below 0, at a level; None where these cannot be."""
+        estimation = self.estimation
+        if not estimation.universe.measure.signed:
+            return None
+        job, geounits = estimation.job, estimation.job.spine.levels[level]
+        own = job.universes[0]
+        beside = counted_in(table, estimation.universe, own, geounits.name)
+        assert beside is not None, "refused with the spec"
+        return read_table(job.folder(own).table(beside.name, geounits.name), len(geounits))
+
+    def _clipped(self, rows: slice) -> Clipped | None:
+        """What so many records can sum up to, some geounits of the table's level; None where sums are not below 0."""
+        if self._records is None:
+            return None
+        (amount,) = self.estimation.universe.measure.amounts
+        counted = self._records.rows(rows)
+        assert counted.lows is not None
+        assert counted.highs is not None
+        return Clipped(counted.counts, counted.lows, counted.highs, amount.first, amount.last)
+
+    def close(self) -> None:
+        """Free what was computed."""
+        self.errors.clear()
+        self._intervals.clear()
+        self._begun.clear()
+        self._shared = self._records = None
+        self.__dict__.pop("_totals", None)
+        self.__dict__.pop("variances", None)

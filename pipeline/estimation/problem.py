@@ -1,0 +1,204 @@
+"""From the public files of a run to the problem that post-processing solves. Nothing restricted is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geography.spine import Level, Spine
+from pipeline.errors import ReleaseError
+from pipeline.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
+from pipeline.estimation.marginals import measured_marginal
+from pipeline.estimation.measurement_files import MeasurementSource, differing
+from pipeline.estimation.reports.numbers import DebiasedCounts
+from pipeline.estimation.shares.stated import stated_shares
+from pipeline.model.allocation import Allocation, allocations
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.release.facilities import read_public_facilities
+from pipeline.release.layout import UniverseDirectory
+from pipeline.release.measurements import exact_header, header_of, open_measurement
+from postprocess.arrays import IntArray
+from postprocess.bounds.declare import declare
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints, GroupBounds, Measured, Problem
+
+if TYPE_CHECKING:
+    from pipeline.execution.job import Job
+
+
+def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:
+    """A stated problem, or its upper levels, with all values of its measurements.
+
+    Raises:
+        ReleaseError: a file is missing or damaged, or is not what the spec says.
+    """
+    files = measurement_files(job, universe)[: problem.spine.n_levels]
+    measured = tuple(
+        tuple(file.read(level.geocodes) for file in queries)
+        for level, queries in zip(problem.spine.levels, files, strict=True)
+    )
+    return replace(problem, measured=measured)
+
+
+def stated_problem(job: Job, universe: Universe) -> Problem:
+    """The same without the values of the measurements, which are read where they are needed.
+
+    Raises:
+        ReleaseError: a file is missing or damaged, or is not what the spec says.
+    """
+    folder = job.folder(universe)
+    facilities = [
+        read_public_facilities(folder.constraint(number), bound, job.spine.level(bound.level).geocodes)
+        for number, bound in enumerate(universe.bounds)
+    ]
+    invariants = {
+        (name, query.name): exact_answers(folder, job.spine.level(name), query) for name, query in universe.invariants
+    }
+    declared = declared_constraints(universe, job.spine, facilities, invariants)
+    settings = job.spec.postprocess
+    bounded = {bound.query.terms: bound.query for bound in universe.bounds}
+    return Problem(
+        spine=job.spine,
+        shape=universe.schema.shape,
+        measured=tuple(tuple(file.without_values() for file in files) for files in measurement_files(job, universe)),
+        constraints=carried_constraints(job.spine, declared),
+        passes=universe.passes,
+        estimator=settings.estimator,
+        solver=settings.solver,
+        seed=settings.seed,
+        rounding=tuple(bounded.values()),
+        kinds=tuple(allocation.kinds for allocation in allocations_of(job, universe)),
+        shares=stated_shares(job, universe),
+        completed=_completed(universe) if settings.complete == "proportional" else (),
+    )
+
+
+def _completed(universe: Universe) -> tuple[Marginal, ...]:
+    """All queries that are measured, or known exactly, at some level."""
+    queries = [measured.query for level in universe.strategy.levels for measured in level.queries]
+    return (*queries, *(query for _, query in universe.invariants))
+
+
+def unmeasured_problem(
+    universe: Universe,
+    spine: Spine,
+    facilities: Sequence[NDArray[np.int64]],
+    estimator: str,
+    invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None = None,
+) -> Problem:
+    """The problem of a release without answers: what is measured, what is known, and where.
+
+    Without the values of invariants, which only the records have before a run, they stand for what is known exactly at
+    their level and above.
+
+    Args:
+        facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
+        invariants: (level, query) -> published answers `(n_geounits, size)`, of a finished release.
+    """
+    nothing = np.zeros((0, 0), dtype=np.int8)
+    allotted = allocations(universe, spine, reports_in(universe, invariants))
+    if invariants is None:
+        constraints = _constraints_without_values(universe, spine, facilities)
+    else:
+        constraints = carried_constraints(spine, declared_constraints(universe, spine, facilities, invariants))
+    return Problem(
+        spine=spine,
+        shape=universe.schema.shape,
+        measured=tuple(
+            tuple(
+                Measured(measured_marginal(universe, measured.query), nothing, 1.0) for measured in allocation.queries
+            )
+            for allocation in allotted
+        ),
+        constraints=constraints,
+        passes=universe.passes,
+        estimator=estimator,
+        kinds=tuple(allocation.kinds for allocation in allotted),
+        further=tuple(share.query for share in universe.shares),
+    )
+
+
+def _constraints_without_values(
+    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]]
+) -> Constraints:
+    """What is known before a run: the zeros, the bounds, and that invariants will be."""
+    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
+    carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
+    bounds = [list(level) for level in carried.bounds]
+    for name, query in universe.invariants:
+        for number in range(spine.index_of(name) + 1):
+            known: IntArray = np.ones((len(spine.levels[number]), query.size), dtype=np.int64)
+            bounds[number].append(GroupBounds(f"invariant {query.name}", query, known, known))
+    return Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds))
+
+
+def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSource, ...], ...]:
+    """The files of all measurements of a universe, per level."""
+    folder, reports = job.folder(universe), reports_of(job, universe)
+    debiased = None
+    if universe.collected is not None and reports is not None:
+        debiased = DebiasedCounts(universe.collected, reports)
+    return tuple(
+        tuple(
+            MeasurementSource(
+                folder.measurement(level.name, measured.query.name),
+                header_of(universe, allocation, measured),
+                measured_marginal(universe, measured.query),
+                allocation.kinds,
+                None if allocation.central is not None else debiased,
+            )
+            for measured in allocation.queries
+        )
+        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine, reports), strict=True)
+    )
+
+
+def reports_of(job: Job, universe: Universe) -> NDArray[np.int64] | None:
+    """How many reports each leaf has, `(n_leaves,)`, as published; None where counts are not made from reports."""
+    if universe.collected is None:
+        return None
+    ((_, query),) = universe.invariants
+    return exact_answers(job.folder(universe), job.spine.levels[-1], query)[:, 0]
+
+
+def totals_of(job: Job, universe: Universe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The totals of the reports of each leaf, `(n_leaves, n_outputs)`, and how many there are, `(n_leaves,)`."""
+    reports = reports_of(job, universe)
+    assert reports is not None
+    (source,) = measurement_files(job, universe)[-1]
+    found = replace(source, debiased=None).read(job.spine.levels[-1].geocodes)
+    return found.values.astype(np.int64), reports
+
+
+def reports_in(
+    universe: Universe, invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None
+) -> NDArray[np.int64] | None:
+    """The same from the values of invariants; None where there are none."""
+    if universe.collected is None or invariants is None:
+        return None
+    (numbers,) = invariants.values()
+    return numbers[:, 0]
+
+
+def allocations_of(job: Job, universe: Universe) -> tuple[Allocation, ...]:
+    """What each geounit's measurements get; of reports, by how many there are."""
+    return allocations(universe, job.spine, reports_of(job, universe))
+
+
+def exact_answers(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
+    """The published answers `(n, size)` of an invariant; ReleaseError where its file is not what the spec says."""
+    path = folder.invariant(level.name, query.name)
+    with open_measurement(path, len(level)) as file:
+        if (wrong := differing(file.header, exact_header(level.name, query))) is not None:
+            raise ReleaseError(f"{path} does not match the spec: {wrong}")
+        measurement = file.read()
+    if not np.array_equal(measurement.geocodes, level.geocodes):
+        raise ReleaseError(f"{path} does not have the geounits of level {level.name!r}, in the spine's order")
+    if (measurement.values < 0).any():
+        raise ReleaseError(f"{path} is damaged: it has a negative count")
+    return measurement.values

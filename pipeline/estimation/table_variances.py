@@ -1,0 +1,103 @@
+"""The variances of the numbers in tables: at once, or below a cut part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from pipeline.estimation.linear_parts import LinearParts
+from postprocess.arrays import IntArray
+from postprocess.downward.simulated_margins import PublishedTable
+from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_of
+from postprocess.marginal import Marginal
+
+if TYPE_CHECKING:
+    from pipeline.estimation.by_subtree import ComputedBySubtree
+    from pipeline.estimation.whole_spine import Estimation
+
+
+class TableVariances:
+    """The variances of one universe's tables.
+
+    Args:
+        estimation: of the universe.
+        tables: each table at each of its levels.
+        step: the name under which those of parts are kept.
+    """
+
+    def __init__(self, estimation: Estimation, tables: Sequence[PublishedTable], step: str) -> None:
+        self._estimation = estimation
+        self._cut = estimation.cut
+        self._step = f"{step} variances"
+        self._queries: tuple[tuple[Marginal, ...], ...] = tuple(
+            tuple({table.marginal.key: table.marginal for table in tables if table.level == level}.values())
+            for level in range(estimation.job.spine.n_levels)
+        )
+        self._last: tuple[tuple[int, int], AnswerVariances] | None = None
+
+    @cached_property
+    def _held(self) -> tuple[tuple[AnswerVariances, ...], LevelVariances]:
+        """Those of the levels that are held at once, and all covariances of the last of these levels."""
+        problem, upward = self._estimation.combined()
+        answers = []
+        for level, variances in enumerate(variances_of(problem, upward)):
+            answers.append(variances.of_queries(self._estimation.basis, self._queries[level]))
+            last = variances
+        return tuple(answers), last
+
+    @cached_property
+    def _below(self) -> LinearParts:
+        """Those of the levels below the cut, which are computed at first use."""
+        computed = cast("ComputedBySubtree", self._estimation.computed)
+        parts = LinearParts(computed, self._held[1], self._queries[computed.cut.level + 1 :], self._step)
+        parts.compute()
+        return parts
+
+    def stretches(self, level: int) -> Iterator[tuple[slice, AnswerVariances]]:
+        """The variances of a level, some successive geounits at a time."""
+        if self._cut is None or level <= self._cut.level:
+            variances = self._held[0][level]
+            yield slice(0, len(variances.classes)), variances
+            return
+        for number in range(len(self._cut.parts)):
+            yield self._below.rows(level, number), self._of_part(level, number)
+
+    def _of_part(self, level: int, number: int) -> AnswerVariances:
+        if self._last is None or self._last[0] != (level, number):
+            self._last = (level, number), self._below.level(level, number).variances
+        return self._last[1]
+
+    def largest(self, level: int) -> AnswerVariances:
+        """Of each answer the largest variance of the level, as one class without geounits."""
+        parts = [variances.largest() for _, variances in self.stretches(level)]
+        return AnswerVariances.joined(parts).largest()
+
+    def of_rows(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
+        """Variances that hold some geounits' own, and which rows of them these are."""
+        if self._cut is None or level <= self._cut.level:
+            return self._held[0][level], rows
+        own = [self._below.rows(level, number) for number in range(len(self._cut.parts))]
+        numbers = [n for n, part in enumerate(own) if part.start < rows.stop and rows.start < part.stop]
+        first = own[numbers[0]].start
+        joined = AnswerVariances.joined([self._of_part(level, number) for number in numbers])
+        return joined, slice(rows.start - first, rows.stop - first)
+
+    def of_groups(self, level: int, groups: Sequence[IntArray]) -> list[AnswerVariances]:
+        """The variances of several groups of geounits, whose rows increase, with the scale of the level."""
+        pieces: list[list[AnswerVariances]] = [[] for _ in groups]
+        largest: list[AnswerVariances] = []
+        for part, variances in self.stretches(level):
+            largest.append(variances.largest())
+            for rows, found in zip(groups, pieces, strict=True):
+                own = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
+                if len(own):
+                    found.append(variances.of_rows(own - part.start))
+        scale = AnswerVariances.joined(largest).largest()
+        return [AnswerVariances.joined(found).with_classes(scale) for found in pieces]
+
+    def has_tables(self, level: int) -> bool:
+        """Whether tables are published of a level."""
+        return bool(self._queries[level])

@@ -1,0 +1,83 @@
+"""Of a version that is made with answers: their counts as measurements, and what changed against the version before.
+
+Both follow from public files: the answers in `answers/`, and the tables of the version before in `replaced/`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pipeline.errors import ReleaseError
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Step
+from pipeline.model.allocation import allocation_of, allocations
+from pipeline.model.universe import Universe
+from pipeline.publishing.files import published_tables
+from pipeline.questions.manifest import MANIFEST, AnswerManifest, read_answer_file
+from pipeline.questions.released.added import counts_of
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.measurements import MeasurementWriter, header_of
+from pipeline.release.versions.changes import AnswerUsed, changes_bytes, table_changes
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import write_bytes
+
+
+def used_answers(run: RunDirectory, spec: ReleaseSpec) -> tuple[AnswerManifest, ...]:
+    """The manifests of the answers that a version was made with, in order; ReleaseError where one is damaged."""
+    stated = () if spec.update is None else spec.update.answers
+    return tuple(read_answer_file(run.answer(one.name) / MANIFEST) for one in stated)
+
+
+def answer_steps(job: Job, universe: Universe) -> list[Step]:
+    """The step that makes measurements of a universe's answers, if it has some."""
+    folder = job.folder(universe)
+    files = tuple(folder.measurement(one.level, one.query.name) for one in universe.added)
+    if not files:
+        return []
+    return [Step("answers", partial(_take_in, job, universe), universe.name, geounits=len(files), files=files)]
+
+
+def _take_in(job: Job, universe: Universe) -> None:
+    """Write the counts of the answers as measurements of their levels."""
+    allotted, folder = allocations(universe, job.spine), job.folder(universe)
+    for one in universe.added:
+        place = job.run.answer(one.query.name)
+        counts = counts_of(place, read_answer_file(place / MANIFEST), job)
+        header, geocodes = (
+            header_of(universe, allocation_of(allotted, one.level), one),
+            job.spine.level(one.level).geocodes,
+        )
+        if counts.shape != (len(geocodes), one.query.n_asked):
+            raise ReleaseError(f"{place}: its numbers are not those that the spec states")
+        with MeasurementWriter.open(folder.measurement(one.level, one.query.name), job.run.staging, header) as writer:
+            writer.write(geocodes, counts)
+        job.progress.advance(1)
+
+
+def change_steps(job: Job) -> list[Step]:
+    """The step that compares a version with the one before, after all of its tables are written."""
+    if job.spec.update is None:
+        return []
+    return [
+        Step("changes", partial(_write_changes, job), geounits=len(published_tables(job)), files=(job.run.changes,))
+    ]
+
+
+def _write_changes(job: Job) -> None:
+    update = job.spec.update
+    assert update is not None
+    tables = [
+        table_changes(universe.name, job.run.before(path), path, len(job.spine.level(level)))
+        for universe, level, path in published_tables(job)
+    ]
+    earlier = ReleaseSpec.from_public_dict(read_manifest(job.run.before(job.run.manifest)).spec).update
+    known = {one.sha256 for one in earlier.answers} if earlier is not None else set()
+    new = [
+        AnswerUsed(name=one.query.name, question=one.question, cost=str(one.cost), sha256=one.sha256)
+        for one in job.universes[0].added
+        if one.sha256 not in known
+    ]
+    data = changes_bytes(job.spec.name, update.version, update.replaces, new, tables)
+    write_bytes(job.run.changes, data, job.run.staging)
+    job.progress.advance(len(tables))

@@ -1,0 +1,203 @@
+"""The steps from measurements to every public file except the manifest, and the list of those files."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pipeline.estimation.by_subtree import estimation_of
+from pipeline.estimation.draws import Draws
+from pipeline.estimation.margins import Margins
+from pipeline.estimation.unbiased import Unbiased
+from pipeline.execution.checkpoints import Checkpoints
+from pipeline.execution.job import Job
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.steps import Notes, Perform, Step, perform_here
+from pipeline.model.join import joined_companions
+from pipeline.model.residents import size_sources
+from pipeline.model.universe import Universe
+from pipeline.publishing.ahead import Ahead, begin_alike, begin_tables
+from pipeline.publishing.answers import answer_steps, change_steps, used_answers
+from pipeline.publishing.household_sizes import publish_household_sizes
+from pipeline.publishing.manifest import begin_rows
+from pipeline.publishing.means import means_files, publish_means
+from pipeline.publishing.package import write_package
+from pipeline.publishing.report import write_report
+from pipeline.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
+
+#: Effort of the simulated runs, which are of a sample: 26,000 geounits are visited several times, millions in part.
+_SIMULATED = 110.0
+#: Effort of the report of a small release.
+_REPORT = 30_000.0
+
+
+def output_files(job: Job) -> tuple[Path, ...]:
+    """Everything under public/ that is computed from the inputs, except the manifest."""
+    return tuple(path for step in public_steps(job) for path in step.written())
+
+
+class Publication:
+    """The steps of one universe, from its measurements to its public files.
+
+    The steps share intermediate results. These are freed at the end of the `with` block, so that they are not kept
+    while the next universe is worked on.
+    """
+
+    def __init__(self, job: Job, universe: Universe) -> None:
+        self.job = job
+        self.universe = universe
+        self._joins = job.spec.joins()
+        self._estimation = estimation_of(job, universe)
+        self._margins = Margins(self._estimation)
+        self._unbiased = Unbiased(self._estimation)
+        self._draws = Draws(self._estimation)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._margins.close()
+        self._estimation.__exit__(kind, error, traceback)
+
+    def estimating(self) -> list[Step]:
+        """Histograms of all levels: estimated, rounded, written; answers become measurements before."""
+        return [*answer_steps(self.job, self.universe), *self._estimation.steps()]
+
+    def simulating(self) -> list[Step]:
+        """Simulated runs for the margins of error; no steps if no margins are published."""
+        folder = self.job.folder(self.universe)
+        tables = tuple(folder.table(table.name, level) for table in self.universe.tables for level in table.levels)
+        if not tables or not self._margins.replicates:
+            return []
+        geounits = self.job.n_geounits
+        effort = min(5.0, _SIMULATED * geounits**-0.35)
+        simulate = self._margins.simulate
+        return [Step("simulate", simulate, self.universe.name, geounits=geounits, effort=effort, prepares=tables)]
+
+    def publishing(self) -> list[Step]:
+        """Tables, unbiased estimates, draws and microdata, so far as the spec asks for them."""
+        job, universe, folder = self.job, self.universe, self.job.folder(self.universe)
+        steps = []
+        for number, level in enumerate(job.spine.levels):
+            tables = [table for table in universe.tables if level.name in table.levels]
+            if tables:
+                files = tuple(folder.table(table.name, level.name) for table in tables)
+                publish = partial(self._publish_tables, number)
+                steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
+        if not universe.name:
+            steps += self._size_steps()
+        if not universe.measure.counts:
+            for number, level in enumerate(job.spine.levels):
+                if files := means_files(job, universe, level.name):
+                    publish = partial(publish_means, job, universe, number)
+                    steps.append(Step("means", publish, universe.name, level.name, len(level), 0.2, files=files))
+        if job.spec.publish.unbiased and (files := self._unbiased.files()):
+            unbiased, geounits = self._unbiased.publish, job.n_geounits
+            steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
+        if self._draws.count and (files := self._draws.files()):
+            draws, geounits = self._draws.publish, job.n_geounits * self._draws.count
+            steps.append(Step("draws", draws, universe.name, geounits=geounits, effort=2.0, files=files))
+        if files := self._record_files():
+            stage = "microdata" if job.spec.publish.microdata else "household tables"
+            leaves = job.spine.n_leaves
+            steps.append(Step(stage, self._publish_microdata, universe.name, geounits=leaves, files=files))
+        return steps
+
+    def _size_steps(self) -> list[Step]:
+        """Average household sizes of joined companions, whose tables are published before the persons' own."""
+        job, steps = self.job, []
+        for number, level in enumerate(job.spine.levels):
+            for source in size_sources(job.universes, self._joins, level.name):
+                companion = source.residents.companion
+                publish = partial(publish_household_sizes, job, source, number)
+                files = (job.run.household_sizes(companion, level.name),)
+                steps.append(Step("household sizes", publish, companion, level.name, len(level), 0.2, files=files))
+        return steps
+
+    def _record_files(self) -> tuple[Path, ...]:
+        """What is written while persons are given their households: microdata, and tables by households."""
+        tables = () if self.universe.name else self.job.spec.tables_of_households()
+        counted = tuple(self.job.run.household_table(table.name, level) for table in tables for level in table.levels)
+        return (*(self._microdata_files() if self.job.spec.publish.microdata else ()), *counted)
+
+    def _microdata_files(self) -> tuple[Path, ...]:
+        """Those of joined companions are written together with the persons', whom they are released before."""
+        universe, companions = self.universe, joined_companions(self._joins)
+        if universe.name in companions or not universe.measure.counts:
+            return ()
+        joined = [each for each in self.job.universes if each.name in companions and not universe.name]
+        return tuple(self.job.folder(each).microdata for each in (universe, *joined))
+
+    def _publish_tables(self, level: int) -> None:
+        publish_tables(self.job, self.universe, level, self._estimation.released(level), self._margins)
+
+    def _publish_microdata(self) -> None:
+        leaves = self._estimation.released(self.job.spine.n_levels - 1)
+        if self._joins and not self.universe.name:
+            publish_joined_microdata(self.job, self.universe, self._joins, leaves)
+        else:
+            publish_microdata(self.job, self.universe, leaves)
+
+    def steps(self) -> list[Step]:
+        """All of them, in order."""
+        return [*self.estimating(), *self.simulating(), *self.publishing()]
+
+
+def publications(job: Job) -> tuple[Publication, ...]:
+    """One for each universe: joined companions, which bound the persons; the release's own and others; amounts last."""
+    joined = joined_companions(job.spec.joins())
+    ordered = sorted(
+        job.universes, key=lambda universe: 2 if not universe.measure.counts else int(universe.name not in joined)
+    )
+    return tuple(Publication(job, universe) for universe in ordered)
+
+
+def report_steps(job: Job) -> list[Step]:
+    """The step that writes the report and the description of all files, from what was written before it."""
+    files = (job.run.package, job.run.report)
+    return [
+        *change_steps(job),
+        Step(
+            "report",
+            partial(_write_report, job),
+            effort=_REPORT + 0.2 * job.n_geounits,
+            files=files,
+            more=job.run.report_files,
+        ),
+    ]
+
+
+def _write_report(job: Job) -> None:
+    begin_tables(job)
+    begin_rows(job)
+    write_package(job)
+    write_report(job, Ahead(job), [receipt for one in used_answers(job.run, job.spec) for receipt in one.receipts])
+
+
+def public_steps(job: Job) -> list[Step]:
+    """All steps from the measurements to everything else under public/ except the manifest, in order."""
+    return [*(step for publication in publications(job) for step in publication.steps()), *report_steps(job)]
+
+
+def perform_public_steps(
+    job: Job, perform: Perform = perform_here, *, report: bool = True, checkpoints: Checkpoints | None = None
+) -> dict[str, Notes]:
+    """Perform the public steps, one universe after the other; returns the steps' notes by name.
+
+    Args:
+        job: the run.
+        perform: performs one step.
+        report: write the report, too.
+        checkpoints: of a run that is resumed after the steps that it has done.
+    """
+    notes: dict[str, Notes] = {}
+    if report:
+        begin_alike(job)
+    for publication in publications(job):
+        with publication:
+            notes |= perform_steps(job, publication.steps(), perform, checkpoints)
+    return notes | (perform_steps(job, report_steps(job), perform, checkpoints) if report else {})

@@ -1,0 +1,132 @@
+"""What is published of the released histograms: tables and microdata."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from geography.spine import Level
+from pipeline.execution.job import Job
+from pipeline.model.join import Join, household_column, joined_companions
+from pipeline.model.universe import Table, Universe
+from pipeline.publishing.household_tables import HouseholdTally, write_household_tables
+from pipeline.release.histograms import read_histogram
+from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata, write_microdata
+from pipeline.release.tables import ReleasedTable, rows_at_once, write_table
+from postprocess.errors import SolverError
+from postprocess.joins.assignment import assigned_spans
+from postprocess.joins.flow import AssignmentError
+
+
+class MarginSource(Protocol):
+    """Margins of error of a table's numbers."""
+
+    @property
+    def replicates(self) -> int:
+        """Simulated runs; 0 where there are no margins."""
+
+    def of(
+        self, table: Table, level: int, answers: NDArray[np.int64], rows: slice
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The ends `(n, size)` of the intervals of the answers of some geounits of a level."""
+
+
+def publish_tables(job: Job, universe: Universe, level: int, counts: sp.csr_array, margins: MarginSource) -> None:
+    """Write every table of one level, with margins of error if there are any.
+
+    Args:
+        job: the run.
+        universe: whose tables are written.
+        level: index of the level, 0 at the top.
+        counts: the released histogram of the level, `(n, n_cells)`.
+        margins: of error.
+    """
+    geounits = job.spine.levels[level]
+    for table in universe.tables:
+        if geounits.name in table.levels:
+            target = job.folder(universe).table(table.name, geounits.name)
+            write_table(target, job.run.staging, _parts(table, level, geounits, counts, margins))
+    job.progress.advance(len(geounits))
+
+
+def _parts(
+    table: Table, level: int, geounits: Level, counts: sp.csr_array, margins: MarginSource
+) -> Iterator[ReleasedTable]:
+    """The table of one level, some geounits at a time."""
+    labels = table.query.answer_labels()
+    step = rows_at_once(labels, with_margins=bool(margins.replicates))
+    for start in range(0, len(geounits), step):
+        rows = slice(start, min(start + step, len(geounits)))
+        answers = table.query.answer_csr(counts[rows])
+        lows, highs = margins.of(table, level, answers, rows) or (None, None)
+        yield ReleasedTable(
+            name=table.name,
+            level=geounits.name,
+            query=table.query.name,
+            geocodes=geounits.geocodes[rows],
+            labels=labels,
+            counts=answers,
+            lows=lows,
+            highs=highs,
+        )
+
+
+def publish_microdata(job: Job, universe: Universe, counts: sp.csr_array) -> None:
+    """Write one row for each person of the released leaves.
+
+    Args:
+        job: the run.
+        universe: whose microdata are written.
+        counts: the released histogram of the leaves, `(n, n_cells)`.
+    """
+    leaves = job.spine.leaf_level
+    target = job.folder(universe).microdata
+    write_microdata(target, job.run.staging, leaves.name, leaves.geocodes, universe.schema, counts)
+    job.progress.advance(len(leaves))
+
+
+def publish_joined_microdata(job: Job, universe: Universe, joins: Sequence[Join], counts: sp.csr_array) -> None:
+    """Write what follows from who lives in which household.
+
+    That is the microdata of persons and of the companions that they are joined with, if they are published, and the
+    tables of persons by their households.
+
+    Args:
+        job: the run.
+        universe: of the persons.
+        joins: one or more.
+        counts: the released histogram of the leaves of the persons, `(n, n_cells)`; those of companions are written.
+
+    Raises:
+        ReleaseError: a released histogram is not there, or a file cannot be written.
+        SolverError: the persons of a leaf cannot be assigned to its households; the message names it.
+    """
+    leaves, companions = job.spine.leaf_level, joined_companions(joins)
+    persons = JoinedRecords(job.folder(universe).microdata, universe.schema, counts)
+    households, tallies = [], []
+    for companion in (each for each in job.universes if each.name in companions):
+        folder, column = job.folder(companion), household_column(companion.name, companions)
+        homes = read_histogram(folder.histogram(leaves.name), leaves.geocodes, companion.schema)
+        memberships = [join for join in joins if join.companion == companion.name]
+        assigned = assigned_spans(memberships, counts, homes, job.spec.postprocess.seed)
+        records = JoinedRecords(folder.microdata, companion.schema, homes)
+        tables = [table for table in job.spec.tables_of_households() if table.companion == companion.name]
+        tallies.append(HouseholdTally(tables, persons, records))
+        households.append(Households(records, column, tallies[-1].counting(assigned)))
+    try:
+        if job.spec.publish.microdata:
+            write_joined_microdata(persons, households, job.run.staging, leaves.name, leaves.geocodes)
+        else:
+            for each in households:
+                deque(each.assigned, maxlen=0)
+    except AssignmentError as error:
+        place = f"{leaves.name} {leaves.geocodes[error.leaf]}"
+        raise SolverError(f"{place}: its persons cannot be assigned to its households: {error.why}") from error
+    for tally in tallies:
+        write_household_tables(job, tally)
+    job.progress.advance(len(leaves))

@@ -1,0 +1,129 @@
+"""A release from noisy measurements that were made elsewhere: no records, no key, nothing confidential."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from pipeline.errors import InputError
+from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Progress
+from pipeline.execution.workers import Workers
+from pipeline.model.allocation import allocations
+from pipeline.model.universe import Universe
+from pipeline.publishing.inputs import write_public_inputs
+from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.steps import perform_public_steps, public_steps
+from pipeline.release.key_statement import KeyStatement
+from pipeline.release.layout import file_name
+from pipeline.release.manifest import write_manifest
+from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
+from pipeline.release.run_directory import open_run
+from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.runs.open_public import open_listed
+from pipeline.runs.request import universe_checks
+from pipeline.spec.provenance import check_provenance
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
+
+
+def estimate_release(
+    measurements: Path, stated: Path | ReleaseSpec, out: Path, workers: int, progress: Progress
+) -> Path:
+    """Post-process noisy measurement files into a complete public release directory; returns the directory.
+
+    Args:
+        measurements: folder in the layout of `pipeline.exchange.nmf`.
+        stated: the spec, or its file, which states what was measured with which budget; its records are not read.
+        out: the folder in which the release's directory is made.
+        workers: number of processes.
+        progress: receives how far the run is.
+
+    Raises:
+        InputError: the measurements are not those that the spec calls for; the message names file and place.
+    """
+    spec = as_spec(stated)
+    check_provenance(spec)
+    universes = spec.universes()
+    for universe in universes:
+        if universe.collected is not None:
+            raise InputError(
+                f"{spec.source}: collect: measurements that were made elsewhere are noisy counts of records; a release "
+                "from reports is made from the reports, with `spinewise run`"
+            )
+        if universe.selections:
+            key = universe.key("select")
+            raise InputError(
+                f"{spec.source}: {key}: how detailed a table is can be chosen from records only, and there are none "
+                "here; leave the section out"
+            )
+        for check in universe_checks(spec, universe):
+            check()
+    public = open_listed(spec, universes)
+    spec, universes = public.spec, public.universes
+    root = out / spec.name
+    if root.exists() and any(root.iterdir()):
+        raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
+    _check_folder(measurements, spec, universes)
+    try:
+        with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"estimated": spec.name}) as run:
+            public.keep_remarks(run)
+            job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
+            _take_in(job, measurements)
+            write_public_inputs(job, public.facilities, public.polygons)
+            progress.begin(tuple(public_steps(job)))
+            notes = perform_public_steps(job)
+            write_manifest(run, manifest_of(job, notes, KeyStatement()))
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+    return root
+
+
+def _check_folder(folder: Path, spec: ReleaseSpec, universes: tuple[Universe, ...]) -> None:
+    """Refuse, before anything is computed, a folder in which files are missing."""
+    for universe in universes:
+        for level in universe.strategy.levels:
+            place = _place(folder, universe)
+            exact = [query for name, query in universe.invariants if name == level.level]
+            if (level.queries or exact) and not level_files(place, level.level):
+                raise InputError(
+                    f"{place}: no file {level.level}.parquet, nor a folder {level.level} with Parquet files; the spec "
+                    f"{spec.source} has measurements at that level"
+                )
+
+
+def _place(folder: Path, universe: Universe) -> Path:
+    return folder / "companions" / file_name("companion", universe.name) if universe.name else folder
+
+
+def _take_in(job: Job, folder: Path) -> None:
+    """Write the measurements in the layout of a release, level by level."""
+    for universe in job.universes:
+        directory = job.folder(universe)
+        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True):
+            geocodes = allocation.measured(level.geocodes)
+            kinds = None if allocation.kinds is None else allocation.kinds[allocation.kinds >= 0]
+            expected = [
+                Wanted(measured.query, header_of(universe, allocation, measured), geocodes, kinds)
+                for measured in allocation.strategy.queries
+            ]
+            expected += [
+                Wanted(query, exact_header(level.name, query), level.geocodes)
+                for name, query in universe.invariants
+                if name == level.name
+            ]
+            measurements = LevelMeasurements(level.name, universe.schema, expected)
+            for path in level_files(_place(folder, universe), level.name) if expected else ():
+                measurements.read(path)
+            for measured, values in measurements.answers():
+                place = directory.invariant if measured.exact else directory.measurement
+                if measured.exact and (values < 0).any():
+                    raise InputError(f"level {level.name!r}: an exact answer of {measured.query.name!r} is negative")
+                with MeasurementWriter.open(
+                    place(level.name, measured.query.name), job.run.staging, measured.header
+                ) as writer:
+                    writer.write(measured.geocodes, values, measured.kinds)

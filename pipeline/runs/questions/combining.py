@@ -1,0 +1,211 @@
+"""An answer combined with a published release: post-processing of public files, which costs nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.estimation.answers.together import PartByPartError, check_size, estimated_together
+from pipeline.execution.settings import load_settings
+from pipeline.published import PublishedRelease, open_finished
+from pipeline.publishing.answers import used_answers
+from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.released.added import refuse_drawn_twice
+from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, SumsOfCells, sums_of_cells
+from pipeline.questions.released.combined import (
+    COMBINED,
+    SUMMARY,
+    Combination,
+    Combined,
+    combined_bytes,
+    read_combination,
+    summary_bytes,
+    summary_of,
+)
+from pipeline.questions.tables import read_measurements
+from pipeline.release.layout import RunDirectory
+from pipeline.release.software import software
+from pipeline.storage.files import sha256_file, write_bytes
+from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE
+
+if TYPE_CHECKING:
+    from pipeline.runs.questions.request import CheckedQuestion
+
+__all__ = [
+    "combination_problems",
+    "combine_answer",
+    "foretold",
+    "is_combined",
+    "put_together",
+    "release_of",
+    "why_not",
+]
+
+
+def foretold(checked: CheckedQuestion, release: Path, variance: float) -> float | None:
+    """Half the width that combined 90 % intervals would typically have, of those with any; None where there are none.
+
+    It depends on no record: variances follow from the noise alone.
+
+    Args:
+        checked: the question.
+        release: finished.
+        variance: of the noise of the answer.
+    """
+    try:
+        opened = open_finished(release, check_hashes=False)
+        sums = sums_of_cells(_asked(checked), opened)
+        nothing = np.zeros((len(sums.keys) // len(sums.positions), len(sums.positions)), dtype=np.int64)
+        found = estimated_together(opened, sums, nothing, variance).both.variances
+    except InputError:
+        return None
+    noisy = found[found > EXACT_VARIANCE]
+    return float(NORMAL_QUANTILE * np.sqrt(np.median(noisy))) if noisy.size else None
+
+
+def _asked(checked: CheckedQuestion) -> AskedOnce:
+    work, question = checked.work, checked.question
+    context = (work.dataset, work.framework, str(work.budget), work.neighbours, str(work.at_once))
+    return AskedOnce(question.text, work.dataset, context, work.fingerprint(), work.spine.fingerprint())
+
+
+def why_not(checked: CheckedQuestion, release: Path) -> str | None:
+    """Why the answer of a question could not be combined with a release, in a sentence; None where it can.
+
+    Raises:
+        InputError: there is no such release, or it is of other areas, another schema or dataset.
+        ReleaseError: a file of it was changed.
+    """
+    opened = open_finished(release, check_hashes=True)
+    try:
+        check_size(opened)
+        sums_of_cells(_asked(checked), opened)
+    except (NoSumOfCellsError, PartByPartError) as error:
+        return str(error)
+    return None
+
+
+def combine_answer(run: RunDirectory, release: Path) -> Combination:
+    """Write combined.csv and combined.json of an answer and a finished release into the answer's public/.
+
+    Raises:
+        NoSumOfCellsError: the answer's numbers are no sums of the release's counts.
+        InputError: the release is of other areas, another schema or dataset, or too large.
+        ReleaseError: a file of answer or release was changed.
+    """
+    table, stated = combination(run, open_finished(release, check_hashes=True))
+    write_bytes(run.public / COMBINED, table, run.staging)
+    write_bytes(run.public / SUMMARY, summary_bytes(stated), run.staging)
+    return stated
+
+
+def combination(run: RunDirectory, release: PublishedRelease) -> tuple[bytes, Combination]:
+    """combined.csv and what combined.json states, of an answer's public files and a release."""
+    manifest = read_answer(run)
+    try:
+        refuse_drawn_twice([*used_answers(release.run, release.spec), manifest])
+    except InputError as error:
+        raise InputError(f"{release.run.root}: was made with this answer, which says nothing more: {error}") from None
+    if sha256_file(run.public / MEASUREMENTS) != manifest.files.get(MEASUREMENTS):
+        raise ReleaseError(f"{run.public / MEASUREMENTS}: was changed: it has not the hash that {MANIFEST} states")
+    combined = put_together(run.public, manifest, release)
+    table = combined_bytes(combined)
+    names = {
+        "answer": manifest.answer,
+        "answer_sha256": sha256_file(run.public / MANIFEST),
+        "release": release.manifest.release,
+        "release_sha256": sha256_file(release.run.manifest),
+        "question": manifest.question,
+    }
+    files = {COMBINED: hashlib.sha256(table).hexdigest()}
+    return table, summary_of(combined, manifest.framework, names, files, software())
+
+
+def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelease) -> Combined:
+    """The counts of an answer and those of a release.
+
+    Args:
+        folder: with the answer's public files, whose hashes were compared.
+        manifest: of the answer.
+        release: finished.
+
+    Raises:
+        NoSumOfCellsError: the answer's numbers are no sums of the release's counts.
+        InputError: the release is of other areas, another schema or dataset.
+        PartByPartError: it is too large.
+        ReleaseError: a file of answer or release is damaged.
+    """
+    sums, path = sums_of_cells(AskedOnce.of(manifest), release), folder / MEASUREMENTS
+    measured = read_measurements(path, manifest)
+    if tuple(measured.keys) != sums.keys:
+        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
+    counts, (part,) = measured.numbers["count"], manifest.noisy
+    values = counts.reshape(-1, len(sums.positions))
+    found = estimated_together(release, sums, values, part.noise.variance)
+    return Combined(
+        measured.header, measured.keys, counts, part.noise.variance,
+        found.release.values.ravel(), found.release.variances.ravel(),
+        found.both.values.ravel(), found.both.variances.ravel(),
+        _published(release, sums).ravel(),
+    )  # fmt: skip
+
+
+def _published(release: PublishedRelease, sums: SumsOfCells) -> NDArray[np.int64]:
+    """The released whole numbers of the question, `(n_geounits, size)`."""
+    histogram = release.histogram(release.universes[0], release.spine.level(sums.level))
+    answer = np.zeros(1, dtype=np.int64)
+    for groups, answered in zip(sums.groups, sums.answered, strict=True):
+        answer = (answer[:, None] * len(answered) + groups[None, :]).ravel()
+    out = np.zeros((histogram.shape[0], sums.n_answers), dtype=np.int64)
+    rows = np.repeat(np.arange(histogram.shape[0]), np.diff(histogram.indptr))
+    np.add.at(out, (rows, answer[histogram.indices]), histogram.data)
+    return sums.picked(out)
+
+
+def is_combined(run: RunDirectory) -> bool:
+    """Whether an answer is combined with a release."""
+    return (run.public / SUMMARY).is_file()
+
+
+def release_of(run: RunDirectory, given: Path | None) -> Path | None:
+    """The release that an answer is combined with: as given, or where `run` puts it; None where it is not there."""
+    manifest = read_answer(run)
+    folder = load_settings().out / manifest.release if given is None else given
+    if given is None:
+        public = RunDirectory(folder).manifest
+        if not public.is_file() or sha256_file(public) != read_combination(run.public / SUMMARY).release_sha256:
+            return None
+    return folder
+
+
+def combination_problems(run: RunDirectory, manifest: AnswerManifest, release: Path | None) -> list[str]:
+    """What is wrong with the combined numbers of an answer, a sentence each; without the release, as far as seen."""
+    try:
+        stated = read_combination(run.public / SUMMARY)
+    except ReleaseError as error:
+        return [str(error)]
+    path, problems = run.public / COMBINED, []
+    if set(stated.files) != {COMBINED} or not path.is_file() or sha256_file(path) != stated.files[COMBINED]:
+        problems.append(f"{COMBINED}: is not the file that {SUMMARY} states")
+    own = (manifest.answer, sha256_file(run.public / MANIFEST), manifest.question)
+    if own != (stated.answer, stated.answer_sha256, stated.question):
+        problems.append(f"{SUMMARY}: is of another answer")
+    if problems or release is None:
+        return problems
+    try:
+        opened = open_finished(release, check_hashes=True)
+        if sha256_file(opened.run.manifest) != stated.release_sha256:
+            return [f"{SUMMARY}: is of another release than {release}"]
+        table, again = combination(run, opened)
+    except (InputError, ReleaseError) as error:
+        return [f"{COMBINED}: cannot be computed again: {error}"]
+    if table != path.read_bytes():
+        problems.append(f"{COMBINED}: does not follow from {MEASUREMENTS} and the release")
+    if again.model_copy(update={"software": stated.software}) != stated:
+        problems.append(f"{SUMMARY}: does not follow from {MEASUREMENTS} and the release")
+    return problems

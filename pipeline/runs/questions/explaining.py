@@ -1,0 +1,247 @@
+"""What a question would cost and how near its answer would be, told without reading a record or spending anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.errors import InputError, SpinewiseError
+from pipeline.execution.settings import load_settings
+from pipeline.privacy.ledger.events import ANSWER
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.refusals import amount_text
+from pipeline.questions.intervals import half_width
+from pipeline.questions.listed import half_width_at_once
+from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
+from pipeline.questions.sensitivity import Measured
+from pipeline.questions.windows import n_numbers, typical_reach
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.combining import foretold
+from pipeline.runs.questions.request import CheckedQuestion
+
+
+@dataclass(frozen=True)
+class PartExplained:
+    """One part of what would be measured.
+
+    Attributes:
+        statistic: count or sum, or what is chosen by rank.
+        mechanism: in words, with its exact scale.
+        reach: how far a record moves a number, in persons or units of the amount, or a loss.
+        half_width: of the 90 % interval of one number, in persons or in the amount; of a choice, how many records lie
+            between it and the true one at most.
+        near: the same as a sentence.
+        moves: how far one person moves numbers, as a sentence.
+        cost: exact.
+    """
+
+    statistic: str
+    mechanism: str
+    reach: int
+    half_width: str
+    cost: str
+    near: str
+    moves: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a finished release says to the same question already.
+
+    Attributes:
+        directory: of the release.
+        half_width: the median of half the widths of its 90 % intervals, of those of any width, in persons.
+        enough: whether that is no wider than what the budget would buy.
+        combined: the same of the answer combined with it; None where it cannot be, or the release was not named.
+    """
+
+    directory: str
+    half_width: float
+    enough: bool
+    combined: float | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a question would do; nothing in it depends on a record.
+
+    Attributes:
+        question: canonical text.
+        numbers: that it asks for in each part.
+        dataset: that would be charged; `unit` rho or epsilon.
+        cost: exact; `left`: for questions of the dataset before, exact; None where there is no such ledger or dataset.
+        affordable: whether the ledger would allow it.
+        published: what a release says already; None where there is none, or where it does not answer the question.
+        remark: why the ledger says nothing, or "".
+        remarks: what the numbers will be.
+    """
+
+    question: str
+    numbers: int
+    unit: str
+    cost: str
+    dataset: str
+    left: str | None
+    affordable: bool
+    parts: tuple[PartExplained, ...]
+    published: Published | None
+    remark: str = ""
+    remarks: str = ""
+
+    def __str__(self) -> str:
+        """For people, a line each."""
+        lines = [f"question   {self.question}", f"numbers    {self.numbers:,}"]
+        for part in self.parts:
+            lines.append(f"{part.statistic:<10} {part.mechanism}; {part.moves}; {part.near}; {self.unit} = {part.cost}")
+        lines.append(
+            f"cost       {self.unit} = {self.cost}, once for all places and groups, charged to {self.dataset!r}"
+        )
+        if self.left is None:
+            lines.append(f"ledger     {self.remark}")
+        else:
+            verdict = "" if self.affordable else "; not enough: the question would be refused"
+            lines.append(
+                f"ledger     {self.unit} = {amount_text(Fraction(self.left))} is left of {self.dataset!r}{verdict}"
+            )
+        lines += self._told_by_the_release()
+        lines.append(f"answer     {self.remarks}")
+        return "\n".join(lines)
+
+    def _told_by_the_release(self) -> list[str]:
+        if self.published is None:
+            return []
+        near = f"{self.published.half_width:,.1f}"
+        text = f"release    {self.published.directory} answers this already, typically +- {near}, and costs nothing"
+        advice = "; that is no wider than what is asked for here" if self.published.enough else ""
+        if self.published.combined is not None:
+            advice += f"; combined with the answer it would be +- {self.published.combined:,.1f}"
+        return [text + advice]
+
+
+def explain_question(checked: CheckedQuestion, release: Path | None = None) -> Explanation:
+    """What the question would do; it opens the ledger to read what is left, and no file of records.
+
+    Args:
+        checked: the question.
+        release: directory of a finished release from the same spec; by default where `run` would have put it.
+
+    Raises:
+        InputError: a release is named and is none.
+    """
+    left, remark = _left(checked)
+    parts = tuple(_part(checked, one) for one in checked.parts)
+    cost = sum((one.budget for one in checked.parts), Fraction(0))
+    return Explanation(
+        question=checked.question.text,
+        numbers=checked.n_places * checked.question.size,
+        unit=checked.unit,
+        cost=str(cost),
+        dataset=checked.work.dataset,
+        left=None if left is None else str(left),
+        affordable=left is not None and left >= cost,
+        parts=parts,
+        published=_published(checked, release),
+        remark=remark,
+        remarks=checked.note,
+    )
+
+
+def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
+    if isinstance(one, Measured):
+        half, held = half_width(one.noise), "90 % interval: the number"
+        if checked.question.statistic == "most common":
+            half, held = half_width_at_once(one.noise, checked.question.sizes[-1]), "90 %, all of a group at once: each"
+        width = _width(half * _unit(checked, one.part.name))
+        if (rank := checked.question.rank) is not None:
+            framework = checked.work.framework
+            held = (
+                f"{n_numbers(rank.candidates, framework)} numbers around it make its interval of about 90 % or more, "
+                f"with ends typically {typical_reach(one, rank, framework):,} records away: each"
+            )
+        near, moves = f"{held} +- {width}", _moves(checked, one)
+        return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), near, moves)
+    near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
+    if one.beyond and checked.question.statistic in EXTREMES:
+        side = "above" if checked.question.statistic == "max" else "below"
+        near = (
+            f"about {one.beyond:,} records are {side} it in groups of clearly more, fewer than {2 * one.beyond:,} "
+            "with a probability of 90 %"
+        )
+    if one.part.name == CLIP:
+        near = f"at most {one.within:,} records too many or too few are above it, with a probability of 90 %"
+    name, records = checked.question.statistic, one.within
+    name = str(checked.question.number) if name == "quantile" else name
+    moves = f"a record moves a loss by up to {one.reach:,}{_several(checked)}"
+    return PartExplained(name, str(one), one.reach, f"{records:,} records", str(one.budget), near, moves)
+
+
+def _moves(checked: CheckedQuestion, one: Measured) -> str:
+    """How far one person moves the numbers of a part, in words."""
+    if one.part.of == "unit":
+        where = "one number" if one.numbers == 1 else f"up to {one.numbers:,} numbers"
+        return f"a unit is counted in {where}, once each"
+    if one.part.of == "total":
+        return f"a unit moves all numbers together by up to {one.reach:,}"
+    return f"a record moves a number by up to {one.reach:,}{_several(checked)}"
+
+
+def _several(checked: CheckedQuestion) -> str:
+    return "" if checked.work.at_once == 1 else f", and one person has up to {checked.work.at_once} records"
+
+
+def _unit(checked: CheckedQuestion, part: str) -> Fraction:
+    amount = checked.question.amount
+    return Fraction(1) if amount is None or part != "sum" else amount.unit
+
+
+def _width(value: Fraction) -> str:
+    return f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):,.6g}"
+
+
+def _left(checked: CheckedQuestion) -> tuple[Fraction | None, str]:
+    settings = load_settings()
+    try:
+        with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+            state = ledger.dataset(checked.work.dataset)
+    except InputError as error:
+        return None, str(error)
+    return (Fraction(0), "") if state.closed else (state.left_for(state.purpose_of(ANSWER)), "")
+
+
+def _published(checked: CheckedQuestion, release: Path | None) -> Published | None:
+    """What the release says; a sum or a mean, or what it has no cells for, it does not answer."""
+    folder = load_settings().out / checked.spec.name if release is None else release
+    if release is None and not RunDirectory(folder).manifest.is_file():
+        return None
+    question = checked.question
+    (first, *_) = checked.parts
+    if question.statistic != "count" or not isinstance(first, Measured):
+        return None
+    from pipeline.reading.release import open_release
+
+    opened = open_release(folder)
+    if any(opened.schema.names.count(axis.attribute.name) == 0 for axis in question.axes):
+        return None
+    level = question.level or opened.levels[0]
+    if question.level is None and checked.work.spine.levels[0].geocodes.size > 1:
+        return None
+    try:
+        asked = opened.query(" * ".join(question.terms) or "total")
+        for axis in question.axes:
+            if not axis.keep.all():
+                kept = [value for value, keep in zip(axis.attribute.values, axis.keep, strict=True) if keep]
+                asked = asked.where(**{axis.attribute.name: kept})
+        frame = asked.at(level)
+    except SpinewiseError:
+        return None
+    lows = [name for name in frame.columns if str(name).endswith(":low90")][: question.size]
+    widths = [(frame[str(name).replace(":low90", ":high90")] - frame[name]).to_numpy() / 2 for name in lows]
+    own = half_width(first.noise)
+    inexact = np.concatenate(widths)
+    inexact = inexact[inexact > 0]
+    typical = float(np.median(inexact)) if inexact.size else 0.0
+    combined = None if release is None else foretold(checked, release, first.noise.variance)
+    return Published(str(folder), typical, bool(typical <= own), combined)

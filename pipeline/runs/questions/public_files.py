@@ -1,0 +1,168 @@
+"""The public files of an answer: whether they are those of its manifest, and follow from what was drawn."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.questions.derived import Terms, derived
+from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, manifest_bytes
+from pipeline.questions.quantiles import CLIP
+from pipeline.questions.resolved import EVERYWHERE
+from pipeline.questions.stated_domain import looked_up, stated_domain
+from pipeline.questions.tables import Measurements, answer_bytes, read_measurements
+from pipeline.questions.text import QuestionError, parse
+from pipeline.release.software import NAME, NOT_INSTALLED, PACKAGES
+from pipeline.runs.questions.costs import cost_problems, units_problems
+from pipeline.storage.files import sha256_file
+
+
+def answer_problems(folder: Path, manifest: AnswerManifest, *, of_release: bool = False) -> list[str]:
+    """What is wrong with the public files of an answer in a folder, and with its costs.
+
+    All of answer.json is computed again from its question, domain, budget and noisy numbers, and compared byte by byte.
+    Stated, and not computed, are name, release, areas, key, records, receipt and software (`FORMS`): these have their
+    form compared, and are bound by a signature, by the ledger and by `rerun`.
+
+    Args:
+        folder: with the files.
+        manifest: of the answer, as it was read from them.
+        of_release: the question is looked up in the schema of a release, too, so that it need not state its domain.
+    """
+    problems = [*_file_problems(folder, manifest), *question_problems(manifest), *cost_problems(manifest)]
+    problems += form_problems(manifest)
+    if problems:
+        return problems
+    try:
+        measured = read_measurements(folder / MEASUREMENTS, manifest)
+        recomputed = answer_bytes(manifest, measured)
+        problems += units_problems(manifest, measured)
+        if manifest.domain is not None or not of_release:
+            problems += _rebuilt_problems(folder, manifest, measured)
+    except ReleaseError as error:
+        return [str(error)]
+    if recomputed != (folder / ANSWER).read_bytes():
+        problems.append(f"{ANSWER}: does not follow from {MEASUREMENTS}")
+    return problems
+
+
+def _rebuilt_problems(folder: Path, manifest: AnswerManifest, measured: Measurements) -> list[str]:
+    """Whether the manifest is, byte by byte, what follows from its question and what it states beside."""
+    if manifest.domain is None:
+        return [
+            f"{MANIFEST}: states no domain, as answers of earlier versions do: whether its question is the one that "
+            "was asked cannot be computed; asked again, which costs nothing, it states it"
+        ]
+    people, budget = manifest.records_per_person, Fraction(manifest.budget)
+    terms = Terms(manifest.dataset, manifest.framework, manifest.neighbours, people, budget)
+    try:
+        asked = parse(manifest.question)
+        question = looked_up(asked, manifest.domain, manifest.place, people)
+        known = manifest.domain.domain(manifest.place, people)
+        places = _places(manifest, measured)
+        fields = derived(question, stated_domain(asked, question, known), terms, len(places))
+    except (InputError, ValueError) as error:
+        return [f"{MANIFEST}: its question cannot be looked up in its domain: {error}"]
+    labels = question.labels()
+    if [*measured.keys] != [(*place, *label) for place in places for label in labels]:
+        return [f"{MEASUREMENTS}: its rows are not the places and groups of the question"]
+    files = {name: sha256_file(folder / name) for name in (ANSWER, MEASUREMENTS)}
+    again = manifest.model_copy(update={**fields, "files": files})
+    if differing := [name for name in AnswerManifest.model_fields if getattr(again, name) != getattr(manifest, name)]:
+        return [f"{MANIFEST}: {name}: is not what its question and domain give" for name in differing]
+    if manifest_bytes(again) != (folder / MANIFEST).read_bytes():
+        return [f"{MANIFEST}: is not written as this program writes it: it has other bytes than what it states has"]
+    return []
+
+
+def _places(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str, ...]]:
+    """The keys of the places that it has numbers for, in their order."""
+    if manifest.place == EVERYWHERE:
+        return [()]
+    return [(code,) for code in dict.fromkeys(key[0] for key in measured.keys)]
+
+
+#: What an answer states and nobody can compute from public files, beside receipts and software: the form of each.
+FORMS: Final[dict[str, str]] = {
+    "answer": r"[\w][\w.+-]{0,254}",
+    "release": r"[\w][\w.+-]{0,254}",
+    "geography": r"[0-9a-f]{64}",
+    "key_commitment": r"[0-9a-f]{64}",
+    "key_salt": r"[0-9a-f]{64}",
+    "input_fingerprint": r"[0-9a-f]{64}",
+}
+_VERSION: Final = r"[0-9]{1,9}(\.[0-9]{1,9}){0,4}[A-Za-z0-9.+-]{0,40}"
+
+
+def form_problems(manifest: AnswerManifest) -> list[str]:
+    """Whether what is stated and cannot be computed has the form that it must have."""
+    problems = [
+        f"{MANIFEST}: {name}: found {str(getattr(manifest, name))[:40]!r}, which is none"
+        for name, form in FORMS.items()
+        if not re.fullmatch(form, getattr(manifest, name))
+    ]
+    for receipt in manifest.receipts:
+        unit = "rho" if manifest.framework == "zcdp" else "epsilon"
+        exact = (receipt.unit, receipt.exact) == (unit, ())
+        if not exact or receipt.number < 1 or not re.fullmatch(r"[0-9a-f]{64}", receipt.hash):
+            problems.append(f"{MANIFEST}: receipts: a receipt is none of an answer")
+        if not re.fullmatch(r"[0-9a-f]{64}", receipt.ledger):
+            problems.append(f"{MANIFEST}: receipts: found the ledger {receipt.ledger[:40]!r}, which is none")
+    software = manifest.software
+    unknown = [name for name in software.packages if name not in PACKAGES]
+    versions = [software.python, *software.packages.values()]
+    if software.version != NOT_INSTALLED:
+        versions.append(software.version)
+    if software.name != NAME or unknown or not all(re.fullmatch(_VERSION, one) for one in versions):
+        problems.append(f"{MANIFEST}: software: is none that this program could have stated")
+    return problems
+
+
+def question_problems(manifest: AnswerManifest) -> list[str]:
+    """Whether what the manifest states of its question is what the text asks."""
+    try:
+        asked = parse(manifest.question)
+    except QuestionError as error:
+        return [str(error)]
+    clip = asked.statistic == CLIP
+    name = None if asked.amount is None or asked.statistic == "most common" else asked.amount.text
+    needed: dict[str, tuple[object, object]] = {
+        "statistic": (asked.statistic, manifest.statistic),
+        "number": (asked.number, None if manifest.number is None else Fraction(manifest.number)),
+        "least count": (asked.least, manifest.least),
+        "amount": (None if clip else name, None if manifest.amount is None else manifest.amount.name),
+        "amount of the clip": (name if clip else None, None if manifest.ends is None else manifest.ends.name),
+        "ends": (
+            ", ".join(map(str, asked.among)),
+            "" if manifest.ends is None else ", ".join(manifest.ends.listed),
+        ),
+    }
+    problems = [
+        f"{what}: stated is {stated or 'none'}, and its question has {found or 'none'}"
+        for what, (found, stated) in needed.items()
+        if stated != found
+    ]
+    if manifest.ends is not None and (rank := manifest.rank) is not None:
+        listed = len(manifest.ends.listed)
+        if (rank.candidates, rank.first) != (listed, 0):
+            problems.append(
+                f"{rank.name}: {rank.candidates} ends from number {rank.first} on are stated, and listed are {listed} "
+                "from number 0 on"
+            )
+    return problems
+
+
+def _file_problems(folder: Path, manifest: AnswerManifest) -> list[str]:
+    problems = []
+    if sorted(manifest.files) != sorted([ANSWER, MEASUREMENTS]):
+        return [f"{MANIFEST}: lists {', '.join(sorted(manifest.files))}; {ANSWER} and {MEASUREMENTS} are needed"]
+    for name, stated in sorted(manifest.files.items()):
+        path = folder / name
+        if not path.is_file():
+            problems.append(f"{name}: is missing")
+        elif sha256_file(path) != stated:
+            problems.append(f"{name}: was changed: it has not the hash that the manifest states")
+    return problems

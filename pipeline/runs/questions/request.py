@@ -1,0 +1,245 @@
+"""A question as a user asks it, checked as far as it can be without records and without writing anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from geography.spine import Spine
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.questions import QuestionWork
+from pipeline.errors import InputError, SpecError
+from pipeline.inputs.geography import read_spine
+from pipeline.model.exact import parse_exact
+from pipeline.model.schema import AmountAttribute, ClippedAttribute, ListedAttribute
+from pipeline.model.universe import Universe
+from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
+from pipeline.questions.derived import note
+from pipeline.questions.domain import Domain
+from pipeline.questions.quantiles import CLIP, Ranked
+from pipeline.questions.resolve import resolve
+from pipeline.questions.resolved import EVERYWHERE, Resolved
+from pipeline.questions.sensitivity import Measured
+from pipeline.questions.stated import domain_of, source_for
+from pipeline.questions.stated_domain import DomainStated, stated_domain
+from pipeline.questions.text import Asked, parse
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import check_datasets, with_data
+from pipeline.spec.fields import check_name
+from pipeline.spec.provenance import check_provenance, from_records
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
+
+#: Numbers that one answer may have.
+MOST_NUMBERS: Final = 5_000_000
+#: Steps of the amount, in all of its groups, that quantiles of one answer may be chosen among.
+MOST_CANDIDATES: Final = 2_000_000
+
+
+@dataclass(frozen=True)
+class QuestionRequest:
+    """A question to be explained or answered.
+
+    Attributes:
+        spec: the release spec, or its file.
+        text: of the question.
+        rho, epsilon: the budget, exact text; the one of the spec's framework.
+        between, unit: the grid of the amount, where the spec declares none or another.
+        out: the folder of answers.
+        name: of the answer; by default made from the question and its budget.
+        data: records instead of the spec's.
+        key: where the master key is; nowhere if the answer is to have its own.
+    """
+
+    spec: Path | ReleaseSpec
+    text: str
+    rho: str | None = None
+    epsilon: str | None = None
+    between: Sequence[str] | None = None
+    unit: str | None = None
+    out: Path = Path("answers")
+    name: str | None = None
+    data: Path | None = None
+    key: KeySource = field(default_factory=KeySource)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedQuestion:
+    """A question that can be asked, if the ledger allows it.
+
+    Attributes:
+        universe: the release's own, with the records that the request names.
+        domain: what the words of the question stand for, as its answer states it.
+        work: what the measuring process is asked for.
+        parts: what is measured, with its noise.
+    """
+
+    request: QuestionRequest
+    spec: ReleaseSpec
+    universe: Universe
+    domain: DomainStated
+    work: QuestionWork
+    parts: tuple[Measured | Ranked, ...]
+
+    @property
+    def question(self) -> Resolved:
+        """What is asked."""
+        return self.work.question
+
+    @property
+    def n_places(self) -> int:
+        """How many places it has a number for."""
+        level = self.question.level
+        return 1 if level is None else len(self.work.spine.level(level))
+
+    @property
+    def unit(self) -> str:
+        """What the budget is measured in."""
+        return "rho" if self.universe.framework == "zcdp" else "epsilon"
+
+    @property
+    def note(self) -> str:
+        """What its answer says of its numbers."""
+        return note(self.question, self.parts)
+
+
+def check_question(request: QuestionRequest) -> CheckedQuestion:
+    """Read spec and public areas, and look everything up; no record is read.
+
+    Raises:
+        InputError: something is wrong; one sentence that names it and says what is allowed.
+    """
+    spec = as_spec(request.spec)
+    _refuse_of_records(spec)
+    universe = with_data(spec.universes()[:1], request.data)[0]
+    if universe.collected is not None:
+        raise SpecError(
+            f"{spec.source}: collect: nobody has the true answers that a question is about; ask the release, with "
+            "`spinewise query`"
+        )
+    if not universe.dataset:
+        raise SpecError(
+            f"{spec.source}: privacy.dataset: missing; a question is charged to the budget of a dataset, and is not "
+            "answered without one: open it with `spinewise ledger open` and name it in the spec"
+        )
+    check_datasets([universe], insecure_key=spec.privacy.key is not None)
+    budget = _budget(universe, request)
+    asked = parse(request.text)
+    domain = _domain(spec, universe, asked, request)
+    records = universe.require_input()
+    # By some of the columns several rows are the same cell; whether a cell stands twice is seen by all of them.
+    whole = records.form == "wide" or (records.form == "long" and records.repeated is None)
+    question = resolve(asked, domain, whole=whole)
+    if question.level == EVERYWHERE:
+        raise InputError(f"question: a level called {EVERYWHERE!r} cannot be asked by; an answer calls all areas so")
+    if (records.decimal or ".") != "." and any(
+        isinstance(one.attribute, AmountAttribute | ClippedAttribute | ListedAttribute) for one in question.axes
+    ):
+        raise InputError(
+            f"question: the records have the decimal mark {records.decimal!r}; amounts are read with '.' alone"
+        )
+    source = source_for(records, question, domain)
+    if not isinstance(source.file, Path):
+        raise InputError("questions need records in a file; the spec's are a table in memory")
+    spine = read_spine(spec.geography)
+    _check_size(question, spine)
+    work = QuestionWork(
+        RunDirectory(request.out), "", question, source, spine, universe.dataset, universe.framework,
+        universe.neighbours, universe.unit.records, budget,
+    )  # fmt: skip
+    parts = work.parts()
+    name = _default_name(asked, work) if request.name is None else _name(request.name)
+    work = replace(work, run=RunDirectory(request.out / name), name=name)
+    return CheckedQuestion(request, spec, universe, stated_domain(asked, question, domain), work, parts)
+
+
+def _refuse_of_records(spec: ReleaseSpec) -> None:
+    """Places and values of an answer stand in it without noise: also those that a release may have by name."""
+    check_provenance(spec)
+    if made := [name for name in from_records(spec) if name in ("geography", "regroup", "schema")]:
+        raise SpecError(
+            f"{spec.source}: provenance.inputs.{made[0]}: made from the records; a question needs areas and values "
+            "that are public, also where a release accepts others"
+        )
+
+
+def _budget(universe: Universe, request: QuestionRequest) -> Fraction:
+    unit, other = ("rho", "epsilon") if universe.framework == "zcdp" else ("epsilon", "rho")
+    text = request.rho if unit == "rho" else request.epsilon
+    if (request.epsilon if unit == "rho" else request.rho) is not None or text is None:
+        found = "none" if text is None and getattr(request, other) is None else f"--{other}"
+        raise InputError(f"budget: found {found}; the framework {universe.framework!r} of the spec needs --{unit}")
+    try:
+        budget = parse_exact(text)
+    except ValueError as error:
+        raise InputError(f"--{unit}: {error}") from None
+    largest = LARGEST_RHO if unit == "rho" else LARGEST_EPSILON
+    if not 0 < budget <= largest:
+        raise InputError(f"--{unit}: found {text}; it must be above 0 and at most {largest}")
+    return budget
+
+
+def _domain(spec: ReleaseSpec, universe: Universe, asked: Asked, request: QuestionRequest) -> Domain:
+    domain = domain_of(spec, universe.schema)
+    if request.between is None and request.unit is None:
+        return domain
+    if asked.amount is None or asked.statistic in ("most common", CLIP):
+        raise InputError(
+            f"--between and --unit are for sum, mean, median, quantile, max and min; found {asked.statistic}"
+        )
+    name, before = asked.amount.text, domain.attribute(asked.amount.text)
+    taken = {*universe.schema.names, *(recode.name for recode in universe.schema.recodes), *domain.levels}
+    if name in taken or not (before is None or isinstance(before, AmountAttribute)):
+        raise domain.unknown(asked.amount, "it is no amount, so that --between cannot be given for it", levels=False)
+    if request.between is None or request.unit is None:
+        raise InputError("--between LOW HIGH and --unit UNIT are needed together")
+    if len(request.between) != 2 or not name.isidentifier():
+        raise InputError(
+            f"--between: found {len(request.between)} ends for {name!r}; two ends of a named column are needed"
+        )
+    try:
+        low, high, unit = (parse_exact(text) for text in (*request.between, request.unit))
+    except ValueError as error:
+        raise InputError(f"--between and --unit: {error}") from None
+    return domain.with_amount(name, low, high, unit)
+
+
+def _check_size(question: Resolved, spine: Spine) -> None:
+    n_places = 1 if question.level is None else len(spine.level(question.level))
+    if n_places * question.size > MOST_NUMBERS:
+        raise InputError(
+            f"question: it has {n_places * question.size:,} numbers in each part; at most {MOST_NUMBERS:,} are allowed"
+        )
+    if (found := n_places * question.size * len(question.candidates)) > MOST_CANDIDATES and question.rank:
+        raise InputError(
+            f"question: its groups have {found:,} steps of the amount to choose among; at most {MOST_CANDIDATES:,} are "
+            "allowed: take a larger unit, or fewer groups"
+        )
+    n_cells = 1
+    for axis in question.axes:
+        n_cells *= len(axis.attribute.values)
+    if spine.n_leaves * n_cells >= 2**62:
+        raise InputError("question: its attributes have too many combinations; name fewer, or take a larger unit")
+
+
+def _name(name: str) -> str:
+    try:
+        return check_name(name)
+    except ValueError as error:
+        raise InputError(f"--name: {error}") from None
+
+
+def _default_name(asked: Asked, work: QuestionWork) -> str:
+    """The same for the same question, budget and dataset: asked again, it finds its own key and its own answer."""
+    number = [] if asked.number is None else [str(asked.number)]
+    words = [
+        asked.statistic,
+        *number,
+        *([] if asked.amount is None else [asked.amount.text]),
+        *(word.text for word in asked.by),
+    ]
+    slug = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:60].strip("-")
+    return f"{slug}-{work.privacy_fingerprint()[:8]}"

@@ -1,0 +1,242 @@
+"""A user's request for a run, and the checks of it that are made before anything is read or started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
+
+from pipeline.confidential.custody import Keyholder, KeySource
+from pipeline.cost.limits import check_possible
+from pipeline.errors import InputError, SpecError
+from pipeline.execution.settings import load_settings, where_set
+from pipeline.model.memory_table import Source
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.limits import beyond_limits
+from pipeline.release.beacon import Beacon
+from pipeline.release.draws import check_drawn_labels
+from pipeline.release.layout import RunDirectory
+from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.tables import check_labels
+from pipeline.runs.beacons import check_beacon
+from pipeline.runs.chosen_clips import check_chosen
+from pipeline.runs.given_records import require_given, with_given
+from pipeline.spec.provenance import check_provenance
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+EngineName = Literal["local", "dask"]
+ENGINES: tuple[str, ...] = get_args(EngineName)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What works on the parts of a large spine; the release does not depend on it.
+
+    Attributes:
+        name: "local", or "dask".
+        scheduler: address of the Dask scheduler.
+        scratch: folder, path or fsspec address, that this process and all Dask workers can reach; the run's own
+            directory by default.
+    """
+
+    name: str = "local"
+    scheduler: str | None = None
+    scratch: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise InputError(f"--engine: found {self.name!r}; allowed are {' and '.join(ENGINES)}")
+        if self.name == "dask" and self.scheduler is None:
+            raise InputError("--engine dask needs --scheduler ADDRESS, such as tcp://10.0.0.5:8786")
+        if self.name != "dask" and (self.scheduler or self.scratch):
+            raise InputError("--scheduler and --scratch are for --engine dask")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A release to be run.
+
+    Attributes:
+        spec: the spec file.
+        out: the folder in which the release's directory is made.
+        data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
+        workers: number of processes.
+        key: where the master key is; nowhere if the run is to have its own.
+        engine: what works on the parts of a large spine.
+        i_know: run although something is beyond `pipeline.privacy.limits`.
+        beacon: the round that the spec names, once it is published.
+    """
+
+    spec: Path
+    out: Path
+    data: Path | None
+    workers: int
+    key: KeySource = field(default_factory=KeySource)
+    engine: Engine = Engine()
+    i_know: bool = False
+    beacon: Beacon | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedRequest:
+    """A request whose spec has been read and is valid.
+
+    Attributes:
+        universes: with the records that the request names.
+    """
+
+    request: Request
+    spec: ReleaseSpec
+    universes: tuple[Universe, ...]
+
+    @property
+    def run(self) -> RunDirectory:
+        """The directory of the release."""
+        return RunDirectory(self.request.out / self.spec.name)
+
+    def keyholder(self) -> Keyholder:
+        """Whoever reads the master key of the run, in the process that asks."""
+        return Keyholder(self.request.key, self.spec.privacy.key)
+
+
+def check_request(request: Request) -> CheckedRequest:
+    """Read the spec and check everything that can be checked without the records and without writing anything.
+
+    Raises:
+        InputError: something is wrong; the message names the place, what was found and what is allowed.
+    """
+    return check_stated(request, load_spec(request.spec))
+
+
+def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Source] | None = None) -> CheckedRequest:
+    """Check a request with a spec that was read before, or was never in a file; `request.spec` is not used.
+
+    Args:
+        request: what the user asks for.
+        spec: its spec.
+        records: records of some universes, supplied by the caller; see `with_given`.
+    """
+    universes = with_given(with_data(spec.universes(), request.data), records or {})
+    require_given(universes, "missing; give records=..., or name the file in the spec's [input]")
+    for universe in universes:
+        universe.require_input()
+        for check in universe_checks(spec, universe):
+            check()
+    check_provenance(spec)
+    check_chosen(spec, universes[0])
+    check_beacon(spec, request.beacon)
+    check_datasets(universes, insecure_key=spec.privacy.key is not None)
+    if not request.i_know and spec.privacy.key is None:
+        check_limits(universes, spec.source)
+    if spec.privacy.key is None and not universes[0].dataset and load_settings().require_ledger:
+        raise InputError(
+            f"{spec.source}: privacy.dataset: missing; a run that is not charged to a dataset's budget is refused here "
+            f"({where_set('require_ledger')})"
+        )
+    if spec.privacy.key is not None:
+        if request.key != KeySource():
+            raise InputError(
+                f"{spec.source}: privacy.key: found {spec.privacy.key!r} and {request.key}; one key is allowed, remove "
+                "one of the two"
+            )
+        MasterKey.from_text(spec.privacy.key)
+    return CheckedRequest(request, spec, universes)
+
+
+def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:
+    """The checks of a universe of a spec that can be made before any file is read.
+
+    Each raises InputError if it fails: there are more cells than can be solved, there is no noise for the budget, two
+    columns of a table would have the same name, or the joins limit persons in a way that no bound can state.
+    """
+    tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
+    if not universe.name:
+        tables += [partial(check_labels, table.name, table.labels) for table in spec.tables_of_households()]
+    if spec.publish.draws:
+        tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
+    checks: list[Callable[[], object]] = [
+        partial(check_possible, spec, universe),
+        partial(privacy_statement, universe),
+        *tables,
+    ]
+    if spec.join and not universe.name:
+        from pipeline.estimation.join_queries import further_queries  # brings the solvers
+
+        checks.append(partial(further_queries, spec.joins(), universe.name))
+    return checks
+
+
+def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:
+    """Check everything about the charge that can be checked before anything is read.
+
+    Raises:
+        InputError: some universes name a dataset and others do not, or a test key would be charged.
+    """
+    named = [universe for universe in universes if universe.dataset]
+    if not named:
+        return
+    for universe in universes:
+        if not universe.dataset:
+            where = universe.key("privacy.dataset")
+            raise InputError(f"{where}: missing; either every histogram of a run names its dataset, or none does")
+    if insecure_key:
+        raise InputError(
+            f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "
+            "not a release and cannot be charged to a ledger: remove one of the two"
+        )
+
+
+def check_limits(universes: Sequence[Universe], source: str) -> None:
+    """Refuse what is beyond `pipeline.privacy.limits`; a run with a test key can never be official and is not checked.
+
+    Raises:
+        SpecError: a line for each.
+    """
+    if found := beyond_limits(universes):
+        lines = [f"{source}: {one}; if it is meant, run with --i-know (in Python: i_know=True)" for one in found]
+        raise SpecError("\n".join(lines))
+
+
+def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> str:
+    """A warning about a ledger that is named for a run which would not be charged to it; "" if it would be.
+
+    Args:
+        universes: of the release.
+        asked_for: the ledger was named for this run, not for all runs.
+
+    Raises:
+        InputError: it was named for this run, and the spec names no dataset.
+    """
+    if any(universe.dataset for universe in universes):
+        return ""
+    reason = "the spec names no dataset (privacy.dataset), so nothing is charged"
+    if asked_for:
+        raise InputError(f"--ledger: {reason}; name a dataset in the spec, or leave --ledger out")
+    return f"SPINEWISE_LEDGER is set, but {reason}"
+
+
+def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Universe, ...]:
+    """The universes with the records that `--data` names.
+
+    Raises:
+        InputError: `data` does not exist, or is a folder without the files that the spec names.
+    """
+    if data is None:
+        return tuple(universes)
+    if not data.exists():
+        raise InputError(f"--data {data}: no such file or folder")
+    changed = []
+    for universe in universes:
+        records = universe.require_input()
+        if data.is_dir():
+            path: Source = data / records.file.name
+            if not (data / records.file.name).is_file():
+                raise InputError(f"--data {data}: the folder has no file {records.file.name}, which the spec names")
+        else:
+            path = records.file if universe.name and not universe.measure.own_records else data
+        file = path.resolve() if isinstance(path, Path) else path
+        changed.append(replace(universe, input=replace(records, file=file)))
+    return tuple(changed)

@@ -1,0 +1,172 @@
+"""Rerun a release from its records and its key, compare every public file, and report the first difference of each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.process import MeasuringProcess
+from pipeline.confidential.repeat import Repeating
+from pipeline.errors import InputError, RefusedError
+from pipeline.execution.job import Job
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.progress import Progress
+from pipeline.execution.steps import Perform, perform_here
+from pipeline.execution.workers import Workers
+from pipeline.model.universe import Universe
+from pipeline.published import open_finished
+from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.steps import perform_public_steps, public_steps
+from pipeline.release.differences import Difference, compare_public
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import Manifest, read_manifest, write_manifest
+from pipeline.release.run_directory import empty_staging, held, make_run_folders
+from pipeline.release.stated_beacon import stated_beacon
+from pipeline.runs.drawn_before import refuse_other_run
+from pipeline.runs.open_public import open_published
+from pipeline.runs.status import status_of
+from pipeline.runs.versions import version_differences
+from pipeline.storage.files import write_bytes
+from pipeline.storage.temporary import temporary_folder
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What a rerun found.
+
+    Attributes:
+        files: how many public files were compared, the manifest among them.
+        differences: in the order in which a run writes the files; empty if all are the same to the last byte.
+        remarks: what a reader of the differences has to know, such as different versions of the software.
+    """
+
+    files: int
+    differences: tuple[Difference, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether all public files are the same."""
+        return not self.differences
+
+
+def rerun_release(
+    run: RunDirectory,
+    universes: Sequence[Universe],
+    measured: Repeating,
+    workers: int,
+    progress: Progress,
+    perform: Perform = perform_here,
+) -> Rerun:
+    """Recompute all of public/ in a folder that only its owner can enter, and compare it with the release.
+
+    This draws the noise that was drawn before, and costs no budget: records other than the release's are refused before
+    anything is drawn. The folder holds true counts; it is in restricted/ if that can be written, and is removed at the
+    end.
+
+    Args:
+        run: the release.
+        universes: with their records; see `universes_to_rerun`.
+        measured: where the records are seen; see `repeated_apart`.
+        workers: number of processes.
+        progress: receives how far the rerun is.
+        perform: performs one step.
+
+    Raises:
+        InputError: the release or the records are not those that were run here, or the run was never charged.
+        RefusedError: the records cannot be read; the reason is in a file that only its owner can read.
+        SpinewiseError: the release cannot be recomputed.
+    """
+    manifest = read_manifest(run.manifest)
+    with _closed_folder(run) as folder, Workers(workers) as pool, threadpool_limits(1):
+        again = RunDirectory(folder / "release")
+        with _keeping_refusal(run):
+            computed = _compute(run, again, manifest, universes, measured, pool, progress, perform)
+        differences = compare_public(run, again, [level.name for level in computed.spine.levels])
+        files = len(read_manifest(again.manifest).files) + 1
+    return Rerun(files, tuple(differences), tuple(version_differences(manifest)))
+
+
+def _compute(
+    run: RunDirectory,
+    again: RunDirectory,
+    manifest: Manifest,
+    universes: Sequence[Universe],
+    measured: Repeating,
+    pool: Workers,
+    progress: Progress,
+    perform: Perform,
+) -> Job:
+    public = open_published(open_finished(run.root, check_hashes=False), universes)
+    refuse_other_run(run, public)
+    make_run_folders(again)
+    job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts), beacon=stated_beacon(manifest))
+    confidential = measured.repeat(run, job, public.facilities, public.polygons)
+    charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
+    job = replace(job, status=status_of(public.spec, insecure_key=confidential.insecure, charged=charged))
+    counting, measuring = confidential.counting(), confidential.measuring()
+    progress.begin((*counting, *measuring, *public_steps(job)))
+    perform_steps(job, counting, perform)
+    try:
+        confidential.record()
+    except InputError as error:
+        raise InputError("; ".join([str(error), *version_differences(manifest)])) from None
+    # Not charged: the noise that is drawn again is the noise that was charged for.
+    perform_steps(job, measuring, perform)
+    confidential.end()
+    notes = perform_public_steps(job, perform)
+    write_manifest(again, manifest_of(job, notes, confidential.statement()))
+    return job
+
+
+@contextmanager
+def repeated_apart(run: RunDirectory, source: KeySource) -> Iterator[Repeating]:
+    """A process of its own for the block, which has read the key of the release.
+
+    Raises:
+        InputError: there is none, or it is a different one.
+    """
+    with MeasuringProcess(source, None) as process:
+        process.check_key(run)
+        yield process
+
+
+def _has_restricted(run: RunDirectory) -> bool:
+    return run.restricted.is_dir() and os.access(run.restricted, os.R_OK | os.W_OK | os.X_OK)
+
+
+@contextmanager
+def _closed_folder(run: RunDirectory) -> Iterator[Path]:
+    """A folder for true counts, removed at the end; in restricted/ if possible, so a kill leaves none elsewhere."""
+    if _has_restricted(run):
+        with held(run):
+            empty_staging(run)
+            with tempfile.TemporaryDirectory(prefix="rerun-", dir=run.staging) as folder:
+                yield Path(folder)
+    else:
+        with temporary_folder("rerun") as folder:
+            yield folder
+
+
+@contextmanager
+def _keeping_refusal(run: RunDirectory) -> Iterator[None]:
+    """Keep the reason of a refusal beyond the folder, in restricted/ or in a folder that only its owner can enter."""
+    try:
+        yield
+    except RefusedError as error:
+        if _has_restricted(run):
+            details = run.refusal
+            write_bytes(details, error.details.read_bytes(), run.staging, private=True)
+        else:
+            details = Path(tempfile.mkdtemp(prefix="spinewise-refused-")) / error.details.name
+            shutil.copy(error.details, details)
+        stage = str(error).split(":")[0]
+        raise RefusedError(stage, details, error.exit_status) from None

@@ -1,0 +1,240 @@
+"""A whole run, from the request to the manifest; what performs its steps is a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from geography.spine import Spine
+from pipeline.confidential.accuracy import write_accuracy
+from pipeline.confidential.custody import Keyholder
+from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
+from pipeline.cost.fitting import Fitting, check_memory, fitting
+from pipeline.errors import InputError
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.checkpoints import Checkpoints
+from pipeline.execution.job import Job
+from pipeline.execution.memory import memory_for_a_run
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.progress import Progress
+from pipeline.execution.run_log import Logged, RunLog
+from pipeline.execution.settings import load_settings
+from pipeline.execution.steps import Notes, Perform, Step, perform_here
+from pipeline.execution.workers import Workers
+from pipeline.publishing.ahead import begin_alike
+from pipeline.publishing.files import input_files
+from pipeline.publishing.inputs import Facilities, Polygons
+from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.steps import Publication, output_files, publications, report_steps
+from pipeline.release.manifest import write_manifest
+from pipeline.release.run_directory import open_run
+from pipeline.runs.kept_inputs import inputs_to_keep
+from pipeline.runs.open_public import open_listed
+from pipeline.runs.request import CheckedRequest
+from pipeline.runs.status import status_of
+from pipeline.signatures.statement import drop_stale_signature
+from pipeline.storage.files import write_json
+
+#: Modules that worker processes need and that are slow to import.
+_USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")
+#: Leaf cells from which on a run is sure to have work for all its processes.
+_LARGE = 200_000
+
+
+class MeasuredHere:
+    """This process holds them: for records that are in its memory already, and for audits of made-up records."""
+
+    def __init__(self, holder: Keyholder) -> None:
+        self._holder = holder
+
+    def identity(self) -> str:
+        """See `Keyholder.identity`."""
+        return self._holder.identity()
+
+    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+        """See `Measured.steps`."""
+        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), facilities, polygons)
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`."""
+        write_accuracy(job)
+
+
+class ReleaseRun:
+    """A run in progress: its stages, each a method, to be performed in the order in which they appear here.
+
+    Steps that an interrupted run has completed are skipped.
+
+    Attributes:
+        publications: the stages of each universe after its measurements.
+    """
+
+    def __init__(self, job: Job, measuring: MeasuringSteps, compare: Callable[[Job], None], perform: Perform) -> None:
+        self.job = job
+        self.publications = publications(job)
+        self._perform = perform
+        self._measuring = measuring
+        self._accuracy = Step("accuracy", partial(compare, job), geounits=job.n_geounits, effort=0.2)
+        self._checkpoints: Checkpoints | None = None
+        self._notes: dict[str, Notes] = {}
+        job.progress.begin(tuple(self._steps()))
+
+    def _steps(self) -> Iterator[Step]:
+        measuring = self._measuring
+        yield from (*measuring.counting(), *measuring.charging())
+        yield from (*measuring.measuring(), *measuring.closing_charge())
+        for publication in self.publications:
+            yield from publication.steps()
+        yield from (*report_steps(self.job), *self._comparing())
+
+    def count(self) -> None:
+        """Count and check the records, and bind the directory to them."""
+        self._perform_steps(self._measuring.counting())
+        self._measuring.record()
+        write_json(self.job.run.input, inputs_to_keep(self.job.universes), self.job.run.staging, private=True)
+
+    def charge(self) -> None:
+        """Charge the budget to the ledger, before anything is drawn."""
+        self._perform_steps(self._measuring.charging())
+
+    def measure(self) -> None:
+        """Draw the noise and publish the measurements; from here on no step needs the records but `accuracy`."""
+        # From here on the directory changes; without a manifest it cannot be taken for a complete release.
+        self.job.run.manifest.unlink(missing_ok=True)
+        self._checkpoints = Checkpoints(self.job.run)
+        self._perform_steps([*self._measuring.measuring(), *self._measuring.closing_charge()])
+        self._measuring.end()
+        begin_alike(self.job)
+
+    def estimate(self, publication: Publication) -> None:
+        """Estimate and round the histograms of one universe."""
+        self._perform_steps(publication.estimating())
+
+    def simulate(self, publication: Publication) -> None:
+        """Simulate runs for the margins of error of one universe."""
+        self._perform_steps(publication.simulating())
+
+    def publish(self, publication: Publication) -> None:
+        """Write the tables, estimates and microdata of one universe."""
+        self._perform_steps(publication.publishing())
+
+    def report(self) -> None:
+        """Write the report, from all public files before it."""
+        self._perform_steps(report_steps(self.job))
+
+    def compare(self) -> None:
+        """Compare the release with the truth, for the agency alone."""
+        self._perform_steps(self._comparing())
+
+    def _comparing(self) -> list[Step]:
+        """The comparison with true counts; none where there are reports, and nobody has true counts."""
+        return [self._accuracy] if all(universe.collected is None for universe in self.job.universes) else []
+
+    def finish(self) -> None:
+        """Write the manifest: the release is complete."""
+        write_manifest(self.job.run, manifest_of(self.job, self._notes, self._measuring.statement()))
+        drop_stale_signature(self.job.run)
+        Batches(self.job.run).forget()
+
+    def _perform_steps(self, steps: Sequence[Step]) -> None:
+        self._notes |= perform_steps(self.job, steps, self._perform, self._checkpoints)
+
+
+def run_release(
+    checked: CheckedRequest, progress: Progress, perform: Perform = perform_here, measured: Measured | None = None
+) -> Path:
+    """Run a release, or resume one that was interrupted; returns the directory of the release.
+
+    Args:
+        checked: what to run.
+        progress: receives how far the run is.
+        perform: performs one step.
+        measured: where the records are seen; by default in this process.
+
+    Raises:
+        SpinewiseError: something is wrong; nothing is left that looks like a complete release.
+    """
+    with release_run(checked, progress, perform, measured or MeasuredHere(checked.keyholder())) as run:
+        run.count()
+        run.charge()
+        run.measure()
+        for publication in run.publications:
+            with publication:
+                run.estimate(publication)
+                run.simulate(publication)
+                run.publish(publication)
+        run.report()
+        run.compare()
+        run.finish()
+    return checked.run.root
+
+
+@contextmanager
+def release_run(
+    checked: CheckedRequest, progress: Progress, perform: Perform, measured: Measured
+) -> Iterator[ReleaseRun]:
+    """A run in its directory, with its public inputs read and its workers ready; nothing is performed yet.
+
+    Raises:
+        InputError: a public input is wrong, or the directory holds something else.
+    """
+    public = open_listed(checked.spec, checked.universes)
+    fit = _way(checked, public.spine)
+    identity = public.identity() | {"the key": measured.identity()}
+    with (
+        threadpool_limits(1),
+        open_run(checked.run.root, identity) as run,
+        RunLog.open(run) as log,
+        _workers(checked, fit.cost.workers) as workers,
+    ):
+        if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
+            workers.prepare(*_USED_BY_WORKERS)
+        run.refusal.unlink(missing_ok=True)
+        public.keep_remarks(run)
+        log.write(f"memory: {fit.summary}")
+        job = public.job(run, workers, Logged(progress, log), Batches(run))
+        job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
+        _refuse_other_files(job)
+        job = replace(job, beacon=checked.request.beacon)
+        measuring = measured.steps(job, public.facilities, public.polygons)
+        charged = any(universe.dataset for universe in public.universes)
+        stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
+        yield ReleaseRun(replace(job, status=stated), measuring, measured.compare, perform)
+
+
+def _way(checked: CheckedRequest, spine: Spine) -> Fitting:
+    """How the run is done in the available memory; InputError if it would not fit."""
+    fit = fitting(checked.spec, spine, checked.request.workers, memory_for_a_run(load_settings()))
+    if checked.request.engine.scheduler is None:
+        check_memory(checked.spec, fit)
+        return fit
+    # The parts are worked on elsewhere, and are cut small for that purpose.
+    return replace(fit, cost=fit.requested)
+
+
+def _workers(checked: CheckedRequest, count: int) -> Workers:
+    """The processes, or the cluster, that the request names."""
+    request, engine = checked.request, checked.request.engine
+    if engine.scheduler is None:
+        return Workers(count)
+    from pipeline.execution.cluster import ClusterWorkers
+
+    scratch = str(checked.run.staging.resolve()) if engine.scratch is None else engine.scratch
+    return ClusterWorkers(request.workers, engine.scheduler, scratch)
+
+
+def _refuse_other_files(job: Job) -> None:
+    """Raises InputError where public/ holds a file that this run would not write."""
+    expected = {*job.run.unlisted, *input_files(job), *output_files(job)}
+    unexpected = [path for path in job.run.public.rglob("*") if not path.is_dir() and path not in expected]
+    if unexpected:
+        names = ", ".join(str(path.relative_to(job.run.root)) for path in sorted(unexpected)[:3])
+        raise InputError(
+            f"{job.run.root}: {len(unexpected)} files under public/ do not belong to this run: {names}; remove them, "
+            "or name another directory"
+        )

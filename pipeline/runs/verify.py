@@ -1,0 +1,145 @@
+"""Verify a release from its public files: recompute public/ from its measurements, and compare every byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from pipeline.errors import SpinewiseError
+from pipeline.execution.batch_store import Batches
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Progress
+from pipeline.execution.workers import Workers
+from pipeline.privacy.limits import beyond_limits
+from pipeline.published import open_finished
+from pipeline.publishing.files import input_files
+from pipeline.publishing.manifest import account_of, households_of, joint_of, row_roots
+from pipeline.publishing.provenance import provenance_of
+from pipeline.publishing.selected import selected_problems
+from pipeline.publishing.steps import perform_public_steps, public_steps
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import Manifest, check_public_files, read_manifest
+from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.receipts import charging
+from pipeline.release.run_directory import make_run_folders
+from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.runs.beacons import beacon_problems
+from pipeline.runs.central import central_differences, central_problems
+from pipeline.runs.manifest_again import manifest_problems
+from pipeline.runs.updates.checking import update_problems
+from pipeline.runs.versions import version_differences
+from pipeline.storage.files import make_folder, sha256_file
+from pipeline.storage.temporary import temporary_folder
+
+
+def verify_release(run: RunDirectory, workers: int, progress: Progress, central: Path | None = None) -> list[str]:
+    """What is wrong with a release, one sentence each; empty if nothing is.
+
+    First every file is compared with its hash in the manifest. Then all of public/ except its inputs (spine,
+    constraints, invariants, measurements, selections) is recomputed in a temporary folder and compared byte for byte.
+    Nothing under restricted/ is read.
+
+    Args:
+        run: the release.
+        workers: number of processes.
+        progress: receives how far it is.
+        central: the directory of the central release whose counts are used, to compare them with it too.
+
+    Raises:
+        InputError: the release uses no central one.
+    """
+    if problems := check_public_files(run):
+        return problems
+    manifest = read_manifest(run.manifest)
+    try:
+        with _recomputed(run, manifest, workers, progress) as job:
+            problems = _compare(job, manifest)
+            own, spine = job.universes[0], job.spine
+    except SpinewiseError as error:
+        problems = [f"public/ cannot be recomputed: {error}"]
+    else:
+        if central is not None:
+            problems += central_differences(run, own, spine, central, manifest.status)
+    return problems + version_differences(manifest) if problems else []
+
+
+@contextmanager
+def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: Progress) -> Iterator[Job]:
+    """A temporary run whose public/ has the inputs of `run`, and everything else recomputed from them."""
+    release = open_finished(run.root, check_hashes=False)
+    with (
+        temporary_folder("verify") as folder,
+        Workers(workers) as pool,
+        threadpool_limits(1),
+    ):
+        again = RunDirectory(folder / "release")
+        make_run_folders(again)
+        batches = Batches(again, about="verify")
+        job = Job(
+            again,
+            release.spec,
+            release.universes,
+            release.spine,
+            pool,
+            progress,
+            batches,
+            status=manifest.status,
+            receipts=list(manifest.receipts),
+        )
+        for path in input_files(job):
+            _link(path, run.public / path.relative_to(again.public))
+        progress.begin(tuple(public_steps(job)))
+        perform_public_steps(job)
+        yield job
+
+
+def _link(target: Path, source: Path) -> None:
+    make_folder(target.parent)
+    target.symlink_to(source)
+
+
+def _compare(job: Job, manifest: Manifest) -> list[str]:
+    """What differs between the release and what was recomputed."""
+    problems = []
+    inputs = {_name(job, path) for path in input_files(job)}
+    computed = {_name(job, path): path for path in job.run.public.rglob("*") if path.is_file()}
+    for name in sorted(manifest.files.keys() | computed.keys()):
+        if name not in computed:
+            problems.append(f"public/{name} does not follow from the spec; no such file is part of the release")
+        elif name not in manifest.files:
+            problems.append(f"public/{name} is missing; the spec says that it is published")
+        elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
+            problems.append(f"public/{name} is not what its measurements give")
+    problems += selected_problems(job) + beacon_problems(manifest, job.spec)
+    problems += manifest_problems(job, manifest) + update_problems(job, manifest)
+    problems += central_problems(job.run, job.universes[0], official=manifest.status == "official")
+    elsewhere = manifest.status == MADE_ELSEWHERE
+    statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
+    fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
+    local, receipts = job.spec.privacy.framework == "local", bool(manifest.receipts)
+    charged = charging(manifest.receipts, local=local, central=job.universes[0].central is not None)
+    stated = {
+        "release": manifest.release == job.spec.name,
+        "public_seed": manifest.public_seed == job.spec.postprocess.seed,
+        "privacy": manifest.privacy == statements,
+        "charging": manifest.charging in ("", charged) and not (local and receipts),
+        "status": receipts or local or not manifest.charging or manifest.status != "official",
+        "accounts": manifest.accounts == tuple(account_of(universe) for universe in job.universes),
+        "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
+        "joint": manifest.joint == joint_of(job.universes),
+        "households": manifest.households == households_of(job.universes, job.spec.joins()),
+        "provenance": manifest.provenance == provenance_of(job.spec, job.universes, job.run),
+        "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
+        "rows": manifest.rows is None or manifest.rows == row_roots(job),
+    }
+    problems += [
+        f"public/manifest.json: {key} is not what the spec gives" for key, holds in stated.items() if not holds
+    ]
+    return problems
+
+
+def _name(job: Job, path: Path) -> str:
+    return path.relative_to(job.run.public).as_posix()

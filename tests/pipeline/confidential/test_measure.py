@@ -1,0 +1,113 @@
+"""Measurements are the true answers plus noise that depends on records, spec, level and query, and on no batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from releases.small import public_bytes, run, write_town
+
+import pipeline.confidential.measure
+from pipeline.errors import SpinewiseError
+from pipeline.inputs.geography import read_spine
+from pipeline.privacy.budget import noise_for
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.release.histograms import read_histogram
+from pipeline.release.layout import RunDirectory
+from pipeline.release.measurements import read_measurement
+from pipeline.release.run_directory import recorded_input
+from pipeline.spec.release_spec import load_spec
+
+
+def test_a_measurement_is_the_truth_plus_the_noise_at_its_place(town: Path, town_spec: Path) -> None:
+    spec = load_spec(town_spec)
+    spine, directory = read_spine(spec.geography), RunDirectory(town)
+    key = MasterKey.from_text("insecure-test:1")
+    fingerprints = recorded_input(directory)
+    assert fingerprints is not None
+    for universe in spec.universes():
+        context = (fingerprints[universe.name], spine.fingerprint(), universe.privacy_fingerprint())
+        for level in spine.levels:
+            folder = directory.universe(universe.name)
+            truth = read_histogram(folder.true_histogram(level.name), level.geocodes, universe.schema).toarray()
+            strategy = universe.strategy.level(level.name)
+            for one in strategy.queries:
+                answers = np.zeros((len(level), one.query.size), dtype=np.int64)
+                np.add.at(answers.T, one.query.cell_answer, truth.T)
+                noise_spec = noise_for("zcdp", universe.budget, strategy.share, one.share, "change-one")
+                stream = key.stream_key(context, level.name, one.query.name)
+                noise = sampler_for(noise_spec).draw(stream, 0, answers.size).reshape(answers.shape)
+                found = read_measurement(folder.measurement(level.name, one.query.name))
+                assert np.array_equal(found.values, answers + noise)
+                assert found.header.scale == noise_spec.scale
+            for name, query in universe.invariants:
+                if name == level.name:
+                    answers = np.zeros((len(level), query.size), dtype=np.int64)
+                    np.add.at(answers.T, query.cell_answer, truth.T)
+                    assert np.array_equal(read_measurement(folder.invariant(name, query.name)).values, answers)
+
+
+def test_noise_does_not_depend_on_batches(
+    town: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 40)
+    assert public_bytes(run(town_spec, tmp_path)) == public_bytes(town)
+
+
+@pytest.mark.slow
+def test_other_records_and_other_budgets_meet_other_noise(town: Path, tmp_path: Path) -> None:
+    def noise(root: Path) -> np.ndarray:
+        directory = RunDirectory(root)
+        measured = read_measurement(directory.main.measurement("block", "detailed"))
+        frame = read_histogram(
+            directory.main.true_histogram("block"), measured.geocodes, load_spec(spec).universes()[0].schema
+        )
+        return measured.values - frame.toarray()
+
+    changes = {"records": [], "budget": [('rho = "2"', 'rho = "2.000000001"')], "key": [("test:1", "test:2")]}
+    spec = write_town(tmp_path / "same")
+    before = noise(town)
+    assert np.array_equal(noise(run(spec, tmp_path / "out")), before)
+    for what, change in changes.items():
+        spec = write_town(tmp_path / what, *change)
+        if what == "records":
+            lines = (tmp_path / what / "persons.csv").read_text().splitlines()
+            (tmp_path / what / "persons.csv").write_text("\n".join(lines[:-1]) + "\n")
+        # The same noise would agree everywhere; independent noise of sigma 1 to 2 in a quarter of the places or so.
+        assert (noise(run(spec, tmp_path / f"out-{what}")) == before).mean() < 0.5
+
+
+def test_records_in_impossible_cells_are_refused_before_anything_is_published(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in", ('age = "child", quarters', 'age = "old", quarters'))
+    with pytest.raises(SpinewiseError) as error:
+        run(spec, tmp_path / "out")
+    directory = RunDirectory(tmp_path / "out" / "town")
+    assert "old * m" not in str(error.value)
+    assert "old * m * prison" in directory.refusal.read_text()
+    assert list(directory.public.rglob("*")) == []
+
+
+def test_constraints_that_contradict_each_other_are_refused_before_anything_is_published(tmp_path: Path) -> None:
+    changes = [("upper = 60", "upper = 5"), ('county = ["total"]', 'county = ["total"]\nblock = ["quarters"]')]
+    with pytest.raises(SpinewiseError) as error:
+        run(write_town(tmp_path / "in", *changes), tmp_path / "out")
+    directory = RunDirectory(tmp_path / "out" / "town")
+    assert getattr(error.value, "exit_status", 0) == 2
+    assert "group quarters" in directory.refusal.read_text()
+    assert list(directory.public.rglob("*")) == []
+
+
+def test_records_that_break_a_bound_are_a_warning(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in", ("upper = 60", "upper = 5"))
+    directory = RunDirectory(run(spec, tmp_path / "out"))
+    assert "bounds 'group quarters': the records break it in" in directory.warnings.read_text()
+    assert directory.warnings.stat().st_mode & 0o077 == 0
+
+
+def test_a_companion_of_the_same_shape_has_noise_of_its_own(town_spec: Path) -> None:
+    main, units = load_spec(town_spec).universes()
+    assert replace(main, name="units").privacy_fingerprint() != main.privacy_fingerprint()
+    assert units.privacy_fingerprint() != main.privacy_fingerprint()

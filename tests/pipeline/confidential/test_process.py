@@ -1,0 +1,414 @@
+"""Records and key are in the measuring process alone: the memory of what estimates is searched for them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from releases.command import environment
+from releases.small import QUICK, public_bytes, request_of, run, write_town
+
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.errors import described, restored
+from pipeline.confidential.process import MeasuringProcess
+from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Step, perform_here
+from pipeline.execution.workers import WorkerError
+from pipeline.model.memory_table import MemoryTable
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.events import LedgerError
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.measured import measured_apart
+from pipeline.runs.request import CheckedRequest
+from pipeline.runs.run import release_run, run_release
+
+#: Serves one question, and says whether this process may be dumped (PR_GET_DUMPABLE), and how large a core may be.
+SERVING = """
+import ctypes, resource
+from multiprocessing import Pipe
+from pipeline.confidential.process import _serve
+here, there = Pipe()
+here.send(("identity", ()))
+here.close()
+prctl = ctypes.CDLL(None).prctl
+before = prctl(3, 0, 0, 0, 0)
+try:
+    _serve(there, None, None, None, "insecure-test:1")
+except OSError:
+    pass
+print(before, prctl(3, 0, 0, 0, 0), *resource.getrlimit(resource.RLIMIT_CORE))
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is searched through /proc")
+
+#: Stands in every row of the records, in a column that nothing uses, so that whoever reads the file has seen it.
+MARK = "nobody-else-writes-this-7f3a"
+
+#: Runs a release as the argument says, and searches its own memory when the first estimate begins.
+SEARCHING = """
+import ctypes
+import mmap
+import sys
+from pathlib import Path
+from pipeline.confidential.custody import KeySource
+from pipeline.execution.progress import Silent
+from pipeline.runs.run import MeasuredHere
+from pipeline.runs.measured import measured_apart
+from pipeline.runs.record_sources import universes_to_rerun
+from pipeline.runs.request import Request, check_request, check_stated
+from pipeline.runs.rerun import repeated_apart, rerun_release
+from pipeline.runs.run import run_release
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import load_spec
+from spinewise.frames import records_of
+import pandas as pd
+
+spec, out, key, how = sys.argv[1:]
+
+def text_of(name):  # never whole in the memory of this program before: it is written backwards, each byte one more
+    written = Path(f"{name}-backwards").read_bytes()
+    text = bytearray(len(written))
+    for i, byte in enumerate(written):
+        text[-1 - i] = (byte - 1) % 256
+    return text
+
+WINDOW, LONGEST = 1 << 24, 64
+window = mmap.mmap(-1, WINDOW + LONGEST)  # what is read goes here, and nowhere else
+
+def found(wanted):
+    count = 0
+    own = ctypes.addressof(ctypes.c_char.from_buffer(window))
+    maps = open("/proc/self/maps").read().splitlines()
+    with open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            place, mode = line.split()[:2]
+            start, end = (int(number, 16) for number in place.split("-"))
+            if not mode.startswith("rw") or start <= own < end:
+                continue
+            for begin in range(start, end, WINDOW):
+                length = min(WINDOW + len(wanted) - 1, end - begin)
+                try:
+                    memory.seek(begin)
+                    got = memory.readinto(memoryview(window)[:length])
+                except (OSError, ValueError, OverflowError):
+                    break
+                at = window.find(wanted, 0, got)
+                while at >= 0:
+                    count += 1
+                    at = window.find(wanted, at + 1, got)
+    return count
+
+class Searching(Silent):
+    done = False
+    def start(self, step):
+        if step.stage == "estimate" and not self.done:
+            self.done = True
+            # What is searched for is in memory itself; how often, shows a text that nobody else has.
+            for name in ("records", "key"):
+                print(name, found(text_of(name)) - found(text_of("nobody")))
+
+request = Request(Path(spec), Path(out), None, 1, KeySource(Path(key)))
+checked = check_request(request)
+if how == "here":
+    run_release(checked, Searching(), measured=MeasuredHere(checked.keyholder()))
+elif how == "apart":
+    with measured_apart(checked) as measured:
+        run_release(checked, Searching(), measured=measured)
+elif how == "table":
+    table = pd.read_csv(Path(spec).parent / "persons.csv", dtype=str)
+    held = check_stated(request, load_spec(request.spec), records_of(table))
+    with measured_apart(held) as measured:
+        run_release(held, Searching(), measured=measured)
+else:
+    run = RunDirectory(Path(out) / "town")
+    universes = universes_to_rerun(run, None, None)
+    with repeated_apart(run, request.key) as measured:
+        print("same", int(rerun_release(run, universes, measured, 1, Searching()).same))
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = write_town(tmp_path / "town", *QUICK)
+    path.write_text(path.read_text().replace('key = "insecure-test:1"\n', ""))
+    return path
+
+
+def searched(spec: Path, how: str) -> dict[str, int]:
+    """How often records and key are in the memory of a run, beside the searching itself."""
+    prepare(spec)
+    return search(spec, how)
+
+
+def prepare(spec: Path) -> None:
+    """Mark the records, make a key, and write what is to be searched for."""
+    folder = spec.parent
+    persons = folder / "persons.csv"
+    rows = persons.read_text().splitlines()
+    persons.write_text("\n".join([f"{rows[0]},note", *(f"{row},{MARK}" for row in rows[1:])]) + "\n")
+    MasterKey.generate().write(folder / "key")
+    secret = bytes.fromhex((folder / "key").read_text().split()[1])
+    for name, text in (("records", MARK.encode()), ("key", secret), ("nobody", secrets.token_bytes(len(secret)))):
+        (folder / f"{name}-backwards").write_bytes(bytes((byte + 1) % 256 for byte in reversed(text)))
+
+
+def search(spec: Path, how: str) -> dict[str, int]:
+    """What a process that does `how` tells of its memory."""
+    folder = spec.parent
+    command = [sys.executable, "-c", SEARCHING, str(spec), str(folder / "out"), str(folder / "key"), how]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return {name: int(count) for name, count in (line.split() for line in done.stdout.splitlines())}
+
+
+@pytest.mark.slow
+def test_the_memory_of_what_estimates_has_neither_records_nor_key(spec: Path) -> None:
+    assert searched(spec, "apart") == {"records": 0, "key": 0}
+
+
+@pytest.mark.slow
+def test_nor_has_that_of_a_rerun(spec: Path) -> None:
+    prepare(spec)
+    run(spec, spec.parent / "out", key_file=spec.parent / "key")
+    assert search(spec, "again") == {"records": 0, "key": 0, "same": 1}
+
+
+@pytest.mark.slow
+def test_who_has_the_records_in_memory_has_no_key(spec: Path) -> None:
+    found = searched(spec, "table")
+    assert found["key"] == 0
+    assert found["records"] > 0
+
+
+@pytest.mark.slow
+def test_the_search_finds_them_where_they_are(spec: Path) -> None:
+    here = searched(spec, "here")
+    assert here["key"] > 0
+    assert here["records"] > 0
+
+
+@pytest.mark.slow
+def test_the_bytes_are_the_same(spec: Path, tmp_path: Path) -> None:
+    MasterKey.generate().write(tmp_path / "key")
+    here = run(spec, tmp_path / "here", key_file=tmp_path / "key")
+    checked = request_of(spec, tmp_path / "apart", key_file=tmp_path / "key")
+    with measured_apart(checked) as measured:
+        assert isinstance(measured, MeasuringProcess)
+        apart = run_release(checked, Silent(), measured=measured)
+    assert public_bytes(apart) == public_bytes(here)
+    assert (apart / "restricted" / "accuracy.json").read_bytes() == (here / "restricted" / "accuracy.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
+    """No process that has seen the records is there when the first estimate begins."""
+    working: dict[str, int] = {}
+
+    class Looking(Silent):
+        def start(self, step: Step) -> None:
+            others = [child for child in psutil.Process().children() if "spawn_main" in str(child.cmdline())]
+            working.setdefault(step.stage, len(others))
+
+    checked = request_of(spec, tmp_path / "out")
+    with measured_apart(checked) as measured:
+        run_release(checked, Looking(), measured=measured)
+    assert (working["tabulate"], working["measure"], working["combine"], working["report"]) == (1, 1, 0, 0)
+
+
+def test_it_loads_nothing_slow_that_measuring_has_no_use_for(spec: Path, tmp_path: Path) -> None:
+    """Of the libraries in its memory, at each step up to the last measurement; no programme is to be solved."""
+    text = spec.read_text()
+    spec.write_text(text[: text.index("[[bounds]]")] + text[text.index("[input]") :])
+    loaded: set[str] = set()
+
+    class Looking(Silent):
+        def start(self, step: Step) -> None:  # noqa: ARG002
+            for child in psutil.Process().children():
+                if "spawn_main" in str(child.cmdline()):
+                    loaded.update(file.path for file in child.memory_maps())
+
+    checked = request_of(spec, tmp_path / "out")
+    with measured_apart(checked) as measured, release_run(checked, Looking(), perform_here, measured) as released:
+        released.count()
+        released.charge()
+        released.measure()
+    assert any("/pyarrow/" in path for path in loaded)
+    needless = ("/scipy/optimize/", "/scipy/special/", "/scipy/linalg/", "/pandas/")
+    assert [path for path in sorted(loaded) if any(package in path for package in needless)] == []
+
+
+def test_nor_do_its_imports() -> None:
+    program = "import pipeline.confidential.process, sys; print(*sys.modules)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    slow = {"asyncio", "pandas", "prefect", "pydantic_settings", "scipy.linalg", "scipy.optimize", "scipy.special"}
+    assert slow.isdisjoint(done.stdout.split())
+
+
+def test_a_refusal_crosses_without_its_reason(spec: Path, tmp_path: Path) -> None:
+    persons = spec.parent / "persons.csv"
+    persons.write_text(persons.read_text() + "A0101,unheard-of,f,house\n")
+    checked = request_of(spec, tmp_path / "out")
+    with measured_apart(checked) as measured, pytest.raises(RefusedError) as refused:
+        run_release(checked, Silent(), measured=measured)
+    assert refused.value.exit_status == 2
+    assert "unheard-of" not in str(refused.value)
+    assert "unheard-of" in refused.value.reason()
+
+
+def test_a_key_that_is_not_there_is_found_first(spec: Path, tmp_path: Path) -> None:
+    checked = request_of(spec, tmp_path / "out", key_file=tmp_path / "nowhere")
+    with pytest.raises(InputError, match="nowhere: cannot be opened"), measured_apart(checked):
+        pass
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_key_comes_by_descriptor(tmp_path: Path) -> None:
+    key = MasterKey.generate()
+    key.write(tmp_path / "key")
+    descriptor = os.open(tmp_path / "key", os.O_RDONLY)
+    with MeasuringProcess(KeySource(descriptor=descriptor), None) as process:
+        assert process.identity() == key.commitment()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_an_error_that_may_pass(spec: Path, tmp_path: Path) -> None:
+    class Killing(Silent):
+        def start(self, step: Step) -> None:
+            if step.stage == "measure":
+                for child in psutil.Process().children():
+                    child.kill()
+
+    checked = request_of(spec, tmp_path / "out")
+    with measured_apart(checked) as measured, pytest.raises(WorkerError, match="run the same again"):
+        run_release(checked, Killing(), measured=measured)
+    assert not RunDirectory(tmp_path / "out" / "town").manifest.exists()
+    with measured_apart(checked) as measured:
+        resumed = run_release(checked, Silent(), measured=measured)
+    assert RunDirectory(resumed).manifest.exists()
+
+
+@pytest.mark.slow
+def test_it_ends_with_the_run() -> None:
+    program = (
+        "import sys, time\nfrom pipeline.confidential.custody import KeySource\n"
+        "from pipeline.confidential.process import MeasuringProcess\n"
+        "process = MeasuringProcess(KeySource(), None); process.identity()\n"
+        "print(process._process.pid, flush=True); time.sleep(60)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    starter = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    number = int(starter.stdout.readline())
+    starter.kill()
+    starter.communicate()
+    limit = time.monotonic() + 10
+    while psutil.pid_exists(number) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+
+
+def with_table(checked: CheckedRequest, table: MemoryTable) -> CheckedRequest:
+    """The request with the table as the records of the release's own universe."""
+    own = checked.universes[0]
+    held = replace(own, input=replace(own.require_input(), file=table))
+    return replace(checked, universes=(held, *checked.universes[1:]))
+
+
+@pytest.mark.slow
+def test_a_table_in_memory_is_counted_as_its_file_is(spec: Path, tmp_path: Path) -> None:
+    """Of many batches and kinds of columns; those that are not needed are not asked for."""
+    MasterKey.generate().write(tmp_path / "key")
+    from_file = run(spec, tmp_path / "file", key_file=tmp_path / "key")
+    whole = pa.csv.read_csv(spec.parent / "persons.csv")
+    kinds = [column.cast(pa.large_string()) for column in whole.columns[:2]]
+    kinds += [column.dictionary_encode() for column in whole.columns[2:]]
+    table = pa.Table.from_arrays([*kinds, pa.nulls(whole.num_rows)], [*whole.column_names, "unused"])
+    table = pa.Table.from_batches(table.to_batches(max_chunksize=7))
+    asked: list[tuple[str, ...]] = []
+
+    def read(names: Sequence[str]) -> pa.Table:
+        asked.append(tuple(names))
+        return table.select(names)
+
+    place = MemoryTable("records", "records (a table)", tuple(table.column_names), read)
+    checked = with_table(request_of(spec, tmp_path / "table", key_file=tmp_path / "key"), place)
+    with measured_apart(checked) as measured:
+        assert isinstance(measured, MeasuringProcess)
+        from_table = run_release(checked, Silent(), measured=measured)
+    assert public_bytes(from_table) == public_bytes(from_file)
+    assert "unused" not in {name for names in asked for name in names}
+    assert {path.name for path in (from_table / "restricted").rglob("*") if MARK in path.name} == set()
+
+
+def test_what_is_wrong_with_a_table_stays_between_the_two(spec: Path, tmp_path: Path) -> None:
+    def read(names: Sequence[str]) -> pa.Table:
+        raise RecordsError(f"records, column {names[0]!r}: found 90210417 and 'x'")
+
+    place = MemoryTable("records", "records", ("block", "age", "sex", "quarters"), read)
+    checked = with_table(request_of(spec, tmp_path / "out"), place)
+    with measured_apart(checked) as measured, pytest.raises(RefusedError) as refused:
+        run_release(checked, Silent(), measured=measured)
+    assert "90210417" not in str(refused.value)
+    assert "found 90210417 and 'x'" in refused.value.reason()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text", "status"),
+    [
+        (InputError("a.csv: found 1"), InputError, "a.csv: found 1", 2),
+        (BudgetRefusedError("nothing is left"), BudgetRefusedError, "nothing is left", 3),
+        (LedgerError("is damaged"), LedgerError, "is damaged", 1),
+        (MemoryShortError("x"), SpinewiseError, "x: not enough memory", 1),
+    ],
+)
+def test_errors_cross(error: SpinewiseError, kind: type[SpinewiseError], text: str, status: int) -> None:
+    back = restored(described(error, None, "charge"))
+    assert type(back) is kind
+    assert isinstance(back, SpinewiseError)
+    assert str(back).startswith(text)
+    assert back.exit_status == status
+
+
+def test_a_full_disk_crosses_as_what_it_is() -> None:
+    back = restored(described(OSError(28, "No space left on device", "/x"), None, "measure"))
+    assert isinstance(back, OSError)
+    assert (back.errno, back.filename) == (28, "/x")
+
+
+def test_a_defect_says_nothing() -> None:
+    back = restored(described(ValueError("a true count: 17"), None, "check"))
+    assert str(back) == "check: ValueError, a defect of the program"
+
+
+def test_only_errors_of_this_software_are_made_again() -> None:
+    made = restored({"module": "subprocess", "name": "Popen", "text": "touch x"})
+    assert type(made) is SpinewiseError
+
+
+def test_its_memory_is_not_dumped_and_not_read_by_others() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SERVING], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "0", "0", "0"]
+
+
+def test_the_process_that_runs_may_write_no_core() -> None:
+    with MeasuringProcess(KeySource(), "insecure-test:1") as process:
+        process.identity()
+        limits = Path(f"/proc/{process._process.pid}/limits").read_text()
+    (line,) = (line for line in limits.splitlines() if line.startswith("Max core file size"))
+    assert line.split()[-3:-1] == ["0", "0"]

@@ -1,0 +1,297 @@
+"""Attacks on what the ledger promises: exact numbers, reruns, shared keys, and ledgers that were put back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from releases.repeated import rerun
+from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
+from typer.testing import CliRunner
+
+import pipeline.confidential.steps
+from flows.cli import app
+from pipeline.confidential.custody import KeySource
+from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.execution.progress import Silent
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.events import LedgerError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import Manifest, read_manifest, write_manifest
+from pipeline.release.receipts import NOT_CHARGED
+from pipeline.release.run_directory import recorded_input
+from pipeline.runs.verify import verify_release
+
+CHARGED = (
+    *QUICK,
+    ('key = "insecure-test:1"\n', 'dataset = "town"\n'),
+    ('privacy = { rho = "1" }', 'privacy = { dataset = "town-units", rho = "1" }'),
+)
+EXACT = ('county = ["total"]', 'county = ["total"]\nblock = ["detailed"]')
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with in/, out/town and ledger.sqlite; all of the budget is spent, and the datasets are closed."""
+    folder = tmp_path_factory.mktemp("promises")
+    with Ledger.open(str(folder / "ledger.sqlite"), create=True) as ledger:
+        for name, budget, exact in (("town", 2, PEOPLE_EXACT), ("town-units", 1, UNITS_EXACT)):
+            ledger.open_dataset(
+                name, population=name, framework="zcdp", budget=Fraction(budget), neighbours="change-one", exact=exact
+            )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPINEWISE_LEDGER", str(folder / "ledger.sqlite"))
+        run(write_town(folder / "in", *CHARGED), folder / "out")
+    with Ledger.open(str(folder / "ledger.sqlite")) as ledger:
+        for name in ("town", "town-units"):
+            ledger.close_dataset(name)
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy to be attacked, with the ledger that the settings name; records and spec are those of `made`."""
+    shutil.copytree(made, tmp_path / "copy")
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "copy" / "ledger.sqlite"))
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
+    return tmp_path / "copy"
+
+
+def manifest_of(folder: Path) -> Manifest:
+    return read_manifest(RunDirectory(folder / "out" / "town").manifest)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The levels of which noise is drawn from now on; none is."""
+    levels: list[str] = []
+    monkeypatch.setattr(pipeline.confidential.steps, "measure_level", lambda *given: levels.append(given[-1]))
+    return levels
+
+
+# Exact numbers
+
+
+@pytest.mark.parametrize("another_key", [False, True])
+def test_a_spent_and_closed_dataset_publishes_no_true_histogram(
+    folder: Path, tmp_path: Path, another_key: bool, drawn: list[str]
+) -> None:
+    """With the key of the run, whose measurements are paid for, and with a new one."""
+    spec = write_town(folder / "in", *CHARGED, EXACT)
+    with Ledger.open() as ledger:
+        before = ledger.events()
+    key = None if another_key else folder / "out" / "town" / "restricted" / "key"
+    with pytest.raises(BudgetRefusedError) as refused:
+        run(spec, tmp_path / "attack", key_file=key, i_know=True)
+    if not another_key:
+        assert "publishes block:detailed exactly, which no budget covers" in str(refused.value)
+        assert "the dataset is closed" in str(refused.value)
+    assert refused.value.exit_status == 3
+    assert drawn == []
+    assert not list((tmp_path / "attack").rglob("*.parquet.*"))
+    assert not list((tmp_path / "attack" / "town" / "public").rglob("*.parquet"))
+    with Ledger.open() as ledger:
+        assert ledger.events() == before
+
+
+def test_manifest_report_and_ledger_name_what_is_exact_and_the_receipt_is_repeated(folder: Path) -> None:
+    manifest = manifest_of(folder)
+    assert manifest.status == "official"
+    people, units = manifest.receipts
+    assert {one.what for one in people.exact} == set(PEOPLE_EXACT)
+    assert [(one.universe, one.what) for one in units.exact] == [("units", "block:total")]
+    assert (people.unit, people.cost, units.cost) == ("rho", "2", "1")
+    with Ledger.open() as ledger:
+        for receipt in manifest.receipts:
+            assert ledger.id == receipt.ledger
+            assert ledger.events()[receipt.number - 1].hash == receipt.hash
+        assert ledger.head().number > people.number
+    page = (folder / "out" / "town" / "public" / "report.html").read_text()
+    assert people.hash in page
+    assert "bounds:group quarters" in page
+    shown = CliRunner().invoke(app, ["ledger", "show", "town"]).output
+    assert "exact   county:total, zeros, bounds:group quarters" in shown
+    assert "published exactly: bounds:group quarters, county:total, zeros" in " ".join(shown.split())
+    before = (folder / "out" / "town" / "public" / "manifest.json").read_bytes()
+    run(folder / "in" / "release.toml", folder / "out")
+    assert (folder / "out" / "town" / "public" / "manifest.json").read_bytes() == before
+
+
+# Reruns
+
+
+def planted(folder: Path, change: Callable[[dict[str, object]], object]) -> None:
+    """Another manifest, with its own hash, as anybody can write it who may write to public/."""
+    directory = RunDirectory(folder / "out" / "town")
+    content = manifest_of(folder).model_dump(mode="json")
+    change(content)
+    write_manifest(directory, Manifest.model_validate_json(json.dumps(content)))
+
+
+def test_a_planted_budget_is_refused_before_anything_is_drawn(folder: Path, drawn: list[str]) -> None:
+    """Otherwise the rerun draws next to no noise, and the differences that it lists show the true counts."""
+    planted(folder, lambda content: content["spec"]["privacy"].update(rho="1000000000"))  # type: ignore[index]
+    with pytest.raises(InputError, match=r"public/ is not what was run here: the spec's privacy differ.*never charged"):
+        rerun(folder / "out" / "town")
+    assert drawn == []
+
+
+def test_a_planted_geography_is_refused_where_restricted_is_gone(folder: Path, drawn: list[str]) -> None:
+    """Another spine gives other noise for the same counts, and averages out what was paid for once."""
+    root = folder / "out" / "town"
+    shutil.move(root / "restricted" / "key", folder / "key")
+    shutil.rmtree(root / "restricted")
+    blocks = folder / "in" / "blocks.csv"
+    blocks.write_text(blocks.read_text() + "C0101\n")
+    facilities = folder / "in" / "facilities.csv"
+    facilities.write_text(facilities.read_text() + "C0101,0,0\n")
+    with pytest.raises(
+        InputError, match=r"public/ is not what .*release.toml gives: the facilities of the bounds, the geography"
+    ):
+        rerun(root, None, folder / "in" / "release.toml", KeySource(file=folder / "key"))
+    assert drawn == []
+
+
+def test_a_run_that_was_refused_is_not_rerun(folder: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory has recorded spec and records, but it was never charged."""
+    with Ledger.open(str(folder / "other.sqlite"), create=True) as ledger:
+        ledger.open_dataset("town", population="x", framework="zcdp", budget=Fraction(1), neighbours="change-one")
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(folder / "other.sqlite"))
+    (folder / "out" / "town" / "restricted" / "ledger.json").unlink()
+    with pytest.raises(InputError, match="has no charge of this run to town, town-units; nothing was drawn"):
+        rerun(folder / "out" / "town")
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(folder / "none.sqlite"))
+    with pytest.raises(InputError, match="nothing here shows that the run was charged"):
+        rerun(folder / "out" / "town")
+    assert drawn == []
+
+
+def test_the_release_itself_is_rerun_and_verified(folder: Path) -> None:
+    assert rerun(folder / "out" / "town").same
+    assert verify_release(RunDirectory(folder / "out" / "town"), 1, Silent()) == []
+
+
+# One key over several releases
+
+
+def test_public_files_do_not_show_that_two_releases_share_key_and_records(folder: Path, tmp_path: Path) -> None:
+    """By commitment or by fingerprint; the noise of equal queries is shared only within one and the same run."""
+    key = tmp_path / "key"
+    MasterKey.generate().write(key)
+    uncharged = (*QUICK, ('key = "insecure-test:1"\n', ""))
+    roots = [
+        run(
+            write_town(tmp_path / name, *uncharged, ('name = "town"', f'name = "{name}"')),
+            tmp_path / "out",
+            key_file=key,
+        )
+        for name in ("first", "second")
+    ]
+    one, two = (read_manifest(RunDirectory(root).manifest) for root in roots)
+    assert one.key_salt != two.key_salt
+    assert one.key_commitment != two.key_commitment
+    assert not set(one.input_fingerprints.values()) & set(two.input_fingerprints.values())
+    unsalted = MasterKey.read(key).commitment()
+    for root in roots:
+        recorded = recorded_input(RunDirectory(root))
+        assert recorded is not None
+        for secret in (unsalted, *recorded.values()):
+            assert secret not in (root / "public" / "manifest.json").read_text()
+    assert one.status == one.charging == NOT_CHARGED
+    assert one.receipts == ()
+    del folder
+
+
+def test_a_key_over_other_records_is_refused(folder: Path, tmp_path: Path) -> None:
+    with Ledger.open(str(folder / "ledger.sqlite")) as ledger:
+        for name, exact in (("later", PEOPLE_EXACT), ("later-units", UNITS_EXACT)):
+            ledger.open_dataset(
+                name, population=name, framework="zcdp", budget=Fraction(9), neighbours="change-one", exact=exact
+            )
+        before = ledger.events()
+    changes = [(old, new.replace('"town', '"later')) for old, new in CHARGED]
+    spec = write_town(tmp_path / "later", *changes, seed=6)
+    # The same areas, with facilities that fit: only the people are others.
+    with pytest.raises(
+        InputError, match=r"the key of this run was used over other records before, .*, of the dataset 'town"
+    ):
+        run(spec, tmp_path, key_file=folder / "out" / "town" / "restricted" / "key")
+    with Ledger.open() as ledger:
+        assert ledger.events() == before
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_key_over_records_that_are_read_otherwise_is_refused(folder: Path, tmp_path: Path, changed: bool) -> None:
+    """Whether any count changes or not, in one sentence: else a run for nothing would tell. Nothing is left."""
+    spec = write_town(
+        tmp_path / "again", *CHARGED, ('file = "persons.csv"', 'file = "persons.csv"\nencoding = "cp1252"')
+    )
+    if changed:
+        persons = (spec.parent / "persons.csv").read_text("utf-8").splitlines()
+        sexes = {"f": "m", "m": "f"}
+        first = next(number for number, line in enumerate(persons) if line.endswith("house"))
+        block, age, sex, quarters = persons[first].split(",")
+        persons[first] = ",".join([block, age, sexes[sex], quarters])
+        (spec.parent / "persons.csv").write_text("\n".join(persons) + "\n", "utf-8")
+    with Ledger.open() as ledger:
+        before = ledger.events()
+    with pytest.raises(InputError, match=r"over other records before, or over the same ones read otherwise, .* 'town'"):
+        run(spec, tmp_path, key_file=folder / "out" / "town" / "restricted" / "key")
+    with Ledger.open() as ledger:
+        assert ledger.events() == before
+
+
+# Without a ledger
+
+
+def test_a_required_ledger_is_required(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPINEWISE_REQUIRE_LEDGER", "true")
+    spec = write_town(tmp_path / "in", *QUICK, ('key = "insecure-test:1"\n', ""))
+    with pytest.raises(InputError, match=r"privacy.dataset: missing; .* is refused here \(SPINEWISE_REQUIRE_LEDGER\)"):
+        run(spec, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# Ledgers that were put back
+
+
+def verified(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["ledger", "verify", *map(str, arguments)])
+    return result.output if result.exit_code == 0 else f"{type(result.exception).__name__}: {result.exception}"
+
+
+def test_receipts_add_up_and_find_what_the_ledger_has_lost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published = folder / "published.json"  # a copy on somebody else's shelf
+    shutil.copy(folder / "out" / "town" / "public" / "manifest.json", published)
+    sound = verified(published, folder / "out")
+    assert "town (ledger " in sound
+    assert "rho = 2 in 1 published charges; exact: bounds:group quarters, county:total, zeros" in sound
+    assert "is sound:" in sound
+    whole = folder / "ledger.sqlite"
+    with Ledger.open(str(whole)) as ledger:
+        ledger_id, events = ledger.id, ledger.events()
+    export = folder / "export.json"
+    content = {"format": 2, "ledger": ledger_id, "events": [event.as_dict() for event in events[:5]]}
+    export.write_text(json.dumps(content))
+    assert "the ledger ends with event 5: it was put back to an older state" in verified("--file", export, published)
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(folder / "none.sqlite"))
+    assert "what these releases state is sound: 1 manifests, no ledger" in verified(published)
+
+
+def test_a_fork_and_an_undeclared_number_are_found_without_the_ledger(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(folder / "none.sqlite"))
+    original = folder / "original.json"
+    shutil.copy(folder / "out" / "town" / "public" / "manifest.json", original)
+    planted(folder, lambda content: content["receipts"][0].update(hash="0" * 64))  # type: ignore[index]
+    assert "used twice from there (a fork)" in verified(original, folder / "out")
+    planted(folder, lambda content: content["spec"].update(invariants={"block": ["detailed"]}))  # type: ignore[attr-defined]
+    told = verified(folder / "out")
+    assert told.startswith(LedgerError.__name__)
+    assert "publishes block:detailed exactly, which its receipt does not state" in told

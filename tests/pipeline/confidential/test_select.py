@@ -1,0 +1,249 @@
+"""A run that chooses privately how detailed a table is: what it publishes and is charged, what an audit finds in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from releases.chosen import BLOCKS, write_chosen
+from releases.repeated import rerun
+from releases.small import run
+
+import pipeline.confidential.select
+import pipeline.privacy.ledger.charge
+from auditor.program import audit
+from flows.audits.finished import audit_release
+from pipeline.audit.findings import Finding
+from pipeline.audit.release_reading import open_audited, truth_of
+from pipeline.audit.release_selected import selected_findings
+from pipeline.confidential.charge import charge_run, run_charges
+from pipeline.confidential.custody import KeySource, key_of_release
+from pipeline.confidential.select import select_versions
+from pipeline.errors import InputError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
+from pipeline.privacy.accounting.uses import choices_of
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.privacy.noise.select import Select
+from pipeline.publishing.selected import selected_problems
+from pipeline.release.differences import compare_public
+from pipeline.release.layout import RunDirectory
+from pipeline.release.run_directory import recorded_input
+from pipeline.release.spine import read_public_spine
+from pipeline.runs.from_measurements import estimate_release
+
+
+def opened(place: str) -> None:
+    with Ledger.open(place, create=True) as ledger:
+        ledger.open_dataset(
+            "people", population="made up", framework="zcdp", budget=Fraction(1), neighbours="change-one"
+        )
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The directory of a run, and the ledger that it was charged to."""
+    folder = tmp_path_factory.mktemp("chosen")
+    ledger = str(folder / "ledger.sqlite")
+    opened(ledger)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPINEWISE_LEDGER", ledger)
+        return run(write_chosen(folder / "in"), folder / "out"), ledger
+
+
+@pytest.fixture
+def job(released: tuple[Path, str], tmp_path: Path) -> Job:
+    """A copy of the release, to change."""
+    root = RunDirectory(Path(shutil.copytree(released[0], tmp_path / "chosen")))
+    release = open_audited(root.root)
+    spine = read_public_spine(root.spine, release.spec.geography.level_names)
+    return Job(root, release.spec, release.universes, spine, Workers(1), Silent())
+
+
+def key_of(job: Job) -> MasterKey:
+    return key_of_release(job.run, KeySource())
+
+
+def file_of(job: Job) -> Path:
+    return job.run.main.selected("detail", "block")
+
+
+def recorded(job: Job) -> dict[str, str]:
+    """The records' fingerprints, which are not published."""
+    fingerprints = recorded_input(job.run)
+    assert fingerprints is not None
+    return fingerprints
+
+
+def test_the_package_says_what_is_in_the_list_of_every_row(job: Job) -> None:
+    """By the version beside it, each number has a label; what is described is what the file has."""
+    resources = json.loads(job.run.package.read_text("utf-8"))["resources"]
+    (described,) = [one for one in resources if one["path"] == job.run.name_of(file_of(job))]
+    fields = described["schema"]["fields"]
+    assert [field["name"] for field in fields] == pq.read_schema(file_of(job)).names
+    stored = pd.read_parquet(file_of(job))
+    assert set(stored["version"]) <= set(fields[1]["constraints"]["enum"])
+    assert {len(stored[stored["version"] == name]) > 0 for name in ("total", "race * sex")} == {True}
+    for version, values in zip(stored["version"], stored["value"], strict=True):
+        assert len(fields[2]["answers"][version]) == len(values)
+    assert [answer["name"] for answer in fields[2]["answers"]["some"]] == ["ab", "cd"]
+
+
+def choose_again(job: Job) -> None:
+    (universe,) = job.universes
+    fingerprint = recorded(job)[""]
+    select_versions(job, key_of(job), fingerprint, universe, universe.selections[0])
+
+
+def failed(job: Job, *, key: bool = True) -> set[str]:
+    return {
+        one.check
+        for one in selected_findings(open_audited(job.run.root), key_of(job) if key else None)
+        if not one.passed
+    }
+
+
+def test_a_run_is_charged_for_choice_and_measurement_and_audited(released: tuple[Path, str]) -> None:
+    root, ledger = RunDirectory(released[0]), released[1]
+    told: list[Finding] = []
+    audit = audit_release(root, KeySource(), ledger, 1, told.append)
+    assert audit.passed, audit.failed
+    assert {"selection stated", "choices found", "noise drawn", "ledger", "verified"} <= {one.check for one in told}
+    with Ledger.open(ledger) as opened:
+        assert opened.dataset("people").left == 0
+        charges = {event.query: event for event in opened.events() if event.kind == "charge"}
+    assert charges["select detail"].mechanism == "exponential"
+    assert charges["select detail"].count == len(BLOCKS)
+    assert Fraction(charges["select detail"].cost) + Fraction(charges["selected detail"].cost) == Fraction(1, 5)
+
+
+def test_the_same_run_again_and_a_rerun_choose_the_same_and_cost_nothing(released: tuple[Path, str]) -> None:
+    """Nothing is left in the ledger: a second charge would be refused."""
+    root, ledger = RunDirectory(released[0]), released[1]
+    before = root.main.selected("detail", "block").read_bytes()
+    root.main.selected("detail", "block").unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPINEWISE_LEDGER", ledger)
+        run(released[0].parents[1] / "in" / "release.toml", released[0].parent)
+    assert root.main.selected("detail", "block").read_bytes() == before
+    assert rerun(root.root).same
+
+
+def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> None:
+    (universe,) = job.universes
+    truth = truth_of(open_audited(job.run.root), universe, "block")
+    found = pd.read_parquet(file_of(job))
+    assert found["geocode"].tolist() == BLOCKS
+    queries = {query.name: query for query in universe.selections[0].versions}
+    assert set(found["version"]) == set(queries), "all are chosen by somebody"
+    for row, value in enumerate(found["value"]):
+        query = queries[found["version"][row]]
+        assert np.abs(value - query.answer_csr(truth[[row]])[0]).max() < 12 * found["variance"][row] ** 0.5
+    populations = np.asarray(truth.sum(axis=1)).reshape(-1)
+    by_version = [populations[found["version"] == name].mean() for name in queries]
+    assert by_version == sorted(by_version), "the more people, the more detail"
+
+
+def test_the_bytes_do_not_depend_on_batches(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = file_of(job).read_bytes()
+    monkeypatch.setattr(pipeline.confidential.select, "_AT_ONCE", 56)
+    choose_again(job)
+    assert file_of(job).read_bytes() == before
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_half_the_noise_is_found(job: Job, monkeypatch: pytest.MonkeyPatch, key: bool) -> None:
+    assert failed(job, key=key) == set()
+
+    def half(spec: NoiseSpec) -> object:
+        return sampler_for(NoiseSpec(spec.mechanism, spec.scale / 4))
+
+    monkeypatch.setattr(pipeline.confidential.select, "sampler_for", half)
+    choose_again(job)
+    assert failed(job, key=key) == ({"noise found", "noise drawn"} if key else {"noise found"})
+
+
+def test_a_choice_that_follows_the_population_is_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version that fits best is taken, without the mechanism."""
+
+    def best(self: Select, stream_key: bytes, populations: np.ndarray, start: int = 0) -> np.ndarray:  # noqa: ARG001
+        return self.losses(populations).argmin(axis=1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Select, "choose", best)
+        choose_again(job)
+    assert "noise drawn" in failed(job)
+
+
+def test_choices_of_another_epsilon_are_found_without_the_key(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uniform choices, as of an epsilon near 0, though the file states the right one."""
+    choose: Callable[..., np.ndarray] = Select.choose
+
+    def uniform(self: Select, *arguments: object) -> np.ndarray:
+        return choose(replace(self, epsilon=Fraction(1, 10**6)), *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Select, "choose", uniform)
+        choose_again(job)
+    assert failed(job, key=False) == {"choices found"}
+
+
+@pytest.mark.parametrize("left_out", ["select detail", "selected detail"])
+def test_a_choice_that_is_not_charged_is_found(
+    job: Job, left_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        pipeline.privacy.ledger.charge,
+        "choices_of",
+        lambda one: tuple(m for m in choices_of(one) if m.query != left_out),
+    )
+    ledger = str(tmp_path / "another.sqlite")
+    opened(ledger)
+    (job.run.restricted / "ledger.json").unlink()
+    monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
+    (universe,) = job.universes
+    charged = replace(job, universes=(replace(universe, dataset="people"),))
+    key = key_of(job)
+    charge_run(charged, key, run_charges(charged, key, recorded(job), {universe.name: ()}))
+    findings = [one for one in audit(job.run.root, ledger=ledger) if not one.passed]
+    assert {one.check for one in findings} == {"ledger"}
+    assert f"{left_out} at block was not charged" in str([one.detail for one in findings])
+
+
+def test_a_changed_file_is_named_with_its_level_and_geounit(job: Job, released: tuple[Path, str]) -> None:
+    table = pq.read_table(file_of(job))
+    versions = table.column("version").to_pylist()
+    versions[7] = "some" if versions[7] != "some" else "total"
+    column = table.schema.get_field_index("version")
+    pq.write_table(table.set_column(column, table.schema.field(column), [versions]), file_of(job))
+    (difference,) = compare_public(RunDirectory(released[0]), job.run, ["county", "block"])
+    assert str(difference).startswith("public/selected/detail/block.parquet: level block, geounit A07")
+    assert "has the answers of the version chosen" in str(selected_problems(job))
+
+
+def test_a_file_with_fewer_geounits_does_not_verify(job: Job) -> None:
+    pq.write_table(pq.read_table(file_of(job)).slice(1), file_of(job))
+    (problem,) = selected_problems(job)
+    assert problem == (
+        "public/selected/detail/block.parquet does not have the geounits of level 'block', in the spine's order"
+    )
+    file_of(job).unlink()
+    assert selected_problems(job)[0].startswith("public/selected/detail/block.parquet cannot be read")
+
+
+def test_measurements_made_elsewhere_have_no_choices(tmp_path: Path) -> None:
+    spec = write_chosen(tmp_path / "in")
+    with pytest.raises(InputError, match="select: how detailed a table is can be chosen from records only"):
+        estimate_release(tmp_path / "in", spec, tmp_path / "out", 1, Silent())

@@ -1,0 +1,119 @@
+"""A run is done so that it fits into the memory that there is, or refused with the figures; its bytes stay the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from releases.small import QUICK, public_bytes, run, write_town
+
+import pipeline.cost.model
+from geography.spine import Spine
+from pipeline.cost.fitting import check_memory, fitting
+from pipeline.cost.model import ENGINE_MB, MAIN_MB, WORKER_MB, cost_of
+from pipeline.errors import InputError
+from pipeline.execution.memory import memory_for_a_run
+from pipeline.execution.settings import load_settings
+from pipeline.inputs.geography import read_spine
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+BARE = ("replicates = 3\nunbiased = true", "margins = false")
+
+
+def opened(path: Path) -> tuple[ReleaseSpec, Spine]:
+    spec = load_spec(path)
+    return spec, read_spine(spec.geography)
+
+
+@pytest.fixture(name="heavy")
+def _heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell and geounit takes a megabyte, so that a town is as heavy as a country."""
+    for name in ("GEOUNIT_BYTES", "MEASURED_BYTES", "FILLED_BYTES", "ABOVE_BYTES"):
+        monkeypatch.setattr(pipeline.cost.model, name, 1e6)
+    monkeypatch.setattr("pipeline.cost.fitting.LEAST_PART_CELLS", 8)
+
+
+@pytest.mark.usefixtures("heavy")
+def test_a_cut_spine_takes_what_its_largest_part_takes(tmp_path: Path) -> None:
+    spec, spine = opened(write_town(tmp_path, BARE))
+    whole, cut = cost_of(spec, spine, 1), cost_of(spec, spine, 1, most_cells=1, part_cells=1)
+    fixed = MAIN_MB + ENGINE_MB
+    assert (whole.parts, cut.parts) == (1, 6)
+    assert cut.peak_mb - fixed - WORKER_MB < 0.5 * (whole.peak_mb - fixed)
+    assert cut.core_seconds > whole.core_seconds
+
+
+@pytest.mark.usefixtures("heavy")
+def test_less_memory_means_parts_then_fewer_workers_then_a_refusal(tmp_path: Path) -> None:
+    spec, spine = opened(write_town(tmp_path, BARE))
+    wanted = cost_of(spec, spine, 3)
+    seen = []
+    for share in (1.01, 0.9, 0.8, 0.7, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.2):
+        way = fitting(spec, spine, 3, int(share * wanted.peak_mb * 1e6))
+        assert way.fits == (way.cost.peak_mb <= share * wanted.peak_mb)
+        seen.append((way.fits, way.cost.parts > 1, way.cost.workers))
+    assert seen[0] == (True, False, 3)
+    assert (True, True, 2) in seen
+    assert seen[-1] == (False, True, 1)
+    assert sorted(seen, key=lambda one: (not one[0], one[1], -one[2])) == seen
+
+
+@pytest.mark.usefixtures("heavy")
+def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_path: Path) -> None:
+    spec, spine = opened(write_town(tmp_path))
+    wanted, least = cost_of(spec, spine, 2), cost_of(spec, spine, 1, most_cells=8, part_cells=8)
+    assert wanted.margins_mb > least.margins_mb > 0
+    between = fitting(spec, spine, 2, int(0.5 * (wanted.peak_mb + least.peak_mb) * 1e6))
+    assert between.fits
+    assert between.changed
+    way = fitting(spec, spine, 2, int(0.9 * least.peak_mb * 1e6))
+    with pytest.raises(InputError) as caught:
+        check_memory(spec, way)
+    figures = [float(one) for one in re.findall(r"([0-9.]+) GB", str(caught.value))]
+    expected = [way.cost.peak_mb, way.cost.margins_mb, 0.9 * least.peak_mb, way.bare]
+    assert figures == pytest.approx([one / 1000 for one in expected], abs=0.06)
+    assert way.bare < way.cost.peak_mb
+    assert "margins = false" in str(caught.value)
+
+
+@pytest.mark.usefixtures("heavy")
+def test_margins_of_a_large_spine_need_the_sample_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut spine takes what its largest part takes, with margins, too."""
+    spec, spine = opened(write_town(tmp_path))
+    monkeypatch.setattr("pipeline.cost.simulated.GROUP_CELLS", 1)
+    whole, cut = cost_of(spec, spine, 1), cost_of(spec, spine, 1, most_cells=1, part_cells=1)
+    fixed = MAIN_MB + ENGINE_MB
+    assert (whole.parts, cut.parts) == (1, 6)
+    assert 0 < cut.peak_mb - fixed - WORKER_MB < 0.5 * (whole.peak_mb - fixed)
+
+
+def test_the_setting_says_how_much_may_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPINEWISE_MEMORY", "7.5")
+    assert memory_for_a_run(load_settings()) == 7_500_000_000
+    monkeypatch.setenv("SPINEWISE_MEMORY", "0")
+    with pytest.raises(InputError, match="SPINEWISE_MEMORY: found '0'"):
+        load_settings()
+
+
+def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = write_town(tmp_path / "in", *QUICK)
+    monkeypatch.setenv("SPINEWISE_MEMORY", "0.05")
+    with pytest.raises(InputError, match=r"town: the run is expected to take .* and 0\.1 GB|0\.0 GB are available"):
+        run(spec, tmp_path / "out")
+    assert not (tmp_path / "out" / "town").exists()
+
+
+@pytest.mark.usefixtures("heavy")
+def test_a_run_in_parts_publishes_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_town(tmp_path / "in", BARE, QUICK[1])
+    spec, spine = opened(path)
+    least = cost_of(spec, spine, 1, most_cells=8, part_cells=8)
+    whole = cost_of(spec, spine, 1)
+    before = public_bytes(run(path, tmp_path / "whole"))
+    monkeypatch.setenv("SPINEWISE_MEMORY", f"{(least.peak_mb + whole.peak_mb) / 2000:.3f}")
+    root = run(path, tmp_path / "parts")
+    log = (root / "restricted" / "run.log").read_text()
+    assert re.search(r"memory: about .* in [2-9] parts, with 1 worker", log), log
+    after = public_bytes(root)
+    assert {name for name in before if before[name] != after.get(name)} <= {"public/manifest.json"}

@@ -1,0 +1,133 @@
+"""A plan answers, or says within seconds what is too large; what no machine can solve, a run refuses alike, first."""
+
+from __future__ import annotations
+
+import resource
+import time
+from pathlib import Path
+
+import pytest
+from releases.command import spinewise
+
+from flows.plan.release_plan import plan_release
+from pipeline.cost.fitting import check_memory, fitting
+from pipeline.cost.limits import check_possible, is_planned
+from pipeline.errors import InputError
+from pipeline.inputs.geography import read_spine
+from pipeline.model.universe import Universe
+from pipeline.runs.request import Request, check_request
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+#: CPU seconds, on any machine that is not many times slower than the ones that this was made on.
+SECONDS = 20.0
+
+
+def write_binary(folder: Path, attributes: int) -> Path:
+    """A spec of so many attributes of two values, each of which is measured by itself."""
+    names = [f"a{number}" for number in range(attributes)]
+    (folder / "blocks.csv").write_text("block\n" + "".join(f"{c}{t}{b}\n" for c in "12" for t in "12" for b in "123"))
+    (folder / "persons.csv").write_text(",".join(["block", *names]) + "\n")
+    (folder / "spec.toml").write_text(
+        '[privacy]\nrho = "2"\n[geography]\nfile = "blocks.csv"\ncolumn = "block"\n'
+        "levels = { county = 1, tract = 2, block = 3 }\n[schema.attributes]\n"
+        + "".join(f'{name} = ["no", "yes"]\n' for name in names)
+        + "[strategy.queries]\n"
+        + "".join(f'{name} = "1/{attributes}"\n' for name in names)
+        + '[strategy.levels]\ncounty = "1/2"\ntract = "1/4"\nblock = "1/4"\n[tables]\n'
+        + "".join(f'{name} = {{ query = "{name}", levels = ["county", "block"] }}\n' for name in names)
+        + '[input]\nfile = "persons.csv"\nform = "microdata"\ngeocode = "block"\n'
+    )
+    spec = folder / "spec.toml"
+    spec.write_text('name = "binary"\n' + spec.read_text())
+    return spec
+
+
+@pytest.mark.parametrize("attributes", [12, 16])
+def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: int) -> None:
+    """12 took a minute: each of 4,096 parts of the errors was made by itself, for each query."""
+    began = time.process_time()
+    planned = plan_release(write_binary(tmp_path, attributes), None, 1)
+    assert time.process_time() - began < SECONDS
+    (universe,) = planned.universes
+    assert len(universe.rows) == 3 * attributes
+    errors = {(row.level, row.numbers): row.per_number for row in universe.rows}
+    assert len(errors) == 3
+    for row in universe.rows:  # all attributes are alike
+        assert row.per_number == pytest.approx(errors[row.level, 2], rel=1e-9)
+
+
+REFUSAL = (
+    "binary: found 16,777,216 possible cells, too many to solve: all cells of the area at the top are in one problem, "
+    "with a number for each two of them, here 2,252 TB; what fits: at most 1,000,000, by fewer attributes, coarser "
+    "values or structural_zeros"
+)
+
+
+def test_what_no_machine_can_solve_is_refused_at_once_and_alike(tmp_path: Path) -> None:
+    """`run` said after 41 CPU seconds that 4,222,137 GB of memory would help."""
+    ledger, out = tmp_path / "ledger.sqlite", tmp_path / "out"
+    opened = spinewise(
+        "ledger", "open", "persons", "--population", "binary", "--rho", "4", SPINEWISE_LEDGER=str(ledger)
+    )
+    assert opened.returncode == 0, opened.stderr
+    path = write_binary(tmp_path, 24)
+    path.write_text(path.read_text().replace("[privacy]", '[privacy]\ndataset = "persons"'))
+    events, before = ledger.read_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    for command in (("plan", path), ("run", path, "--out", out, "--no-prefect"), ("run", path, "--out", out)):
+        refused = spinewise(*command, SPINEWISE_LEDGER=str(ledger))
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert " ".join(refused.stderr.split()).endswith(REFUSAL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3 * SECONDS / 2
+    assert not out.exists()
+    assert ledger.read_bytes() == events
+
+
+def test_structural_zeros_are_no_possible_cells(tmp_path: Path) -> None:
+    path = write_binary(tmp_path, 20)
+    with pytest.raises(InputError, match=r"found 1,048,576 possible cells"):
+        check_possible(*_own(path))
+    zeros = 'structural_zeros = [ { a0 = "yes", a1 = "yes" } ]\n'
+    path.write_text(path.read_text().replace("[privacy]", zeros + "[privacy]"))
+    check_possible(*_own(path))
+
+
+def test_a_run_is_not_refused_for_its_plan_alone(tmp_path: Path) -> None:
+    """3,000 combinations of grouped values: hours for the errors of a plan, which the run does not work out."""
+    path = write_binary(tmp_path, 2)
+    text = path.read_text().replace('a0 = ["no", "yes"]', f"a0 = {[str(value) for value in range(3000)]}")
+    text = text.replace("'", '"').replace('a0 = "1/2"', '"halves" = "1/2"').replace('"a0", levels', '"halves", levels')
+    values = [str(value) for value in range(1500)], [str(value) for value in range(1500, 3000)]
+    recode = f'[schema.recodes.halves]\nattribute = "a0"\ngroups = {{ low = {values[0]}, high = {values[1]} }}\n'
+    path.write_text(text.replace("[strategy.queries]", recode.replace("'", '"') + "[strategy.queries]"))
+    with pytest.raises(InputError, match=r"found 6,000 cells, too many to work out errors for"):
+        plan_release(path, None, 1)
+    checked = check_request(Request(path, tmp_path / "out", None, 1, i_know=True))
+    check_memory(checked.spec, fitting(checked.spec, read_spine(checked.spec.geography), 1, 64 * 10**9))
+
+
+def test_what_one_machine_does_not_hold_is_refused_by_its_run_alone(tmp_path: Path) -> None:
+    """16 attributes of two values: planned, and a run on a machine with 8 GB is refused with what it would take."""
+    spec = load_spec(write_binary(tmp_path, 16))
+    with pytest.raises(InputError, match=r"the run is expected to take [0-9.]+ GB of memory .* 8\.0 GB are available"):
+        check_memory(spec, fitting(spec, read_spine(spec.geography), 1, 8 * 10**9))
+
+
+def _own(path: Path) -> tuple[ReleaseSpec, Universe]:
+    spec = load_spec(path)
+    return spec, spec.universes()[0]
+
+
+@pytest.mark.parametrize(
+    ("levels", "apart", "combinations", "planned"),
+    [
+        (6, 4, 63, True),  # redistricting files: all attributes are kept whole or summed out, or grouped by race alone
+        (6, 1, 2016, True),
+        (3, 1, 12_000, False),  # 1.2 million cells, with two grouped attributes of 100 and 120 values
+        (3, 3, 1, True),  # the same cells, where none is grouped
+        (3, 19, 1, True),
+        (3, 20, 1, False),
+    ],
+)
+def test_which_sizes_are_planned(levels: int, apart: int, combinations: int, planned: bool) -> None:
+    assert is_planned(levels, apart, combinations) == planned

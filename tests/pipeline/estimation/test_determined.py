@@ -1,0 +1,161 @@
+"""A table is left out where nothing measured determines one of its numbers, unless the spec names its levels."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from releases.small import write_town
+from releases.wages import BALANCES, write_wages
+from rich.console import Console
+
+from flows.plan.release_plan import plan_release
+from flows.plan.show import show_plan
+from pipeline.estimation.determined import with_tables
+from pipeline.runs.open_public import PublicSide, open_listed
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+_COUNTY_ALONE = (
+    'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
+    'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
+    'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]',
+)
+_TOPDOWN = ("[publish]", '[postprocess]\nestimator = "topdown"\n\n[publish]')
+
+
+def opened(folder: Path, *changes: tuple[str, str]) -> PublicSide:
+    spec = load_spec(write_town(folder, *changes))
+    return open_listed(spec, spec.universes())
+
+
+def levels(side: PublicSide) -> dict[str, tuple[str, ...]]:
+    return {table.name: table.levels for table in side.universes[0].tables}
+
+
+def test_all_is_published_where_all_is_measured(tmp_path: Path) -> None:
+    side = opened(tmp_path)
+    assert side.remarks == ()
+    assert side.spec.public_dict() == load_spec(tmp_path / "release.toml").public_dict()
+
+
+def test_what_nothing_determines_is_left_out(tmp_path: Path) -> None:
+    """The detail below counties; `sex` names its levels, and stays without margins; another spec reads the same."""
+    side = opened(tmp_path, _COUNTY_ALONE)
+    every = ("county", "tract", "block")
+    assert levels(side) == {"total": every, "sex": ("county", "tract"), "detail": ("county",)}
+    assert [line.split(":")[0] for line in side.remarks] == ["tables.sex", "tables.detail", "tables.detail"]
+    assert "published without margins" in side.remarks[0]
+    assert "the numbers of level 'tract' are divided in proportion to what is measured" not in side.remarks[0]
+    assert "the numbers of level 'county' are divided in proportion to what is measured" in side.remarks[0]
+    assert all("left out" in line for line in side.remarks[1:])
+    again = ReleaseSpec.from_public_dict(side.spec.public_dict())
+    assert {table.name: table.levels for table in again.universes()[0].tables} == levels(side)
+
+
+@pytest.mark.parametrize("estimator", ["full", "topdown"])
+@pytest.mark.parametrize(
+    ("county", "tract", "block"),
+    [("total", "total", "total"), ("total", "quarters", "total"), ("quarters", "total", "total")],
+)
+def test_levels_with_one_query_each(tmp_path: Path, county: str, tract: str, block: str, estimator: str) -> None:
+    """Nothing but the total is measured, which the invariant of counties fixes: what is left there is rounding."""
+    shares = {"county": "1/4", "tract": "1/4", "block": "1/2"}
+    alone = "\n".join(
+        f'{level} = {{ share = "{shares[level]}", queries = {{ {query} = "1" }} }}'
+        for level, query in (("county", county), ("tract", tract), ("block", block))
+    )
+    changes = [(_COUNTY_ALONE[0], f"{alone}\n\n[invariants]"), *([_TOPDOWN] if estimator == "topdown" else [])]
+    side = opened(tmp_path, *changes)
+    assert levels(side)["total"] == ("county", "tract", "block")
+    assert "detail" not in levels(side)
+    left_out = [line for line in side.remarks if line.startswith("tables.detail")]
+    assert [line.partition("at level ")[2] for line in left_out] == [
+        f"'{level}'; it is left out there" for level in ("county", "tract", "block")
+    ]
+
+
+@pytest.mark.parametrize(("estimator", "expected"), [("full", ("county", "tract", "block")), ("topdown", ("block",))])
+def test_the_estimator_decides_what_is_used(tmp_path: Path, estimator: str, expected: tuple[str, ...]) -> None:
+    """Detail measured in blocks alone: the full estimator adds it up, the other looks at each level by itself."""
+    detail_below = (
+        'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
+        'county = { share = "1/4", queries = { total = "1" } }\ntract = { share = "1/4", queries = { total = "1" } }\n'
+        'block = "1/2"\n\n[invariants]',
+    )
+    side = opened(tmp_path, detail_below, *([_TOPDOWN] if estimator == "topdown" else []))
+    assert levels(side)["detail"] == expected
+
+
+def test_the_title_of_a_table_that_is_left_out_goes_with_it(tmp_path: Path) -> None:
+    """Otherwise the published spec would have a label of no table, and could not be read again."""
+    titles = '[schema.labels]\ntables = { detail = "Everything", sex = "Sex" }\n\n[schema.recodes.grown]'
+    spec = load_spec(write_town(tmp_path, ("[schema.recodes.grown]", titles)))
+    main = spec.universes()[0]
+    less = with_tables(spec, replace(main, tables=tuple(table for table in main.tables if table.name != "detail")))
+    again = ReleaseSpec.from_public_dict(less.public_dict())
+    assert dict(again.labels().tables) == {"sex": "Sex"}
+    assert [table.name for table in again.universes()[0].tables] == ["total", "sex"]
+
+
+def test_what_a_table_says_of_itself_stays_when_another_is_left_out(tmp_path: Path) -> None:
+    """Else the page of the published spec is not the page of the run."""
+    table = ('detail = "detailed"', 'detail = "detailed"\nage = { query = "age", levels = ["tract"], median = true }')
+    spec = load_spec(write_town(tmp_path, table))
+    main = spec.universes()[0]
+    less = with_tables(spec, replace(main, tables=tuple(table for table in main.tables if table.name != "detail")))
+    again = ReleaseSpec.from_public_dict(less.public_dict())
+    kept = {one.name: (one.query.name, one.levels, one.median) for one in again.universes()[0].tables}
+    assert kept == {one.name: (one.query.name, one.levels, one.median) for one in main.tables if one.name != "detail"}
+    assert kept["age"] == ("age", ("tract",), True)
+
+
+@pytest.mark.parametrize(("complete", "below"), [("proportional", "completion"), ("even", "nothing")])
+def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below: str) -> None:
+    """Counties have all; tracts and blocks measure total and quarters, and the rest of the detail follows counties."""
+    way = ("[publish]", f'[postprocess]\ncomplete = "{complete}"\n\n[publish]')
+    plan = plan_release(write_town(tmp_path, _COUNTY_ALONE, way), None, workers=1)
+    given = {(row.level, row.query): (row.given_by, row.margin90 is None) for row in plan.universes[0].rows}
+    assert given["county", "detailed"] == ("measurements", False)
+    assert given["tract", "quarters"] == ("measurements", False)
+    assert given["tract", "detailed"] == (below, True)
+    assert given["block", "detailed"] == (below, True)
+    console = Console(file=io.StringIO(), width=160)
+    show_plan(plan, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert ("completed" in text) == (complete == "proportional")
+    assert ("not determined" in text) == (complete == "even")
+    assert ("it has no margin" in text) == (complete == "proportional")
+
+
+_SUMS = (
+    *BALANCES,
+    (
+        'queries = { total = "1/4", sex = "1/4", detailed = "1/2" }\nlevels = {',
+        'queries = { total = "1/2", sex = "1/2" }\nlevels = {',
+    ),
+    ("publish = {", "tables = { total = 'total', sex = 'sex', detailed = 'detailed' }\npublish = {"),
+)
+
+
+def test_sums_below_0_are_left_out_with_the_numbers_of_records_that_their_intervals_need(tmp_path: Path) -> None:
+    """The release measures no detail, the amount does; the spec that is left can be read again."""
+    spec = load_spec(write_wages(tmp_path, *_SUMS))
+    side = open_listed(spec, spec.universes())
+    every = ("county", "tract", "block")
+    assert [{table.name: table.levels for table in one.tables} for one in side.universes] == 2 * [
+        {"total": every, "sex": every}
+    ]
+    told = [line for line in side.remarks if line.startswith("companions.wages.tables.detailed: ")]
+    assert [line.partition("at level ")[2].partition(",")[0] for line in told] == [f"'{level}'" for level in every]
+    assert all("as nothing that is measured determines it; the sums are left out there, too" in line for line in told)
+    again = ReleaseSpec.from_public_dict(side.spec.public_dict())
+    assert [[table.name for table in one.tables] for one in again.universes()] == 2 * [["total", "sex"]]
+
+
+def test_sums_stay_where_they_are_not_below_0_or_need_no_intervals(tmp_path: Path) -> None:
+    for changes in (_SUMS[len(BALANCES) :], (*_SUMS, ("replicates = 4", "margins = false"))):
+        spec = load_spec(write_wages(tmp_path, *changes))
+        side = open_listed(spec, spec.universes())
+        assert [table.name for table in side.universes[1].tables] == ["total", "sex", "detailed"]

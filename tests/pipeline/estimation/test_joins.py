@@ -1,0 +1,199 @@
+"""Persons and households of one release agree in every geounit, whatever the noise, and however it is computed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from releases.again import computed_again
+from releases.households import write_quarter
+from releases.mutant import resealed
+from releases.small import public_bytes
+
+from pipeline.errors import RefusedError
+from pipeline.execution.progress import Silent
+from pipeline.publishing.steps import perform_public_steps
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.runs.request import Request, check_request
+from pipeline.runs.run import run_release
+from pipeline.runs.verify import verify_release
+
+LEVELS = ("city", "tract", "block")
+
+
+def released(spec: Path, out: Path) -> Path:
+    return run_release(check_request(Request(spec, out, None, 1, i_know=True)), Silent())
+
+
+def broken(root: Path, levels: Sequence[str] = LEVELS) -> list[str]:
+    """What does not agree, from the public files alone and in plain arithmetic."""
+    sizes = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4": (4, 4), "5+": (5, 9)}
+    found = []
+    for level in levels:
+        persons = pq.read_table(root / "public" / "histograms" / f"{level}.parquet").to_pylist()
+        households = pq.read_table(root / "public/companions/households/histograms" / f"{level}.parquet").to_pylist()
+        for code in {row["geocode"] for row in [*persons, *households]}:
+            here = [row for row in persons if row["geocode"] == code and row["residence"] == "household"]
+            homes = [row for row in households if row["geocode"] == code]
+            members = sum(row["count"] for row in here)
+            least, most = (sum(sizes[row["size"]][end] * row["count"] for row in homes) for end in (0, 1))
+            if not least <= members <= most:
+                found.append(f"{level} {code}: {members} members, {least} to {most} allowed")
+            for age in ("adult", "old"):
+                of_age = sum(row["count"] for row in here if row["age"] == age)
+                if of_age < (heads := sum(row["count"] for row in homes if row["head"] == age)):
+                    found.append(f"{level} {code}: {of_age} {age}, {heads} householders")
+            children = sum(row["count"] for row in here if row["age"] == "child")
+            families = [row for row in homes if row["children"] == "yes"]
+            low = sum(row["count"] for row in families)
+            high = sum((sizes[row["size"]][1] - 1) * row["count"] for row in families)
+            if not low <= children <= high:
+                found.append(f"{level} {code}: {children} children, {low} to {high} allowed")
+    return found
+
+
+@pytest.fixture(scope="module")
+def quarter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quarter")
+    return released(write_quarter(folder), folder / "out")
+
+
+def test_every_geounit_agrees_with_every_join(quarter: Path) -> None:
+    assert broken(quarter) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", ["1/20", "1/2"])
+def test_whatever_the_noise(tmp_path: Path, rho: str) -> None:
+    for key in (1, 2):
+        spec = write_quarter(tmp_path / str(key), rho=rho, key=key)
+        text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
+        spec.write_text(text)
+        assert broken(released(spec, tmp_path / str(key) / "out")) == []
+        apart = text[: text.index("[[join]]")].replace('"quarter"', '"apart"')
+        spec.write_text(apart)
+        assert broken(released(spec, tmp_path / str(key) / "out"))
+
+
+@pytest.mark.slow
+def test_the_population_is_kept_at_the_top(tmp_path: Path) -> None:
+    spec = write_quarter(tmp_path, rho="1/50", per_block=3.0)
+    text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
+    text = text.replace("[input]", '[invariants]\ncity = ["total", "residence"]\n[input]', 1)
+    spec.write_text(text)
+    true = pq.read_table(tmp_path / "persons.parquet")
+    for key in range(1, 4):
+        spec.write_text(text.replace("insecure-test:1", f"insecure-test:{key}"))
+        root = released(spec, tmp_path / f"out{key}")
+        city = pq.read_table(root / "public" / "histograms" / "city.parquet").to_pylist()
+        assert sum(row["count"] for row in city) == true.num_rows
+        assert broken(root) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_cut_spine_gives_the_same_bytes(quarter: Path, tmp_path: Path, workers: int) -> None:
+    with computed_again(quarter, tmp_path / "again", 1, 1, workers) as job:
+        perform_public_steps(job)
+    expected = public_bytes(quarter)
+    assert public_bytes(tmp_path / "again") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
+
+
+def test_the_release_verifies(quarter: Path) -> None:
+    assert verify_release(RunDirectory(quarter), 1, Silent()) == []
+
+
+def test_the_manifest_states_what_a_household_costs(quarter: Path, tmp_path: Path) -> None:
+    (statement,) = read_manifest(quarter / "public" / "manifest.json").households
+    assert (statement.of, statement.records, statement.budget) == ("households", 9, str(2 * 81 + 2))
+    assert (
+        "A household: the effect of one household of at most 9 members" in (quarter / "public/report.html").read_text()
+    )
+    changed = shutil.copytree(quarter, tmp_path / "quarter")
+    resealed(changed, lambda manifest: manifest["households"][0].update(epsilon="1.0000"))
+    problems = verify_release(RunDirectory(changed), 1, Silent())
+    assert "public/manifest.json: households is not what the spec gives" in problems
+
+
+@pytest.mark.slow
+def test_members_counted_among_persons_make_sizes_better(tmp_path: Path) -> None:
+    """The same keys and measurements, with joins and without: mean absolute error of households by size, in blocks."""
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for key in range(1, 7):
+        spec = write_quarter(tmp_path / str(key), key=key, tracts=8, rho="1")
+        text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
+        records = pq.read_table(tmp_path / str(key) / "households.parquet")
+        true = records.group_by(["block", "size"]).aggregate([([], "count_all")])
+        truth = {(row["block"], row["size"]): row["count_all"] for row in true.to_pylist()}
+        for joined in (True, False):
+            spec.write_text(text if joined else text[: text.index("[[join]]")].replace('"quarter"', '"apart"'))
+            root = released(spec, tmp_path / str(key) / "out")
+            table = pq.read_table(root / "public/companions/households/histograms/block.parquet")
+            sizes = table.group_by(["geocode", "size"]).aggregate([("count", "sum")]).to_pylist()
+            counts = {(row["geocode"], row["size"]): row["count_sum"] for row in sizes}
+            errors[joined].append(float(np.mean([abs(counts.get(k, 0) - truth.get(k, 0)) for k in counts | truth])))
+    assert np.mean(errors[True]) < 0.97 * np.mean(errors[False]), errors
+
+
+def test_more_households_than_the_exact_population_is_found_before_anything_is_spent(tmp_path: Path) -> None:
+    spec = write_quarter(tmp_path, per_block=2.0)
+    text = spec.read_text().replace("[input]", '[invariants]\ncity = ["total"]\n[input]', 1)
+    text = text.replace(
+        "[companions.households.input]",
+        '[companions.households.invariants]\ncity = ["size"]\n[companions.households.input]',
+    )
+    spec.write_text(text)
+    table = pq.read_table(tmp_path / "persons.parquet")
+    households = pq.read_table(tmp_path / "households.parquet")["size"].to_pylist()
+    least = sum(int(size[0]) for size in households)
+    pq.write_table(table.slice(0, least - 1), tmp_path / "persons.parquet")  # one person fewer than there must be
+    with pytest.raises(RefusedError) as caught:
+        released(spec, tmp_path / "out")
+    reason = caught.value.reason()
+    assert "city c: the joins with 'households' cannot be kept" in reason
+    assert f'of persons, "invariant total" is {least - 1:,}; of households' in reason
+    assert f"{households.count('1'):,}, {households.count('2'):,}" in reason
+    assert not list((tmp_path / "out").rglob("measurements"))
+
+
+@pytest.mark.slow
+def test_margins_of_households_know_what_the_persons_say(tmp_path: Path) -> None:
+    """Totals of households are known better than from their own measurements alone, and the margins say so."""
+    spec = write_quarter(tmp_path, tracts=10, blocks=8, per_block=25.0, rho="1/4")
+    text = spec.read_text().replace("replicates = 4", "replicates = 12")
+    widths = []
+    for stated in (text, text[: text.index("[[join]]")].replace('"quarter"', '"apart"')):
+        spec.write_text(stated)
+        root = released(spec, tmp_path / "out")
+        table = pq.read_table(root / "public/companions/households/tables/total/block.parquet").to_pandas()
+        widths.append((table["total:high90"] - table["total:low90"]).mean())
+    assert widths[0] < 0.9 * widths[1], widths
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "more"),
+    [
+        ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]'),
+        ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]'),
+        ('levels = ["city", "tract", "block"]\n', 'levels = ["tract", "block"]\n'),
+        ('levels = ["city", "tract", "block"]\n', 'levels = ["city", "tract", "block"]\nbypass = true\n'),
+    ],
+    ids=["topdown", "cvxpy", "several tops", "bypass"],
+)
+def test_however_it_is_estimated(tmp_path: Path, place: str, more: str) -> None:
+    spec = write_quarter(tmp_path, tracts=3, blocks=4, rho="1/3")
+    text = spec.read_text().replace("replicates = 4", "replicates = 1").replace(place, more, 1)
+    if "city" not in more and "tract" in more:
+        text = text.replace('city = "1/4", tract = "1/4"', 'tract = "1/2"')
+    if "bypass" in more:  # a tract of one block
+        blocks = (tmp_path / "blocks.csv").read_text()
+        (tmp_path / "blocks.csv").write_text(blocks.replace("c,t2,t2b3", "c,t9,t2b3"))
+    spec.write_text(text)
+    root = released(spec, tmp_path / "out")
+    assert broken(root, [level for level in LEVELS if f'{level} = "1/' in text]) == []

@@ -1,0 +1,202 @@
+"""Margins from a sample: the same bytes whole or cut, killed or not, and they cover the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partialmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.again import computed_again
+from releases.small import public_bytes, run
+
+from pipeline.estimation import margins
+from pipeline.estimation.sampled_runs import SampledRuns
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
+from pipeline.publishing.steps import perform_public_steps
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.verify import verify_release
+from postprocess.downward.samples import Rates
+
+WHOLE = (1 << 28, 1 << 26)
+#: Leaf cells from which a spine is cut, and of a part: one tract, or two or three.
+CUTS = [(1, 1), (1, 250)]
+#: Of three runs, each simulates some of the tracts.
+BLOCKS = "public/tables/detail/block.parquet"
+RATES = Rates(3, (3.0, 3.0, 1.3), 1)
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    for_a_town(monkeypatch)
+    # The same in other processes, which do all that they are handed out from the first task on.
+    begin, hand_out = Workers.__init__, Workers._hand_out
+    monkeypatch.setattr(Workers, "__init__", partialmethod(begin, start_after=0))
+    monkeypatch.setattr(
+        Workers, "_hand_out", lambda *given, **named: hand_out(given[0], done_for_a_town, *given[1:], **named)
+    )
+
+
+def for_a_town(patch: pytest.MonkeyPatch) -> None:
+    """Have a sample drawn of a town, too."""
+    patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: RATES)
+    # A town is too small for errors of each size; here a few are enough.
+    for module in ("ranges", "narrowing"):
+        patch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
+    # One tract at a time.
+    patch.setattr("pipeline.estimation.sampled_runs.GROUP_CELLS", 1)
+
+
+def done_for_a_town(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """A task in another process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for_a_town(patch)
+        return function(*given, **named)
+
+
+def computed(town: Path, root: Path, cut: tuple[int, int], workers: int = 1) -> dict[str, bytes]:
+    with computed_again(town, root, *cut, workers) as job:
+        perform_public_steps(job, report=False)
+    return public_bytes(root)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sampled")
+def test_margins_and_estimates_do_not_show_the_cut(town: Path, tmp_path: Path) -> None:
+    whole = computed(town, tmp_path / "whole", WHOLE)
+    assert any("estimates" in name for name in whole)
+    assert computed(town, tmp_path / "cut", CUTS[1]) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sampled")
+def test_margins_show_neither_other_cuts_nor_workers_but_another_sample(town: Path, tmp_path: Path) -> None:
+    whole = computed(town, tmp_path / "whole", WHOLE)
+    assert computed(town, tmp_path / "cut", CUTS[0], 2) == whole
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SampledRuns, "rates", lambda _: replace(RATES, visits=(3.0, 3.0, 3.0)))
+        assert computed(town, tmp_path / "full", WHOLE)[BLOCKS] != whole[BLOCKS]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sampled")
+def test_a_killed_simulation_goes_on_with_other_parts_and_the_runs_that_are_whole(
+    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = computed(town, tmp_path / "whole", WHOLE)
+    simulated: list[int] = []
+    honest = margins.run_simulation
+
+    def killed(task: margins.Simulation) -> object:
+        if len(simulated) == 2:
+            raise KeyboardInterrupt
+        simulated.append(task.run.replicate)
+        return honest(task)
+
+    monkeypatch.setattr(margins, "run_simulation", killed)
+    root = tmp_path / "killed"
+    with computed_again(town, root, *WHOLE) as job:
+        with pytest.raises(KeyboardInterrupt):
+            perform_public_steps(job, report=False)
+        monkeypatch.setattr(margins, "run_simulation", honest)
+        again: list[str] = []
+
+        class Counted(Workers):
+            def run(self, function, tasks, done=None):  # type: ignore[no-untyped-def]
+                again.extend(function.__name__ for _ in tasks)
+                return super().run(function, tasks, done)
+
+        other = replace(job, workers=Counted(1), most_cells=1, part_cells=1, progress=Silent())
+        perform_public_steps(other, report=False)
+    assert simulated == [0, 1]
+    # The last of the people's runs, and the three of the housing units.
+    assert again.count("run_simulation") == 1 + 3
+    assert public_bytes(root) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sampled")
+def test_a_verified_release_has_the_same_sample(town_spec: Path, tmp_path: Path) -> None:
+    released = run(town_spec, tmp_path)
+    assert verify_release(RunDirectory(released), 1, Silent()) == []
+
+
+def write_villages(folder: Path) -> tuple[Path, pd.DataFrame]:
+    """A spec of 60 villages of 25 blocks, some dense and some sparse, and the people of each block by kind."""
+    rng = np.random.default_rng(3)
+    folder.mkdir()
+    codes = [f"1{village:02}{block:02}" for village in range(60) for block in range(25)]
+    dense = np.repeat(np.where(np.arange(60) % 3 == 0, 40.0, 3.0), 25)
+    counts = rng.poisson(rng.gamma(0.5, dense)[:, None] * np.array([0.6, 0.3, 0.08, 0.02]))
+    truth = pd.DataFrame(counts, columns=["a", "b", "c", "d"]).assign(block=codes)
+    truth.to_csv(folder / "blocks.csv", index=False)
+    spec = folder / "release.toml"
+    spec.write_text(VILLAGES)
+    return spec, truth
+
+
+VILLAGES = """
+name = "villages"
+
+[privacy]
+rho = "0.5"
+key = "insecure-test:1"
+
+[geography]
+file = "blocks.csv"
+column = "block"
+levels = { district = 1, village = 3, block = 5 }
+
+[schema.attributes]
+kind = ["a", "b", "c", "d"]
+
+[strategy.queries]
+total = "1/3"
+detailed = "2/3"
+
+[strategy.levels]
+district = "1/4"
+village = "1/4"
+block = "1/2"
+
+[input]
+file = "blocks.csv"
+form = "wide"
+geocode = "block"
+cells = [ { counts = "{kind}" } ]
+
+[tables]
+kind = "kind"
+"""
+
+
+def share_covered(root: Path, truth: pd.DataFrame, level: str, length: int, least: int = 0) -> float:
+    """The share of a level's true counts, of `least` or more, that are within the margin of the published ones."""
+    table = pd.read_parquet(RunDirectory(root).main.table("kind", level)).set_index("geocode")
+    true = truth.groupby(truth["block"].str[:length])[["a", "b", "c", "d"]].sum()
+    published = table.loc[true.index]
+    kinds = [str(column) for column in true]
+    off = (published[kinds] - true).abs().to_numpy()
+    inside = off <= published[[f"{kind}:moe90" for kind in kinds]].to_numpy()
+    return float(inside[true.to_numpy() >= least].mean())
+
+
+@pytest.mark.slow
+def test_margins_of_a_cut_spine_cover_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, truth = write_villages(tmp_path / "in")
+    released = run(spec, tmp_path / "out")
+    monkeypatch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(8, (8.0, 8.0, 1.5), 1))
+    computed(released, tmp_path / "cut", (1, 500))
+    for level, length in (("village", 3), ("block", 5)):
+        assert share_covered(tmp_path / "cut", truth, level, length) >= 0.87
+    right = share_covered(tmp_path / "cut", truth, "block", 5, least=3)
+    assert right >= 0.87
+    # Power: without noise in what is simulated, they do not.
+    monkeypatch.setattr(margins.PublicNoise, "draw", lambda *a: np.zeros(a[-1], dtype=np.int64))
+    computed(released, tmp_path / "silent", (1, 500))
+    assert share_covered(tmp_path / "silent", truth, "block", 5, least=3) < right - 0.05

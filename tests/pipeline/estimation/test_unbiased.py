@@ -1,0 +1,66 @@
+"""Unbiased estimates add up over the spine and centre on the truth, with the variances that they state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.small import run, write_town
+
+from pipeline.estimation.unbiased import _significant
+from pipeline.release.layout import RunDirectory
+
+
+def estimates(root: Path, level: str, column: str) -> np.ndarray:
+    frame = pd.read_parquet(RunDirectory(root).main.estimates(level))
+    return np.stack(frame.sort_values("geocode")[column].tolist())
+
+
+def truth(root: Path, level: str) -> np.ndarray:
+    frame = pd.read_parquet(RunDirectory(root).main.true_histogram(level))
+    return frame.groupby("geocode", observed=False)["count"].sum().sort_index().to_numpy()
+
+
+@pytest.mark.parametrize("estimator", ["full", "topdown"])
+def test_estimates_add_up_and_keep_invariants(town: Path, tmp_path: Path, estimator: str) -> None:
+    root = town
+    if estimator == "topdown":
+        change = ("[publish]", '[postprocess]\nestimator = "topdown"\n\n[publish]')
+        root = run(write_town(tmp_path / "in", change), tmp_path / "out")
+        assert np.array_equal(estimates(root, "block", "detail"), estimates(town, "block", "detail"))
+    blocks = pd.read_parquet(RunDirectory(root).main.estimates("block"))["geocode"].sort_values()
+    for level, length in (("tract", 3), ("county", 1)):
+        parents = np.unique(blocks.str[:length], return_inverse=True)[1]
+        summed = np.zeros_like(estimates(root, level, "detail"))
+        np.add.at(summed, parents, estimates(root, "block", "detail"))
+        assert np.abs(summed - estimates(root, level, "detail")).max() < 0.02  # rounded to 0.001 in each block
+    assert np.array_equal(estimates(root, "county", "total")[:, 0], truth(root, "county"))
+    assert (estimates(root, "county", "total:variance") == 0).all()
+
+
+@pytest.mark.slow
+def test_errors_have_the_variance_that_is_stated(tmp_path: Path) -> None:
+    scores = []
+    for number in range(6):
+        changes = [("test:1", f"test:{number + 10}"), ("replicates = 3", "margins = false")]
+        root = run(write_town(tmp_path / f"in{number}", *changes), tmp_path / f"out{number}")
+        frame = pd.read_parquet(RunDirectory(root).main.estimates("block")).sort_values("geocode")
+        frame = frame.set_index("geocode")
+        true = pd.read_parquet(RunDirectory(root).main.true_histogram("block")).groupby("geocode", observed=True)
+        counts = true["count"].sum().reindex(frame.index, fill_value=0).to_numpy()
+        error = np.stack(frame["total"].tolist())[:, 0] - counts
+        variance = np.stack(frame["total:variance"].tolist())[:, 0]
+        scores.append(error / np.sqrt(variance))
+    z = np.concatenate(scores)
+    # About 130 standard normal scores: their standard deviation is within 0.75 to 1.25 but for 1 case in 10,000.
+    assert 0.75 < z.std() < 1.25
+    assert abs(z.mean()) < 0.35
+
+
+def test_variances_keep_six_digits() -> None:
+    found = _significant(np.array([1.23456789, 0.000123456789, 0.0, np.nan, 123456.789]))
+    assert found[:3].tolist() == [1.23457, 0.000123457, 0.0]
+    assert np.isnan(found[3])
+    assert found[4] == 123457.0

@@ -1,0 +1,123 @@
+"""Amounts of units with several records, from end to end: which records are summed, noise, statements, and audits."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from releases.command import spinewise
+from releases.jobs import BLOCKS, JOBS, SORTS, Job, jobs, write_jobs
+
+from auditor.check.release import examine
+from auditor.program import audit
+from pipeline.execution.progress import Silent
+from pipeline.inputs.geography import read_spine
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.records.units import tabulate_units
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.kept_inputs import kept_inputs
+from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import load_spec
+
+
+def tabulated(spec: Path, universe: Universe, secret: str = "1") -> NDArray[np.int64]:
+    """What is counted or summed of each block and cell, as the run does it."""
+    loaded = load_spec(spec)
+    own, *others = loaded.universes()
+    key = MasterKey.from_text(f"insecure-test:{secret}")
+    amounts = tuple(amount for each in others for amount in each.measure.amounts)
+    counts, _ = tabulate_units(
+        universe.require_input(), universe.schema, read_spine(loaded.geography),
+        lambda data: key.keyed_hash("unit/", data).encode(), whole=own.schema, amounts=amounts,
+    )  # fmt: skip
+    return counts.toarray()
+
+
+def by_hand(rows: list[Job], high: int) -> list[list[int]]:
+    """Tens by block and sort, of persons all of whose jobs are counted: fractions first, then the largest parts."""
+    sums: dict[tuple[str, str], int] = defaultdict(int)
+    for person in {row[0] for row in rows}:
+        own = [row for row in rows if row[0] == person]
+        wages = [min(row[4], high) for row in own]
+        shares = [Fraction(wage * min(high, sum(wages)), sum(wages)) for wage in wages]
+        whole = [int(share) for share in shares]
+        lacking = min(high, sum(wages)) - sum(whole)
+        for wage in sorted(set(wages), key=lambda one: (Fraction(one * high, sum(wages)) % 1, one), reverse=True):
+            same = [i for i, other in enumerate(wages) if other == wage and shares[i] != whole[i]]
+            if same and len(same) <= lacking:
+                lacking -= len(same)
+                for i in same:
+                    whole[i] += 1
+        for row, units in zip(own, whole, strict=True):
+            sums[row[1], row[3]] += units
+    return [[sums[block, sort] for sort in SORTS] for block in BLOCKS]
+
+
+def test_sums_are_of_totals_within_their_ends_as_by_hand(tmp_path: Path) -> None:
+    spec = write_jobs(tmp_path, (f"at_most = {JOBS}", "at_most = 6"))
+    wages = load_spec(spec).universes()[1]
+    found = tabulated(spec, wages)
+    assert found.tolist() == by_hand(jobs(), 50)
+    # Six jobs of 40 each become 8, and two left over cannot be shared by six alike.
+    alone = [row for row in jobs() if row[0] == "rich"]
+    assert by_hand(alone, 50)[BLOCKS.index("A12")] == [24, 24]
+
+
+@pytest.mark.parametrize("ends", ["total", "record"])
+def test_counts_and_all_sums_are_of_the_same_records(tmp_path: Path, ends: str) -> None:
+    """Hours are 40 for each job here, so that the sum tells how many jobs it is of."""
+    spec = write_jobs(tmp_path, ('ends = "total"', f'ends = "{ends}"'))
+    lines = (tmp_path / "jobs.csv").read_text("utf-8").splitlines()
+    same = [",".join([*line.split(",")[:4], "40", line.split(",")[5]]) for line in lines[1:]]
+    (tmp_path / "jobs.csv").write_text("\n".join([lines[0], *same]) + "\n", encoding="utf-8")
+    own, wages, hours = load_spec(spec).universes()
+    counts = tabulated(spec, own).reshape(len(BLOCKS), 2, 2).sum(axis=1)
+    persons = {row[0]: sum(other[0] == row[0] for other in jobs()) for row in jobs()}
+    assert counts.sum() == sum(min(JOBS, n) for n in persons.values())
+    assert (tabulated(spec, hours) == 40 * counts).all()
+    assert (tabulated(spec, wages) <= 50 * counts).all()
+    assert (tabulated(spec, own, "2") != tabulated(spec, own, "1")).any()
+
+
+def test_noise_is_made_for_a_total_or_for_so_many_records(jobs: Path) -> None:
+    manifest = json.loads((jobs / "public/manifest.json").read_text("utf-8"))
+    reach = {"": (JOBS, 2), "wages": (50, 1), "hours": (JOBS * 40, 1)}
+    for stated in manifest["privacy"]:
+        far, budget = reach[stated["universe"]]
+        for entry in stated["noise"]:
+            assert Fraction(entry["scale"]) == Fraction(2 * far**2) / (2 * Fraction(entry["share"]) * budget)
+    assert Fraction(manifest["joint"]["budget"]) == 4
+    assert "alters at most 2 records of its own, the total of wages, 2 records of hours" in manifest["joint"]["words"]
+    accounts = {account["universe"]: account for account in manifest["accounts"]}
+    assert accounts["wages"]["record"]["words"].startswith("the effect of all records of one unit having other values")
+    for account in accounts.values():
+        for statement in (*account["attributes"], *account["places"]):
+            assert "(of a unit of whose records none is left out)" in statement["words"]
+
+
+def test_the_release_is_verified_and_checked(jobs: Path) -> None:
+    assert not verify_release(RunDirectory(jobs), 1, Silent())
+    assert examine(jobs).problems == []
+
+
+@pytest.mark.slow
+def test_the_release_is_audited_and_drawn_again(jobs: Path) -> None:
+    run_directory = RunDirectory(jobs)
+    assert all(found.passed for found in audit(jobs))
+    kept = kept_inputs(run_directory)
+    assert (kept["wages"].unit, kept["wages"].at_most) == ("person", JOBS)
+    again = spinewise("rerun", jobs)
+    assert again.returncode == 0, again.stderr
+
+
+def test_what_was_left_out_or_taken_down_stays_in_restricted(jobs: Path) -> None:
+    warnings = RunDirectory(jobs).warnings.read_text("utf-8")
+    assert "units with more than the ends of a total were taken down" in warnings
+    public = "".join(path.read_text(errors="replace") for path in (jobs / "public").rglob("*") if path.is_file())
+    assert "were taken down" not in public

@@ -1,0 +1,50 @@
+"""An estimation computes once what its steps share, and holds nothing of it after its block."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import pipeline.estimation.computed
+from pipeline.estimation.whole_spine import Estimation
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
+from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
+from pipeline.spec.release_spec import load_spec
+from postprocess.algebra import Basis
+from postprocess.linear.upward import LevelEstimate, upward_pass
+from postprocess.problem import Problem
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_was_computed_is_freed_with_the_block(
+    town: Path, town_spec: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    spec, run = load_spec(town_spec), RunDirectory(town)
+    job = Job(
+        run, spec, spec.universes(), read_public_spine(run.spine, spec.geography.level_names), Workers(1), Silent()
+    )
+    passes: list[int] = []
+
+    def counted(problem: Problem, basis: Basis) -> list[LevelEstimate]:
+        passes.append(1)
+        return upward_pass(problem, basis)
+
+    monkeypatch.setattr(pipeline.estimation.computed, "upward_pass", counted)
+    estimation = Estimation(job, job.universes[0])
+    with suppress(KeyboardInterrupt), estimation:
+        estimation.combine()
+        kept = weakref.ref(estimation.upward[0])
+        assert kept() is not None
+        if fails:
+            raise KeyboardInterrupt
+    gc.collect()
+    assert kept() is None
+    assert len(passes) == 1
+    assert estimation.problem is not None, "computed again where it is asked for"

@@ -1,0 +1,183 @@
+"""Every field of answer.json follows from the question, or is stated, of a form that is compared, and bound elsewhere.
+
+One answer of each kind of question; each leaf of its answer.json is changed in several ways, and fields are added and
+left out: `verify` refuses every change but those of `STATED`, which a signature and `rerun` refuse.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from releases.asked import ask, ledger_of, write_workers
+
+from pipeline.errors import ReleaseError
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.checking import verify_answer
+
+RECODES = (
+    "[strategy.queries]",
+    '[schema.recodes.grown]\nattribute = "age"\ngroups = { "under 18" = ["0-17"], "18+" = ["18-64", "65+"] }\n'
+    "[strategy.queries]",
+)
+UNITS = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
+TOTAL = ('missing = "0"', 'missing = "0"\nends = "total"')
+COARSE = ('unit = "100"', 'unit = "1000"')
+PURE = ('rho = "1"', 'epsilon = "1"\nframework = "pure"')
+#: Changes of the spec, and the questions asked under it: every statistic, `having`, conditions of each kind, no level.
+KINDS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, ...]]] = {
+    "plain": (
+        (RECODES, COARSE),
+        (
+            "count by tract, sex where age >= 65",
+            "count by grown where shift = day having count >= 9",
+            "count where grown = 18+ and wages > 60000",
+            "count where wages >= 5000",
+            "sum wages by county",
+            "mean wages by grown",
+            "median wages by county",
+            "quantile 1/4 wages where wages < 40000",
+            "max wages by sex",
+            "min wages",
+            "clip wages among 20000, 40000, 60000 above 1/10",
+            "clip wages among 20000, 40000 where sex in f",
+            "most common 2 age by county",
+        ),
+    ),
+    "units": (
+        (UNITS, TOTAL, COARSE),
+        ("count units by county", "count units by records_per_unit where age != 0-17", "sum wages", "mean wages"),
+    ),
+    "pure": ((PURE, COARSE), ("count by tract", "median wages", "mean wages by county")),
+}
+#: What no public file says: these a signature and `rerun` bind, and of two the ledger. Their form is compared.
+STATED = (
+    r"answer|release|geography|key_commitment|key_salt|input_fingerprint"
+    r"|receipts\.0\.(ledger|number|hash)"
+    r"|software\.(version|python)|software\.packages(\.[a-z0-9-]+)?"
+)
+#: And the names of groups that a condition on a recode does not name, which change nothing.
+UNNAMED = r"domain\.recodes\.0\.groups\.\d+\.label"
+
+Place = tuple[str | int, ...]
+
+
+def leaves(content: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Every value below, containers too."""
+    if place:
+        yield place, content
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from leaves(value, (*place, key))
+    elif isinstance(content, list):
+        for number, value in enumerate(content):
+            yield from leaves(value, (*place, number))
+
+
+def others(value: Any) -> Iterator[Any]:
+    """Other values in place of one: of the same type, most of the same form, and of another type."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from (value + 1, value - 1, -value - 1, str(value))
+    elif isinstance(value, str):
+        turned = re.sub(r"[0-9]", lambda digit: str(9 - int(digit[0])), value)
+        swapped = value.translate(str.maketrans("abcdef", "bcdefa"))
+        texts = [
+            turned,
+            swapped,
+            f"{value} 80 such workers",
+            f"{value}0",
+            value[:-1],
+            value.upper(),
+            "",
+            "1/2",
+            f" {value}",
+        ]
+        yield from [text for text in dict.fromkeys(texts) if text != value]
+        yield from (None, 1)
+    elif value is None:
+        yield from ("", "1", 0, [])
+    elif isinstance(value, list):
+        yield from ([*value, *value[-1:]] if value else [["x"], ["sex"]])
+        yield from ([value[:-1]] if value else [])
+        yield from ([value[::-1]] if value != value[::-1] else [])
+    elif isinstance(value, dict):
+        yield {**value, "remark": "80 such workers"}
+        for key in value:
+            yield {name: one for name, one in value.items() if name != key}
+
+
+def with_other(content: Any, place: Place, value: Any) -> Any:
+    changed = copy.deepcopy(content)
+    at = changed
+    for step in place[:-1]:
+        at = at[step]
+    at[place[-1]] = value
+    return changed
+
+
+def written(content: Any) -> bytes:
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def refused(run: RunDirectory, data: bytes) -> bool:
+    path = run.public / "answer.json"
+    path.write_bytes(data)
+    try:
+        return bool(verify_answer(run))
+    except ReleaseError:
+        return True
+
+
+#: Tried in every run of the tests; the others in the slow ones.
+OFTEN = ("count by tract, sex where age >= 65", "mean wages by grown", "clip wages among 20000, 40000 where sex in f")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((kind, text), id=f"{kind}: {text}", marks=() if text in OFTEN else pytest.mark.slow)
+        for kind, (_, texts) in KINDS.items()
+        for text in texts
+    ],
+)
+def answer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    kind, text = request.param
+    pure, folder = kind == "pure", tmp_path_factory.mktemp(kind)
+    spec = write_workers(folder, *KINDS[kind][0], n=120)
+    with ledger_of(folder, framework="pure" if pure else "zcdp"):
+        yield spec, ask(spec, text, None if pure else "1/20", epsilon="1/2" if pure else None)
+
+
+def test_verify_refuses_every_change_but_of_what_is_stated(answer: tuple[Path, Path]) -> None:
+    _, root = answer
+    run = RunDirectory(root)
+    kept = (run.public / "answer.json").read_bytes()
+    content = json.loads(kept)
+    assert written(content) == kept
+    assert not refused(run, kept)
+    accepted: set[str] = set()
+    changes = 0
+    try:
+        for place, value in [((), content), *leaves(content)]:
+            name = ".".join(map(str, place))
+            if name.startswith("software.packages.") and not name.endswith("y"):
+                continue  # numpy and scipy stand for all
+            for other in others(value):
+                changes += 1
+                if not refused(run, written(with_other(content, place, other) if place else other)):
+                    accepted.add(name)
+        for data in (kept + b"\n", kept[:-1], kept.replace(b"\n ", b"\n  "), kept.replace(b"{", b'{"answer": "x",', 1)):
+            assert refused(run, data)
+    finally:
+        (run.public / "answer.json").write_bytes(kept)
+    assert changes > 300
+    assert {name for name in accepted if not re.fullmatch(f"{STATED}|{UNNAMED}", name)} == set()
+    if unnamed := [name for name in accepted if re.fullmatch(UNNAMED, name)]:
+        assert "where grown" in content["question"], unnamed

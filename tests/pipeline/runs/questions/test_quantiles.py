@@ -1,0 +1,250 @@
+"""Medians, quantiles, most common values and thresholds: charged, verified, drawn again, near the truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from releases.asked import ask, checked, forge, ledger_of, public_files, spent, truth, write_workers
+
+from auditor.ledger import chain_problems, priced, read_ledger
+from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
+from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.questions.manifest import RankStated, read_answer
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.answering import AnsweringHere
+from pipeline.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.runs.questions.explaining import explain_question
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Iterator[Path]:
+    spec = write_workers(tmp_path, n=1500)
+    with ledger_of(tmp_path):
+        yield spec
+
+
+def costs(spec: Path) -> Fraction:
+    return spent(spec.parent / "ledger.sqlite")
+
+
+def test_a_median_is_charged_once_verified_and_drawn_again(spec: Path) -> None:
+    root = ask(spec, "median wages by county, sex where age >= 18", "1/4")
+    run, before = RunDirectory(root), public_files(root)
+    cost = read_answer(run).cost
+    assert Fraction(1, 4) * Fraction(9999, 10_000) < cost <= Fraction(1, 4)
+    assert costs(spec) == cost
+    assert verify_answer(run) == []
+    one = again_of(run, spec, None, checked(spec, "count").request.key)
+    assert compared(run, one, AnsweringHere(one)) == []
+    assert ask(spec, "quantile 0.5 wages by county,sex where age>=18", "1/4") == root
+    assert (public_files(root), costs(spec)) == (before, cost)
+
+
+def test_quantiles_are_near_the_truth_and_in_their_intervals(spec: Path) -> None:
+    """Each with the true quantile by pandas; the ends of 12 intervals, each wrong in 5 % of cases at most."""
+    people, missed = truth(spec), 0
+    for text, q in (("median wages", 0.5), ("quantile 1/4 wages", 0.25), ("quantile 9/10 wages", 0.9)):
+        answer = pd.read_csv(ask(spec, f"{text} by county, sex", "1/4") / "public" / "answer.csv")
+        name = text.split()[0]
+        for row in answer.to_dict("records"):
+            units = people[(people["county"] == row["county"]) & (people["sex"] == row["sex"])]["units"]
+            true = 100 * units.quantile(q, interpolation="inverted_cdf" if q == 0 else "lower")
+            missed += not row[f"{name}:low90"] <= true <= row[f"{name}:high90"]
+            within = (units * 100).between(min(row[name], true), max(row[name], true), inclusive="neither").sum()
+            assert within <= 40
+    assert missed <= 3
+
+
+def test_explaining_tells_records_and_not_amounts(spec: Path) -> None:
+    explained = explain_question(checked(spec, "median wages by county", "1/20"))
+    assert [part.statistic for part in explained.parts] == ["median", "windows"]
+    assert explained.parts[0].half_width == f"{explained.parts[0].half_width.split()[0]} records"
+    assert "with a probability of about 90 % or more, however the amounts lie" in str(explained)
+    told = "27 numbers around it make its interval of about 90 % or more, with ends typically 25 records away"
+    assert told in str(explained)
+    assert costs(spec) == 0
+
+
+@pytest.mark.parametrize("change", ["scale", "ties", "number", "parts"])
+def test_a_manifest_that_states_another_choice_does_not_verify(spec: Path, change: str) -> None:
+    run = RunDirectory(ask(spec, "median wages by county"))
+    path = run.public / "answer.json"
+    stated = json.loads(path.read_bytes())
+    if change == "number":
+        stated["number"] = "1/3"
+    elif change == "parts":
+        stated["parts"] = stated["parts"][:1]
+    else:
+        part = stated["parts"][0]
+        part[change] = str(Fraction(part[change]) / 2) if change == "scale" else part[change] // 2
+    path.write_text(json.dumps(stated), "utf-8")
+    sentence = "are not those that 1/20 buys for a median" if change != "number" else "for a median with the number 1/3"
+    assert any(sentence in problem for problem in verify_answer(run))
+
+
+def test_a_median_that_is_called_a_maximum_does_not_verify(spec: Path) -> None:
+    """Of a maximum the fraction is fixed, and a stated number is none of it."""
+    root = ask(spec, "median wages")
+    maximum = {"statistic": "max", "question": "max wages", "number": "1/2"}
+    problems = forge(root, lambda stated: stated.update(maximum))
+    assert "number: stated is 1/2, and its question has none" in problems
+    assert "nothing is chosen for a max with the number 1/2" in problems
+
+
+def test_what_has_nothing_to_choose_among_is_refused(spec: Path) -> None:
+    for text, message in (
+        ("median wages where wages = 100", "the conditions leave one amount"),
+        ("median age", "is an attribute and no amount"),
+        ("most common wages", "it is an amount"),
+        ("most common 3 shift", "it has 2 values here, of which 3 most common"),
+        ("most common 1 sex by sex", "'sex' is told apart already"),
+        ("most common 1 race", "it is no level, attribute or recode"),
+    ):
+        with pytest.raises(InputError, match=message):
+            checked(spec, text)
+    with pytest.raises(InputError, match="too little to choose a quantile with"):
+        checked(spec, "median wages", "1e-14")
+    with pytest.raises(BudgetRefusedError):
+        ask(spec, "median wages", "2")
+    assert costs(spec) == 0
+
+
+def test_pure_budgets_and_several_records_a_person(tmp_path: Path) -> None:
+    changes = (
+        ('rho = "1"', 'framework = "pure"\nepsilon = "1"'),
+        ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2'),
+    )
+    spec = write_workers(tmp_path / "pure", *changes)
+    with ledger_of(spec.parent, framework="pure") as place:
+        root = ask(spec, "quantile 1/4 wages", None, epsilon="1/2")
+        run, manifest = RunDirectory(root), read_answer(RunDirectory(root))
+        assert spent(place) == Fraction(1, 2)
+        explained = str(explain_question(checked(spec, "quantile 1/4 wages", None, epsilon="1/2")))
+        one = again_of(run, spec, None, checked(spec, "count", None, epsilon="1/2").request.key)
+        assert compared(run, one, AnsweringHere(one)) == []
+    part = manifest.parts[0]
+    assert isinstance(part, RankStated)
+    # Two groups of a changed record, each by three quarters of a rank for each of its two records.
+    assert (part.reach, part.scale) == (3, str(Fraction(15, 32) / (2 * 3 * 2)))
+    assert part.mechanism == "permute_and_flip"
+    assert f"permute-and-flip, epsilon = {part.scale}" in explained
+    assert "by permute-and-flip. Each interval covers" in manifest.note
+    assert verify_answer(run) == []
+
+
+def test_the_auditor_computes_the_cost_of_a_pure_choice_again(tmp_path: Path) -> None:
+    """And what the exponential mechanism would be in its place is not what the budget buys."""
+    pure = ('rho = "1"', 'framework = "pure"\nepsilon = "1"')
+    spec = write_workers(tmp_path / "pure", pure)
+    with ledger_of(spec.parent, framework="pure") as place:
+        root = ask(spec, "median wages by county", None, epsilon="1/4")
+        ask(spec, "max wages", None, epsilon="1/4")
+        ask(spec, "clip wages among 20000, 40000 above 1/10", None, epsilon="1/4")
+        assert spent(place) == Fraction(3, 4)
+    ledger, events = read_ledger(str(place))
+    charges = [event for event in events if event["kind"] == "charge"]
+    assert [event["mechanism"] for event in charges] == ["permute_and_flip", "discrete_laplace"] * 3
+    assert chain_problems(ledger, events) == []
+    for charge in charges:
+        assert priced(charge, "pure") == Fraction(charge["cost"])
+        twice = "2" if charge["mechanism"] == "permute_and_flip" else "1/2"
+        other = charge | {"scale": str(Fraction(charge["scale"]) * Fraction(twice))}
+        assert priced(other, "pure") == 2 * Fraction(charge["cost"])
+
+    def exponential(stated: dict[str, Any]) -> None:
+        stated["parts"][0]["mechanism"] = "exponential"
+
+    assert any("are not those that 1/4 buys for a median" in problem for problem in forge(root, exponential))
+
+
+def test_another_framework_has_noise_of_its_own(tmp_path: Path) -> None:
+    """What a choice is made with is in what its streams are bound to, under pure budgets; under rho nothing changed."""
+    spec = write_workers(tmp_path)
+    work = checked(spec, "median wages", "1/20").work
+    context = (work.dataset, "zcdp", "1/20", work.neighbours, "1")
+    assert work.fingerprint() == work.question.fingerprint(*context)
+    pure = replace(work, framework="pure")
+    context = (work.dataset, "pure", "1/20", work.neighbours, "1")
+    assert pure.fingerprint() == work.question.fingerprint(*context, "permute-and-flip", "15/16")
+    counting = replace(checked(spec, "count", "1/20").work, framework="pure")
+    assert counting.fingerprint() == counting.question.fingerprint(*context)
+
+
+def test_the_most_common_values_by_noisy_counts(spec: Path) -> None:
+    root = ask(spec, "most common 2 age by county", "1/4")
+    answer = pd.read_csv(root / "public" / "answer.csv")
+    people = truth(spec)
+    true = [people[people["county"] == county]["age"].value_counts().index[:2].tolist() for county in "AB"]
+    assert answer["age"].tolist() == [*true[0], *true[1]]
+    assert answer["rank"].tolist() == [1, 2, 1, 2]
+    assert (answer[["rank:low90", "rank:high90"]].to_numpy() == [[1, 1], [2, 2]] * 2).all()
+    assert costs(spec) == Fraction(1, 4)
+    assert verify_answer(RunDirectory(root)) == []
+    measured = pd.read_csv(root / "public" / "measurements.csv")
+    assert len(measured) == 6
+    (part,) = explain_question(checked(spec, "most common 2 age by county", "1/4")).parts
+    assert ((answer["count:high90"] - answer["count:low90"]).astype(str) == str(2 * int(part.half_width))).all()
+
+
+def test_groups_above_a_threshold(spec: Path) -> None:
+    root = ask(spec, "count by tract, age having count >= 60", "1/4")
+    answer = pd.read_csv(root / "public" / "answer.csv")
+    measured = pd.read_csv(root / "public" / "measurements.csv")
+    assert (answer["count"] >= 60).all()
+    assert len(answer) == (measured["count"] >= 60).sum() < len(measured) == 30
+    assert "A group of 63 or more is left out" in read_answer(RunDirectory(root)).note
+    assert "an empty group is listed" in str(explain_question(checked(spec, "count by tract having count >= 2")))
+    assert verify_answer(RunDirectory(root)) == []
+
+
+def test_receipts_of_answers_are_compared_with_the_ledger(spec: Path, tmp_path: Path) -> None:
+    """As those of releases: added up, and found in a ledger that was put back."""
+    roots = [ask(spec, "median wages by county"), ask(spec, "count by tract")]
+    manifests = find_manifests([roots[0].parent])
+    with Ledger.open(str(tmp_path / "ledger.sqlite"), state=tmp_path / "state") as ledger:
+        known = KnownLedger(ledger.id, ledger.events())
+    found = compare_receipts(manifests, known)
+    assert found.problems == ()
+    assert [(one.dataset, one.cost, one.releases) for one in found.spending] == [("workers", costs(spec), 2)]
+    first = read_answer(RunDirectory(roots[0])).receipts[0].number
+    back = compare_receipts(manifests, KnownLedger(known.id, known.events[:first]))
+    assert "put back to an older state" in back.problems[0]
+    path = roots[1] / "public" / "answer.json"
+    path.write_text(path.read_text("utf-8").replace('"cost": "1/20"', '"cost": "1/40"'), "utf-8")
+    forged = compare_receipts(find_manifests([path]), known)
+    assert "it costs 1/20, and charged to 'workers' was ['1/40']" in forged.problems[0]
+
+
+def test_a_night_of_questions_leaves_the_release_its_budget(tmp_path: Path) -> None:
+    spec = write_workers(tmp_path)
+    with ledger_of(tmp_path, purposes={"questions": Fraction(1, 4)}) as place:
+        ask(spec, "count", "1/5")
+        with pytest.raises(BudgetRefusedError, match=r"set aside for questions.*left is 0\.05"):
+            ask(spec, "count by county", "1/10")
+        explained = explain_question(checked(spec, "count by county", "1/10"))
+        assert (explained.left, explained.affordable) == ("1/20", False)
+        assert spent(place) == Fraction(1, 5)
+
+
+def test_the_auditor_computes_the_cost_of_a_choice_again(spec: Path, tmp_path: Path) -> None:
+    """And finds a charge for half of the epsilon that is drawn with."""
+    for text in ("median wages by county", "quantile 1/4 wages"):
+        ask(spec, text)
+    ledger, events = read_ledger(str(tmp_path / "ledger.sqlite"))
+    assert [event["mechanism"] for event in events if event["kind"] == "charge"] == [
+        "exponential",
+        "discrete_gaussian",
+    ] * 2
+    assert chain_problems(ledger, events) == []
+    charge = next(event for event in events if event["kind"] == "charge")
+    assert priced(charge, "zcdp") == Fraction(charge["cost"])
+    halved = charge | {"scale": str(Fraction(charge["scale"]) / 2)}
+    assert priced(halved, "zcdp") == Fraction(charge["cost"]) / 4

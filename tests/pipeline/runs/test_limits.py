@@ -1,0 +1,92 @@
+"""What a run refuses unless it is told that it is meant: large budgets, large deltas, promises that say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from releases.small import request_of, run, write_town
+from typer.testing import CliRunner
+
+from flows.cli import app
+from pipeline.errors import SpecError
+from pipeline.privacy.limits import LARGEST_DELTA, LARGEST_EPSILON, LARGEST_RHO, beyond_limits
+from pipeline.release.manifest import read_manifest
+from pipeline.runs.request import check_request
+from pipeline.spec.release_spec import load_spec, parse_spec
+
+ROOT = Path(__file__).parents[3]
+SECRET = ('key = "insecure-test:1"', "")
+UNITS_RHO = 'privacy = { rho = "1" }'
+
+BEYOND = [
+    ([('rho = "2"', 'rho = "4.1"')], "privacy.rho: found 5.1 over all universes; at most 5 is usual"),
+    ([('rho = "2"', 'rho = "2"\ndelta = "1e-4"')], "privacy.delta: found 0.0001; at most 1e-05 is usual"),
+    ([('rho = "2"', 'rho = "2"\ndelta = "1e-6"\npopulation = 1000000')], r"privacy.delta: .* less than 1 / 1,000,000"),
+    (
+        [('rho = "2"', 'framework = "pure"\nepsilon = "10"'), (UNITS_RHO, 'privacy = { epsilon = "1" }')],
+        "privacy.epsilon: found 11 over all universes; at most 10 is usual",
+    ),
+    ([('block = ["total"]', 'block = ["status"]')], "companions.units.invariants: no record can change"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), BEYOND)
+def test_it_is_refused_before_anything_is_read_unless_it_is_meant(
+    tmp_path: Path, changes: list[tuple[str, str]], says: str
+) -> None:
+    spec = write_town(tmp_path, SECRET, *changes)
+    with pytest.raises(SpecError, match=rf"release\.toml: {says}.*--i-know"):
+        request_of(spec, tmp_path)
+    request = request_of(write_town(tmp_path / "usual", SECRET), tmp_path).request
+    assert check_request(replace(request, spec=spec, i_know=True)).spec.name == "town"
+    assert beyond_limits(load_spec(spec).universes())
+
+
+@pytest.mark.parametrize(("changes", "says"), BEYOND)
+def test_a_test_key_protects_nobody_and_is_not_checked(
+    tmp_path: Path, changes: list[tuple[str, str]], says: str
+) -> None:
+    assert says
+    assert request_of(write_town(tmp_path, *changes), tmp_path).universes
+
+
+@pytest.mark.slow
+def test_what_was_accepted_is_named_in_manifest_report_and_by_validate(tmp_path: Path) -> None:
+    spec = write_town(
+        tmp_path, ('rho = "2"', 'rho = "7"'), ("replicates = 3", "replicates = 1"),
+        ("[companions.units]", '[postprocess]\nsolver = "batched"\n\n[companions.units]'),
+    )  # fmt: skip
+    root = run(spec, tmp_path / "out")
+    (said,) = read_manifest(root / "public" / "manifest.json").beyond_limits
+    assert said == "privacy.rho: found 8 over all universes; at most 5 is usual"
+    assert f"accepted by the publisher: {said}" in (root / "public" / "report.html").read_text()
+    assert "a run refuses it without --i-know" in CliRunner().invoke(app, ["validate", str(tmp_path), str(spec)]).output
+    assert CliRunner().invoke(app, ["verify", str(root)]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["rhode_island.toml", "rhode_island_pl94.toml"])
+def test_the_examples_are_within_the_limits(name: str) -> None:
+    assert beyond_limits(load_spec(ROOT / "examples" / name).universes()) == ()
+
+
+def test_the_limits() -> None:
+    assert (Fraction(1, 10**5), Fraction(5), Fraction(10)) == (LARGEST_DELTA, LARGEST_RHO, LARGEST_EPSILON)
+
+
+@pytest.mark.parametrize("companion", [False, True])
+def test_adding_and_removing_with_invariants_is_no_spec(tmp_path: Path, companion: bool) -> None:
+    """No two neighbours agree on an invariant: whatever the noise, the guarantee compares nothing."""
+    text = write_town(tmp_path, ('rho = "2"', 'rho = "2"\nneighbours = "add-remove"')).read_text()
+    gone = '[invariants]\ncounty = ["total"]\n' if companion else 'invariants = { block = ["total"] }'
+    key = "companions.units.invariants" if companion else "invariants"
+    with pytest.raises(SpecError, match=rf"^town\.toml: {key}: with neighbours = \"add-remove\".*compare nothing"):
+        parse_spec(text.replace(gone, ""), "town.toml")
+    path = str(tmp_path / "release.toml")
+    for command in (["validate", str(tmp_path), path], ["plan", path], ["run", path, "--no-prefect"]):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code != 0
+        assert "never agree on an invariant" in result.output + str(result.exception)
+    assert not (tmp_path / "releases").exists()

@@ -1,0 +1,221 @@
+"""A rerun from records and key gives every public file again, and says where another release differs first."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from releases.repeated import rerun
+from releases.small import QUICK, run, write_town
+
+import pipeline.confidential.steps
+import pipeline.runs.versions
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.measure import measure_level, tabulate_universe
+from pipeline.errors import InputError, RefusedError
+from pipeline.execution.job import Job
+from pipeline.privacy.keys import MasterKey
+from pipeline.release.differences import compare_public
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.measurements import MeasurementWriter, read_measurement
+from pipeline.release.run_directory import held
+from pipeline.release.software import software
+from pipeline.storage.files import sha256_file
+
+
+@pytest.fixture
+def copied(town: Path, tmp_path: Path) -> Path:
+    shutil.copytree(town, tmp_path / "town")
+    return tmp_path / "town"
+
+
+def test_every_public_file_is_the_same_and_nothing_is_left_behind(
+    town: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """True counts are written below restricted/ only, and not for long."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folders: list[str] = []
+
+    def tabulate(job: Job, *rest: Any) -> Any:
+        folders.append(str(job.run.root))
+        return tabulate_universe(job, *rest)
+
+    monkeypatch.setattr(pipeline.confidential.steps, "tabulate_universe", tabulate)
+    before = {path: sha256_file(path) for path in town.rglob("*") if path.is_file()}
+    found = rerun(town)
+    assert found.same
+    assert found.remarks == ()
+    assert found.files == len(read_manifest(RunDirectory(town).manifest).files) + 1
+    assert {path: sha256_file(path) for path in town.rglob("*") if path.is_file()} == before
+    assert list(tmp_path.iterdir()) == []
+    assert {Path(folder).parents[1] for folder in folders} == {town / "restricted" / "staging"}
+    assert list((town / "restricted" / "staging").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_table_that_was_left_out_is_left_out_again(tmp_path: Path) -> None:
+    """By what the release says of itself, and by the spec that still names the table."""
+    coarse = (
+        'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
+        'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
+        'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]',
+    )
+    spec = write_town(tmp_path, *QUICK, coarse)
+    root = run(spec, tmp_path)
+    assert sorted(path.stem for path in (root / "public" / "tables" / "detail").iterdir()) == ["county"]
+    assert rerun(root).same
+    assert rerun(root, spec=spec).same
+    other = tmp_path / "other.toml"
+    other.write_text(spec.read_text(encoding="utf-8").replace("replicates = ", "replicates = 1"), encoding="utf-8")
+    with pytest.raises(InputError, match="differs in publish"):
+        rerun(root, spec=other)
+
+
+@pytest.mark.slow
+def test_what_a_killed_rerun_left_is_removed_and_two_do_not_meet(copied: Path) -> None:
+    directory = RunDirectory(copied)
+    (directory.staging / "rerun-x").mkdir()
+    with held(directory), pytest.raises(InputError, match="another process is running in"):
+        rerun(copied)
+    assert rerun(copied).same
+    assert list(directory.staging.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_public_files_key_records_and_spec_are_enough(town: Path, town_spec: Path, tmp_path: Path) -> None:
+    """On another machine: no restricted/, the records under another path and in another form."""
+    shutil.copytree(town / "public", tmp_path / "got" / "public")
+    shutil.copy(town / "restricted" / "key", tmp_path / "key")
+    shutil.copytree(town_spec.parent, tmp_path / "in")
+    records = tmp_path / "in" / "persons.csv"
+    pd.read_csv(records, dtype=str).sample(frac=1, random_state=2).to_csv(records, index=False)
+    source = KeySource(file=tmp_path / "key")
+    assert rerun(tmp_path / "got", spec=tmp_path / "in" / "release.toml", source=source).same
+    assert rerun(tmp_path / "got", data=tmp_path / "in", spec=town_spec, source=source).same
+    with pytest.raises(InputError, match=r"nothing here says how the records are read.*--spec SPEC"):
+        rerun(tmp_path / "got", data=tmp_path / "in", source=source)
+    with pytest.raises(InputError, match="the key is not here; give it with --key-file"):
+        rerun(tmp_path / "got", spec=town_spec)
+
+
+def test_another_spec_or_key_is_refused_by_name(town: Path, tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in", ("upper = 60", "upper = 61"), ("replicates = 3", "replicates = 4"))
+    with pytest.raises(InputError, match=r"is not the spec of .*: it differs in bounds, publish;"):
+        rerun(town, spec=spec)
+    MasterKey.generate().write(tmp_path / "key")
+    with pytest.raises(InputError, match=r"the key is not the one that .* was made with: its commitment begins with"):
+        rerun(town, source=KeySource(file=tmp_path / "key"))
+
+
+def test_one_changed_number_is_named_with_its_level_and_geounit(copied: Path) -> None:
+    directory = RunDirectory(copied)
+    path = directory.main.measurement("tract", "total")
+    stored = read_measurement(path)
+    stored.values[3] += 1
+    with MeasurementWriter.open(path, copied, stored.header) as writer:
+        writer.write(stored.geocodes, stored.values)
+    (difference,) = rerun(copied).differences
+    assert (difference.file, difference.level) == ("public/measurements/tract/total.parquet", "tract")
+    assert difference.geounit == stored.geocodes[3]
+    assert str(difference).endswith(f"level tract, geounit {stored.geocodes[3]}, row 4 has another value")
+
+
+def test_files_that_are_missing_added_or_damaged_are_named(copied: Path) -> None:
+    directory = RunDirectory(copied)
+    directory.main.histogram("block").unlink()
+    (directory.public / "note.txt").write_text("x")
+    directory.main.microdata.write_bytes(b"damaged")
+    found = {d.file: d.what for d in rerun(copied).differences}
+    assert found == {
+        "public/histograms/block.parquet": "is recomputed and is not in the release",
+        "public/microdata.parquet": "cannot be read",
+        "public/note.txt": "is in the release and is not recomputed",
+    }
+
+
+def test_over_other_records_no_noise_is_drawn(
+    town: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be measured without a charge. The same records still can be, by the same patched function."""
+    measured: list[str] = []
+
+    def measure(*given: Any) -> Any:
+        measured.append(given[-1])
+        return measure_level(*given)
+
+    monkeypatch.setattr(pipeline.confidential.steps, "measure_level", measure)
+    assert rerun(town).same
+    assert measured == ["county", "tract", "block"] * 2
+    measured.clear()
+    shutil.copytree(town_spec.parent, tmp_path / "in")
+    lines = (tmp_path / "in" / "persons.csv").read_text().splitlines()
+    (tmp_path / "in" / "persons.csv").write_text("\n".join(lines[:-1]) + "\n")
+    with pytest.raises(InputError, match=r"the records are not those that .* was made from: town; nothing was drawn"):
+        rerun(town, data=tmp_path / "in")
+    assert measured == []
+
+
+@pytest.mark.slow
+def test_other_versions_are_named_and_all_is_compared(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = software()
+    other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}})
+    monkeypatch.setattr(pipeline.runs.versions, "software", lambda: other)
+    monkeypatch.setattr("pipeline.publishing.manifest.software", lambda: other)
+    found = rerun(copied)
+    assert found.same
+    assert "numpy 1.0 (made with" in found.remarks[0]
+    RunDirectory(copied).main.table("total", "tract").write_bytes(b"x")
+    assert [d.file for d in rerun(copied).differences] == ["public/tables/total/tract.parquet"]
+
+
+def test_records_that_are_refused_are_told_in_a_closed_file_that_stays(
+    copied: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(town_spec.parent, tmp_path / "in")
+    with (tmp_path / "in" / "persons.csv").open("a") as file:
+        file.write("A0101,SECRETVALUE,f,house\n")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    with pytest.raises(RefusedError) as kept:
+        rerun(copied, data=tmp_path / "in")
+    assert kept.value.details == copied / "restricted" / "refused.txt"
+    assert "SECRETVALUE" in kept.value.details.read_text()
+    assert kept.value.details.stat().st_mode & 0o077 == 0
+    assert list((tmp_path / "tmp").iterdir()) == []
+    shutil.move(copied / "restricted" / "key", tmp_path / "key")
+    shutil.rmtree(copied / "restricted")
+    with pytest.raises(RefusedError) as error:
+        rerun(copied, tmp_path / "in", town_spec, KeySource(file=tmp_path / "key"))
+    assert "SECRETVALUE" not in str(error.value)
+    assert "SECRETVALUE" in error.value.details.read_text()
+    assert error.value.details.parent.stat().st_mode & 0o077 == 0
+    assert [path.name.rsplit("-", 1)[0] for path in (tmp_path / "tmp").iterdir()] == ["spinewise-refused"]
+
+
+def test_the_first_row_is_found_by_halving(tmp_path: Path) -> None:
+    one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
+    frame = pd.DataFrame({"geocode": [f"g{n}" for n in range(1000)], "count": range(1000)})
+    for row in (0, 1, 511, 512, 998, 999):
+        for directory in (one, two):
+            directory.main.histogram("tract").parent.mkdir(parents=True, exist_ok=True)
+            frame.to_parquet(directory.main.histogram("tract"))
+        changed = frame.copy()
+        changed.loc[row:, "count"] += 1
+        changed.to_parquet(two.main.histogram("tract"))
+        (difference,) = compare_public(one, two, ["county", "tract"])
+        assert (difference.level, difference.geounit) == ("tract", f"g{row}")
+    pq.write_table(pq.read_table(one.main.histogram("tract")).slice(0, 700), two.main.histogram("tract"))
+    (difference,) = compare_public(one, two, ["county", "tract"])
+    assert difference.geounit == "g700"
+
+
+def test_a_run_keeps_how_its_records_are_read_and_no_more(tmp_path: Path) -> None:
+    directory = RunDirectory(run(write_town(tmp_path / "in"), tmp_path / "out"))
+    assert directory.input.stat().st_mode & 0o077 == 0
+    assert str(tmp_path / "in" / "persons.csv") in directory.input.read_text()

@@ -1,0 +1,117 @@
+"""A run without an engine: retries, the limit of time and the command line are those of the Prefect way."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from releases.command import spinewise
+from releases.small import QUICK, public_bytes, request_of, run, write_town
+
+from pipeline.errors import RecordsError
+from pipeline.execution.progress import Silent
+from pipeline.execution.retries import TimedOutError
+from pipeline.execution.settings import load_settings
+from pipeline.execution.steps import Notes, Step
+from pipeline.execution.workers import WorkerError
+from pipeline.runs.run_here import retrying, run_here
+from postprocess.errors import SolverError
+
+
+class Failing:
+    """A step's work that fails a number of times."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        self.error, self.times, self.tries = error, times, 0
+
+    def __call__(self) -> Notes | None:
+        self.tries += 1
+        if self.tries <= self.times:
+            raise self.error
+        return {"tries": self.tries}
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that are waited, without waiting."""
+    seconds: list[float] = []
+    monkeypatch.setattr("pipeline.runs.run_here.time.sleep", seconds.append)
+    return seconds
+
+
+def test_what_may_pass_is_retried(waits: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    work = Failing(WorkerError("planted text"), times=2)
+    assert retrying(load_settings(retries=3, retry_delay=4))(Step("estimate", work, level="block")) == {"tries": 3}
+    assert waits == [4, 8]
+    assert "estimate block: WorkerError; retried in 4 s" in caplog.text
+    assert "planted" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "retries", "tries"),
+    [(RecordsError("wrong"), 3, 1), (SolverError("no"), 3, 1), (OSError("busy"), 2, 3), (OSError("busy"), 0, 1)],
+)
+def test_what_is_final_is_not(error: Exception, retries: int, tries: int, waits: list[float]) -> None:
+    work = Failing(error, times=9)
+    with pytest.raises(type(error)):
+        retrying(load_settings(retries=retries))(Step("estimate", work))
+    assert work.tries == tries
+    assert len(waits) == tries - 1
+
+
+def _in_a_thread(function: Callable[[], object]) -> BaseException | None:
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            function()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join(60)
+    return raised[0] if raised else None
+
+
+@pytest.mark.slow
+def test_the_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the main thread within a step, elsewhere between two; the run is resumed after it."""
+    checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
+    before = signal.getsignal(signal.SIGALRM)
+    with monkeypatch.context() as patched:
+        patched.setattr("pipeline.confidential.steps.tabulate_universe", lambda *_: time.sleep(30))
+        began = time.monotonic()
+        with pytest.raises(TimedOutError, match=r"out/town: stopped after 0.2 s, the setting timeout; the same"):
+            run_here(checked, Silent(), load_settings(timeout=0.2))
+        assert time.monotonic() - began < 10
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert isinstance(_in_a_thread(lambda: run_here(checked, Silent(), load_settings(timeout=0.05))), TimedOutError)
+    resumed = run_here(checked, Silent(), load_settings())
+    assert public_bytes(resumed) == public_bytes(run(checked.request.spec, tmp_path / "other"))
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path: Path) -> None:
+    """The same bytes, output and exit statuses; Prefect is not even set up."""
+    spec = write_town(tmp_path / "town", *QUICK)
+    home = tmp_path / "prefect"
+    done = spinewise(
+        "run", spec, "--out", tmp_path / "out", "--no-prefect", "--workers", 1, cwd=tmp_path, PREFECT_HOME=str(home)
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [str(tmp_path / "out" / "town")]
+    assert "measure block: " in done.stderr
+    assert "NOT FOR RELEASE" in done.stderr
+    assert not home.exists()
+    assert public_bytes(tmp_path / "out" / "town") == public_bytes(run(spec, tmp_path / "expected"))
+    persons = tmp_path / "persons.csv"
+    persons.write_text("block,age,sex,quarters\nA0101,adult,x,house\n")
+    wrong = spinewise("run", spec, "--out", tmp_path / "wrong", "--no-prefect", "--data", persons, cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "column 'sex': a value outside the schema in 1 row (row 1; line 2): found 'x'" in wrong.stderr
+    assert "Traceback" not in wrong.stderr

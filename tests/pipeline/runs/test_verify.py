@@ -1,0 +1,158 @@
+"""A release verifies from its public files alone; any change to any of them is found and named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pipeline.runs.versions
+from pipeline.errors import InputError
+from pipeline.execution.progress import Silent
+from pipeline.published import release_at
+from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.measurements import MeasurementWriter, read_measurement
+from pipeline.runs.verify import verify_release
+from pipeline.runs.versions import version_differences
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import canonical_json, sha256_file
+
+
+def verify(root: Path) -> list[str]:
+    return verify_release(release_at(root), 1, Silent())
+
+
+@pytest.fixture
+def copied(town: Path, tmp_path: Path) -> Path:
+    """A copy of what is public of the release, under a name of its own; there is no restricted/."""
+    shutil.copytree(town / "public", tmp_path / "downloaded" / "public")
+    return tmp_path / "downloaded"
+
+
+def seal(root: Path, **changes: object) -> None:
+    """Write the manifest anew, with the hashes of the files as they are now: what a forger would do."""
+    path = RunDirectory(root).manifest
+    content = json.loads(path.read_text())
+    content.pop("manifest_sha256")
+    content |= changes
+    for name, entry in content["files"].items():
+        file = path.parent / name
+        if file.exists():
+            entry |= {"sha256": sha256_file(file), "bytes": file.stat().st_size}
+    content["manifest_sha256"] = hashlib.sha256(canonical_json(content)).hexdigest()
+    path.write_bytes(canonical_json(content))
+
+
+def test_a_release_verifies_without_anything_restricted(copied: Path) -> None:
+    assert verify(copied) == []
+    assert verify(copied / "public") == []
+
+
+@pytest.mark.slow
+def test_one_changed_byte_in_any_file_is_found_and_named(copied: Path) -> None:
+    files = sorted(path for path in (copied / "public").rglob("*") if path.is_file())
+    assert {path.parent.name for path in files} >= {"public", "histograms", "estimates", "constraints", "county"}
+    rng = np.random.default_rng(1)
+    for path in files:
+        before = path.read_bytes()
+        for place in (0, len(before) - 1, *rng.integers(0, len(before), 3).tolist()):
+            changed = bytearray(before)
+            changed[place] ^= 1 << int(rng.integers(0, 8))
+            path.write_bytes(changed)
+            problems = verify(copied)
+            assert len(problems) == 1
+            assert str(path.relative_to(copied)) in problems[0]
+        path.write_bytes(before)
+    assert verify(copied) == []
+
+
+def test_files_that_are_missing_or_added_are_named(copied: Path) -> None:
+    (copied / "public" / "tables" / "total" / "tract.parquet").unlink()
+    (copied / "public" / "note.txt").write_text("x")
+    assert verify(copied) == [
+        "'public/note.txt' is not in the manifest",
+        "'public/tables/total/tract.parquet' is missing; the manifest lists it",
+    ]
+
+
+def test_a_forged_release_whose_hashes_agree_is_found(copied: Path) -> None:
+    directory = RunDirectory(copied)
+    spec = ReleaseSpec.from_public_dict(read_manifest(directory.manifest).spec)
+    path = directory.main.histogram("county")
+    geocodes, schema = np.array(["A", "B"]), spec.universes()[0].schema
+    counts = read_histogram(path, geocodes, schema)
+    counts.data[:2] += [1, -1]
+    write_histogram(path, copied, "county", geocodes, schema, counts)
+    seal(copied)
+    assert verify(copied) == ["public/histograms/county.parquet is not what its measurements give"]
+
+
+def test_changed_measurements_do_not_give_the_release(copied: Path) -> None:
+    directory = RunDirectory(copied)
+    path = directory.main.measurement("block", "detailed")
+    stored = read_measurement(path)
+    with MeasurementWriter.open(path, copied, stored.header) as writer:
+        writer.write(stored.geocodes, stored.values + np.arange(len(stored.values))[:, None])
+    seal(copied)
+    assert "public/histograms/block.parquet is not what its measurements give" in verify(copied)
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("privacy", lambda found: [{**found[0], "epsilon": "0.1"}, *found[1:]]),
+        ("public_seed", lambda found: found + 1),
+        ("release", lambda found: found + "-final"),
+        ("input_fingerprints", lambda found: {"": found[""]}),
+    ],
+)
+def test_a_manifest_that_states_something_else_is_found(copied: Path, key: str, change) -> None:  # type: ignore[no-untyped-def]
+    content = json.loads(RunDirectory(copied).manifest.read_text())
+    seal(copied, **{key: change(content[key])})
+    assert verify(copied) == [f"public/manifest.json: {key} is not what the spec gives"]
+
+
+def test_a_spec_with_a_smaller_budget_does_not_fit_the_measurements(copied: Path) -> None:
+    spec = json.loads(RunDirectory(copied).manifest.read_text())["spec"]
+    spec["privacy"]["rho"] = "1"
+    seal(copied, spec=spec)
+    (problem,) = verify(copied)
+    assert problem.startswith("public/ cannot be recomputed: ")
+    assert "measurements/county/total.parquet does not match the spec: its scale is" in problem
+
+
+def test_a_file_more_than_the_spec_gives_is_named(copied: Path) -> None:
+    files = json.loads(RunDirectory(copied).manifest.read_text())["files"]
+    (copied / "public" / "extra.parquet").write_bytes(b"x")
+    seal(copied, files={**files, "extra.parquet": {"sha256": "", "bytes": 0}})
+    assert verify(copied) == ["public/extra.parquet does not follow from the spec; no such file is part of the release"]
+
+
+@pytest.mark.slow
+def test_other_versions_are_told_with_what_differs(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = read_manifest(RunDirectory(copied).manifest)
+    assert version_differences(manifest) == []
+    here = manifest.software
+    other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}, "python": "3.0"})
+    monkeypatch.setattr(pipeline.runs.versions, "software", lambda: other)
+    (sentence,) = version_differences(manifest)
+    assert sentence == (
+        f"the installed versions are not those it was made with: numpy 1.0 (made with {here.packages['numpy']}), "
+        f"python 3.0 (made with {here.python})"
+    )
+    assert verify(copied) == []
+    seal(copied, public_seed=9)
+    assert verify(copied) == ["public/manifest.json: public_seed is not what the spec gives", sentence]
+
+
+def test_a_folder_without_a_release_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        release_at(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"no finished release is here; .*manifest\.json is missing"):
+        release_at(tmp_path)

@@ -1,0 +1,331 @@
+"""Answers and releases of which no version can be made: one sentence each, exit status 2, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from releases.asked import ask, ledger_of, write_workers
+from releases.small import run as run_release
+from releases.updated import answer_to, charged_release, update
+from typer.testing import CliRunner
+
+from flows.cli import app
+from pipeline.errors import InputError, ReleaseError, SpecError
+from pipeline.estimation.answers.together import PartByPartError
+from pipeline.published import PublishedRelease, open_finished
+from pipeline.questions.manifest import AnswerManifest, read_answer
+from pipeline.questions.released.added import added_section
+from pipeline.questions.released.combined import Combined
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.run_directory import open_run
+from pipeline.runs.questions.combining import combine_answer
+from pipeline.runs.updates import same_records
+from pipeline.runs.updates.same_records import doubt_of_records
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, Path]]:
+    """The spec, its release, and an answer that could be used."""
+    folder = tmp_path_factory.mktemp("refused")
+    with charged_release(folder, QUICK) as (spec, release):
+        yield spec, release, answer_to(spec, "count by tract, sex", "1/10")
+
+
+def refused(release: Path, answers: list[Path], out: Path, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        update(release, answers, out)
+    assert caught.value.exit_status == 2
+    assert "\n" not in str(caught.value)
+    assert not out.exists() or not any(out.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "mean wages by county",
+            "a mean of 'wages' is no count of records; a version is made with counts of areas of a level",
+        ),
+        ("median wages", "a median of 'wages' is no count"),
+        ("sum wages by tract", "a sum of 'wages' is no count"),
+        ("count by tract, shift", "the release tells no records apart by 'shift', as the question does"),
+        ("count by sex", "the question is of everywhere together, and the release has 2 areas at its uppermost level"),
+    ],
+)
+def test_what_is_no_sum_of_cells(given: tuple[Path, Path, Path], tmp_path: Path, text: str, sentence: str) -> None:
+    spec, release, _ = given
+    refused(release, [answer_to(spec, text, "1/10")], tmp_path / "new", sentence)
+
+
+def test_an_answer_that_is_used_already(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """By whatever name: the same question with the same key has the same noise, which says nothing more."""
+    spec, release, answer = given
+    again = answer_to(spec, "count by tract, sex", "1/10", name="again")
+    assert (again / "public/measurements.csv").read_bytes() == (answer / "public/measurements.csv").read_bytes()
+    refused(release, [answer, answer], tmp_path / "a", "which is used already")
+    refused(
+        release, [answer, again], tmp_path / "b", "again: it is the answer 'count-tract-sex-.*, which is used already"
+    )
+    second = update(release, [answer], tmp_path / "second").root
+    refused(second, [again], tmp_path / "c", "which is used already")
+    other = answer_to(spec, "count by county", "1/10", name=answer.name, out=tmp_path / "answers")
+    refused(second, [other], tmp_path / "d", "is used already; give it another --name")
+
+
+def test_files_that_are_none_or_were_changed(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    _, release, answer = given
+    refused(release, [], tmp_path / "a", "no answer was given")
+    refused(release, [release], tmp_path / "b", "no answer is here")
+    refused(tmp_path / "nothing", [answer], tmp_path / "c", "no such folder")
+    unfinished = tmp_path / "unfinished"
+    shutil.copytree(release / "public", unfinished / "public")
+    (unfinished / "public/manifest.json").unlink()
+    refused(unfinished, [answer], tmp_path / "d", "no finished release is here")
+    changed = shutil.copytree(answer, tmp_path / "changed")
+    path = changed / "public/measurements.csv"
+    path.write_bytes(path.read_bytes().replace(b"A01,f,", b"A01,f,1"))
+    refused(release, [changed], tmp_path / "e", r"does not verify: measurements\.csv: was changed")
+    (changed / "public/answer.json").write_text("{}", "utf-8")
+    refused(release, [changed], tmp_path / "f", "is no manifest of an answer")
+    full = tmp_path / "full"
+    (full / "work").mkdir(parents=True)
+    (full / "work/file").touch()
+    with pytest.raises(InputError, match="is not empty"):
+        update(release, [answer], full)
+    damaged = shutil.copytree(release, tmp_path / "damaged")
+    (damaged / "public/measurements/tract/sex.parquet").write_bytes(b"x")
+    with pytest.raises(ReleaseError, match=r"sex\.parquet' was changed"):
+        update(damaged, [answer], tmp_path / "g")
+
+
+def test_a_release_that_was_charged_to_no_ledger_or_another(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    _, release, answer = given
+    uncharged = run_release(write_workers(tmp_path / "u", QUICK, ('dataset = "workers"', "")), tmp_path / "uncharged")
+    refused(uncharged, [answer], tmp_path / "a", "the release was charged to no ledger")
+    spec = write_workers(tmp_path / "other", QUICK)
+    with ledger_of(tmp_path / "other"):
+        other = ask(spec, "count by tract, sex", "1/10")
+    refused(release, [other], tmp_path / "b", "ledger: the answer has [0-9a-f]{64}, and the release [0-9a-f]{64}")
+
+
+def test_an_answer_of_other_records(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Of the same dataset and ledger: nothing that both state differs, and the numbers do."""
+    spec, release, _ = given
+    write_workers(tmp_path / "others", n=2000, seed=2)
+    records = shutil.copy(tmp_path / "others/workers.csv", spec.parent / f"{tmp_path.name}.csv")
+    other = spec.with_name(f"{tmp_path.name}.toml")
+    other.write_text(spec.read_text("utf-8").replace("workers.csv", Path(records).name), "utf-8")
+    answer = answer_to(other, "count by tract, sex", "1/10", number=2, out=tmp_path / "answers")
+    said = f"{answer}: its counts are not of the records of {release}: the largest distance of 20 numbers"
+    refused(release, [answer], tmp_path / "new", said)
+
+
+@pytest.mark.parametrize(("apart", "sentence"), [(1, None), (5, "may not be of the records of"), (9, "are not of")])
+def test_how_far_numbers_of_the_same_records_may_be_apart(
+    given: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch, apart: int, sentence: str | None
+) -> None:
+    """Of 20 numbers 4.1 standard deviations are exceeded once in a thousand, 6.6 once in a billion."""
+    _, release, answer = given
+    none, some = np.zeros(20), np.zeros(20, dtype=np.int64)
+    some[7] = -10 * apart
+    combined = Combined(["tract"], [("A",)] * 20, some, 64.0, none, none + 36, none, none + 23, some)
+    monkeypatch.setattr(same_records, "put_together", lambda *_: combined)
+    arguments = answer, answer / "public", read_answer(RunDirectory(answer)), open_finished(release, check_hashes=False)
+    if apart == 9:
+        with pytest.raises(InputError, match=sentence):
+            doubt_of_records(*arguments)
+    else:
+        doubt = doubt_of_records(*arguments)
+        assert (doubt is None) == (sentence is None)
+        assert sentence is None or (sentence in str(doubt) and str(answer) in str(doubt) and str(release) in str(doubt))
+
+
+def test_a_release_that_is_estimated_in_parts_is_not_compared(
+    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command says so, and makes the version."""
+    _, release, answer = given
+
+    def large(*_: object) -> Combined:
+        raise PartByPartError("it is large")
+
+    monkeypatch.setattr(same_records, "put_together", large)
+    (doubt,) = update(release, [answer], tmp_path / "new").doubts
+    assert (
+        doubt
+        == f"{answer} was not compared with {release}, which is estimated part by part: are both of the same records?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ([('sex = ["f", "m"]', 'sex = ["m", "f"]')], "its attributes or their values are not those"),
+        (
+            [
+                ("levels = { county = 1, tract = 3 }", "levels = { county = 1, half = 2, tract = 3 }"),
+                ('tract = "1/2"', 'half = "1/4"\ntract = "1/4"'),
+            ],
+            "its areas are not those of the answer",
+        ),
+    ],
+)
+def test_another_schema_or_geography(
+    given: tuple[Path, Path, Path], tmp_path: Path, changes: list[tuple[str, str]], sentence: str
+) -> None:
+    spec, release, _ = given
+    text = spec.read_text("utf-8")
+    for old, new in changes:
+        text = text.replace(old, new)
+    (other := spec.with_name(f"{tmp_path.name}.toml")).write_text(text, "utf-8")
+    answer = answer_to(other, "count by tract, sex", "1/10", out=tmp_path / "answers")
+    refused(release, [answer], tmp_path / "new", sentence)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"dataset": "patients"}, "dataset: the answer has patients, and the release workers"),
+        ({"framework": "pure"}, "framework: the answer has pure, and the release zcdp"),
+        ({"neighbours": "add-remove"}, "neighbours: the answer has add-remove, and the release change-one"),
+        ({"records_per_person": 3}, "records of a person: the answer has 3, and the release 1"),
+    ],
+)
+def test_another_promise(given: tuple[Path, Path, Path], change: dict[str, Any], sentence: str) -> None:
+    _, release, answer = given
+    manifest = read_answer(RunDirectory(answer)).model_copy(update=change)
+    with pytest.raises(InputError, match=sentence):
+        added_section(manifest, "0" * 64, open_finished(release, check_hashes=False))
+
+
+def _bypassing(opened: PublishedRelease, _: AnswerManifest) -> PublishedRelease:
+    return replace(opened, universes=(replace(opened.universes[0], bypass=True),))
+
+
+@pytest.mark.parametrize(("change", "sentence"), [(_bypassing, r"measures areas without siblings once \(bypass\)")])
+def test_another_kind_of_release(
+    given: tuple[Path, Path, Path],
+    change: Callable[[PublishedRelease, AnswerManifest], PublishedRelease],
+    sentence: str,
+) -> None:
+    _, release, answer = given
+    manifest = read_answer(RunDirectory(answer))
+    with pytest.raises(InputError, match=sentence):
+        added_section(manifest, "0" * 64, change(open_finished(release, check_hashes=False), manifest))
+
+
+def test_an_answer_called_like_a_query(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    spec, release, _ = given
+    refused(release, [answer_to(spec, "count by tract", "1/20", name="sex")], tmp_path / "a", "is called like a query")
+
+
+def test_a_spec_file_has_no_answers(tmp_path: Path) -> None:
+    """What a version was made with stands in the published spec alone."""
+    spec = write_workers(tmp_path, ("[input]", "[update]\nversion = 2\n[input]"))
+    with pytest.raises(SpecError, match="update"):
+        load_spec(spec)
+
+
+def test_a_published_spec_that_states_impossible_answers(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    spec, release, answer = given
+    content = open_finished(update(release, [answer], tmp_path / "new").root, check_hashes=True).manifest.spec
+    section = json.dumps(content["update"])
+    resolved = ReleaseSpec.from_public_dict(content)
+    assert resolved.public_dict() == content
+    (added,) = resolved.universes()[0].added
+    assert (added.cost, added.query.terms, added.level) == (Fraction(1, 10), ("sex",), "tract")
+    assert np.array_equal(added.query.cell_answer, [0, 1, 0, 1, 0, 1])
+    for old, new in (
+        ('"tract"', '"block"'),
+        ('"attribute": "sex"', '"attribute": "age"'),
+        ('["m"]', '["f"]'),
+        ("discrete_gaussian", "discrete_laplace"),
+        ('"scale": "10"', '"scale": "0"'),
+        ('"version": 2', '"version": 1'),
+    ):
+        assert section.count(old) == 1, old
+        with pytest.raises(SpecError, match="update"):
+            ReleaseSpec.from_public_dict(content | {"update": json.loads(section.replace(old, new))})
+    twice = json.loads(section)
+    twice["answers"] *= 2
+    with pytest.raises(SpecError, match="stands twice"):
+        ReleaseSpec.from_public_dict(content | {"update": twice})
+    assert spec.exists()
+
+
+def test_a_version_beyond_the_usual_limits_says_so(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Release and answer were each within them; nobody was asked whether both together are meant."""
+    spec, release, _ = given
+    answer = answer_to(spec, "count by tract, age", "9/2", out=tmp_path / "answers")
+    words = ["update", str(release), "--with", str(answer), "--out", str(tmp_path / "new"), "--workers", "1"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.stderr
+    said = "beyond the usual limits, release and answers together: privacy.rho: found 5.5; at most 5 is usual"
+    assert said in " ".join(done.stderr.split())
+    assert done.stdout.strip() == str(tmp_path / "new" / release.name)
+    (stated,) = read_manifest(Path(done.stdout.strip()) / "public/manifest.json").beyond_limits
+    assert stated in said
+
+
+def test_units_of_which_answer_and_release_choose_other_records(tmp_path: Path) -> None:
+    units = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
+    sentence = "of units with several records, answer and release each choose which are counted"
+    with charged_release(tmp_path, QUICK, units) as (spec, release):
+        answer = answer_to(spec, "count by tract, sex", "1/10")
+        refused(release, [answer], tmp_path / "new", sentence)
+        with pytest.raises(InputError, match=sentence):
+            combine_answer(RunDirectory(answer), release)
+
+
+@pytest.mark.parametrize(("ended", "sentence"), [(False, "another process is running"), (True, "is not empty")])
+def test_a_directory_of_another_process_is_left_alone(
+    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool, sentence: str
+) -> None:
+    """It is made after this one has seen that there is none: while the other is at work, or when it has ended."""
+    _, release, answer = given
+    root, others = tmp_path / "new" / release.name, ExitStack()
+    module = import_module("pipeline.runs.updates.update")
+
+    def too_late(place: Path, identity: dict[str, object]) -> AbstractContextManager[RunDirectory]:
+        run = others.enter_context(open_run(place, identity))
+        (run.public / "theirs").touch()
+        if ended:
+            others.close()
+        return open_run(place, identity)
+
+    monkeypatch.setattr(module, "open_run", too_late)
+    with others, pytest.raises(InputError, match=sentence):
+        update(release, [answer], root.parent)
+    assert (root / "public/theirs").exists()
+
+
+def test_what_a_failed_update_made_is_removed_and_no_more(
+    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: object, **_rest: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeline.runs.updates.update.perform_public_steps", failing)
+    _, release, answer = given
+    root = tmp_path / release.name
+    for existed in (False, True):
+        if existed:
+            root.mkdir()
+        with pytest.raises(KeyboardInterrupt):
+            update(release, [answer], tmp_path)
+        assert root.exists() == existed
+        assert not existed or not any(root.iterdir())

@@ -1,0 +1,259 @@
+"""A version made with answers: from public files alone, equal to dense least squares, verified, and drawn by nobody."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.again import computed_again
+from releases.command import spinewise
+from releases.small import public_bytes
+from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
+
+from auditor.check.release import check_release
+from auditor.program import audit, audit_with, secret_of
+from auditor.reading.errors import FormError
+from features.exports.release import export_release
+from flows.audits.finished import audit_release
+from flows.audits.receipts import compare_receipts, find_manifests
+from pipeline.confidential.custody import KeySource
+from pipeline.errors import InputError
+from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
+from pipeline.execution.progress import Silent
+from pipeline.published import open_finished, release_at
+from pipeline.publishing.steps import perform_public_steps
+from pipeline.release.layout import RunDirectory
+from pipeline.release.measurements import read_measurement
+from pipeline.release.versions.changes import read_changes
+from pipeline.runs.questions.combining import combine_answer
+from pipeline.runs.record_sources import universes_to_rerun
+from pipeline.runs.updates.update import Updated
+from pipeline.runs.verify import verify_release
+
+
+@dataclass(frozen=True)
+class Made:
+    """What the tests look at."""
+
+    spec: Path
+    release: Path
+    answers: tuple[Path, ...]
+    new: Updated
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    folder = tmp_path_factory.mktemp("updated")
+    with charged_release(folder, PUBLISH, DETAILED) as (spec, release):
+        answers = tuple(answer_to(spec, *question) for question in QUESTIONS)
+        yield Made(spec, release, answers, update(release, answers, folder / "new"))
+
+
+def verify(root: Path) -> list[str]:
+    return verify_release(release_at(root), 1, Silent())
+
+
+def dense(made: Made) -> dict[str, np.ndarray]:
+    """Best estimates and variances of all cells of each area, level -> `(2, n_areas, 6)`, from the files alone."""
+    tracts = [f"{county}{tract:02d}" for county in "AB" for tract in range(1, 6)]
+    ages, design, values, weights = ["0-17", "18-64", "65+"], [], [], []
+
+    def see(code: str, cells: np.ndarray, value: float, variance: float) -> None:
+        design.append(np.concatenate([cells * tract.startswith(code) for tract in tracts]).astype(float))
+        values.append(value)
+        weights.append(1 / variance)
+
+    for level in ("county", "tract"):
+        for name, matrix in (("age.sex", np.eye(6)), ("sex", np.tile(np.eye(2), 3))):
+            one = read_measurement(made.release / f"public/measurements/{level}/{name}.parquet")
+            for code, row in zip(one.geocodes, one.values, strict=True):
+                for cells, value in zip(matrix, row, strict=True):
+                    see(str(code), cells, value, one.variance)
+    for root in made.answers:
+        stated = json.loads((root / "public/answer.json").read_text("utf-8"))
+        variance = float(Fraction(stated["parts"][0]["scale"]))
+        for row in pd.read_csv(root / "public/measurements.csv", dtype=str).to_dict("records"):
+            cells = np.outer([age == row["age"] for age in ages], [sex == row["sex"] for sex in "fm"]).ravel()
+            see(row[stated["place"]], cells, int(row["count"]), variance)
+    rows, weight = np.array(design), np.array(weights)
+    covariance = np.linalg.inv(rows.T @ (weight[:, None] * rows))
+    best = covariance @ (rows.T @ (weight * np.array(values)))
+    out = {}
+    for level, n in (("county", 2), ("tract", 10)):
+        summed = np.kron(np.kron(np.eye(n), np.ones((1, 10 // n))), np.eye(6))
+        both = [summed @ best, np.diag(summed @ covariance @ summed.T)]
+        out[level] = np.array(both).reshape(2, n, 6)
+    return out
+
+
+def test_linear_estimates_are_those_of_dense_least_squares(made: Made) -> None:
+    """Over all measurements of the release and of both answers, the one with a condition too."""
+    expected = dense(made)
+    for level in ("county", "tract"):
+        found = pd.read_parquet(made.new.root / f"public/estimates/{level}.parquet")
+        np.testing.assert_allclose(np.stack(found["age.sex"].tolist()), expected[level][0], atol=1e-3)
+        np.testing.assert_allclose(np.stack(found["age.sex:variance"].tolist()), expected[level][1], rtol=1e-4)
+        before = pd.read_parquet(made.release / f"public/estimates/{level}.parquet")
+        assert (np.stack(found["age.sex:variance"].tolist()) < np.stack(before["age.sex:variance"].tolist())).all()
+
+
+def test_a_version_follows_from_its_public_files(made: Made, tmp_path: Path) -> None:
+    """By verify and by the second program; made again from public folders alone, it is the same to the last byte."""
+    assert verify(made.new.root) == []
+    assert check_release(made.new.root) == []
+    public = tmp_path / "release"
+    shutil.copytree(made.release / "public", public / "public")
+    answers = [shutil.copytree(one / "public", tmp_path / one.name) for one in made.answers]
+    again = update(public, answers, tmp_path / "new")
+    assert public_bytes(again.root) == public_bytes(made.new.root)
+    assert not (again.root / "restricted/key").exists()
+
+
+def test_counts_are_whole_and_add_up(made: Made) -> None:
+    county, tract = (
+        pd.read_parquet(made.new.root / f"public/tables/age.sex/{level}.parquet").set_index("geocode")
+        for level in ("county", "tract")
+    )
+    counts = [name for name in county.columns if ":" not in name]
+    assert (tract[counts] >= 0).all(axis=None)
+    assert (tract[counts].groupby(tract.index.str[:1]).sum() == county[counts]).all(axis=None)
+
+
+@pytest.mark.slow
+def test_the_cut_of_a_spine_does_not_show(tmp_path: Path) -> None:
+    """With answers above the cut, at it and below; the one at the cut has a condition."""
+    levels = ("levels = { county = 1, tract = 3 }", "levels = { county = 1, half = 2, tract = 3 }")
+    shares = ('tract = "1/2"', 'half = "1/4"\ntract = "1/4"')
+    with charged_release(tmp_path, PUBLISH, DETAILED, levels, shares) as (spec, release):
+        texts = ("count by county, sex", "count by half, age where sex = f", "count by tract where age >= 65")
+        new = update(release, [answer_to(spec, text, "1/10") for text in texts], tmp_path / "new").root
+    with computed_again(new, tmp_path / "again", 1, 1) as job:
+        assert isinstance(estimation_of(job, job.universes[0]), SubtreeEstimation)
+        perform_public_steps(job, report=False)
+    expected, found = public_bytes(new), public_bytes(tmp_path / "again")
+    assert {name: expected[name] for name in found} == found
+    assert {"public/estimates/tract.parquet", "public/tables/sex/tract.parquet"} <= found.keys()
+
+
+def test_the_promise_is_that_of_release_and_answers_together(made: Made) -> None:
+    manifest, before = (open_finished(root, check_hashes=True).manifest for root in (made.new.root, made.release))
+    statement = manifest.privacy[0]
+    assert Fraction(statement.budget) == 1 + Fraction(1, 2) + Fraction(1, 4)
+    assert sum(Fraction(one.share) for one in statement.noise) == 1
+    assert {one.query: Fraction(one.scale) for one in statement.noise if one.query.startswith("count-")} == {
+        made.answers[0].name: 2,
+        made.answers[1].name: 4,
+    }
+    assert manifest.joint is not None
+    assert Fraction(manifest.joint.budget) == Fraction(7, 4)
+    # By the Gaussian's own composition: rho of the record, and of its age, which all but the queries of sex show.
+    (age, sex) = manifest.accounts[0].attributes
+    assert (age.of, Fraction(age.budget)) == ("age", Fraction(1, 2) + Fraction(3, 4))
+    assert (sex.of, Fraction(sex.budget)) == ("sex", Fraction(7, 4))
+    (place,) = manifest.accounts[0].places
+    assert Fraction(place.budget) == Fraction(1, 2) + Fraction(1, 2)
+    assert manifest.spec["privacy"] == before.spec["privacy"]
+    assert "with rho = 0.75 of it: they were charged when they were asked" in statement.words
+    kept = ("receipts", "key_commitment", "key_salt", "input_fingerprints", "status", "public_seed")
+    assert all(getattr(manifest, name) == getattr(before, name) for name in kept)
+
+
+def test_receipts_count_release_and_answers_once(made: Made) -> None:
+    alone = compare_receipts(find_manifests([made.new.root]), None)
+    both = compare_receipts(find_manifests([made.new.root, made.release, *made.answers]), None)
+    assert alone.problems == both.problems == ()
+    assert [one.cost for one in alone.spending] == [one.cost for one in both.spending] == [Fraction(7, 4)]
+
+
+def test_what_changed_is_told_in_figures(made: Made) -> None:
+    changes = read_changes(made.new.root / "public/changes.json")
+    assert (changes.version, len(changes.answers)) == (2, 2)
+    for table in changes.tables:
+        old, new = (
+            pd.read_parquet(root / f"public/tables/{table.table}/{table.level}.parquet").set_index("geocode")
+            for root in (made.release, made.new.root)
+        )
+        names = [name for name in old.columns if ":" not in name]
+        apart = (new[names] - old[names]).abs().to_numpy()
+        lows, highs = (old[[f"{name}:{end}90" for name in names]].to_numpy() for end in ("low", "high"))
+        assert (table.numbers, table.changed, table.largest) == (apart.size, (apart > 0).sum(), apart.max())
+        assert table.outside == ((new[names].to_numpy() < lows) | (new[names].to_numpy() > highs)).sum()
+        assert table.mean == pytest.approx(apart.mean(), abs=1e-4)
+        for number, stated in ((old, table.margin_before), (new, table.margin_after)):
+            assert stated == pytest.approx(number[[f"{name}:moe90" for name in names]].to_numpy().mean(), abs=1e-3)
+        for move in table.moves:
+            assert (old.loc[move.geocode, move.number], new.loc[move.geocode, move.number]) == (move.before, move.after)
+    assert changes.changed > 20
+    page = (made.new.root / "public/report.html").read_text("utf-8")
+    assert "Version 2 of this release" in page
+    assert "This is a version made with answers" in page
+    assert all(one.name in page for one in made.answers)
+    assert "Version 2" not in (made.release / "public/report.html").read_text("utf-8")
+    columns = json.loads((made.new.root / "public/datapackage.json").read_text("utf-8"))
+    assert made.answers[0].name in json.dumps(columns)
+
+
+@pytest.mark.slow
+def test_a_third_version_is_made_of_the_second(made: Made, tmp_path: Path) -> None:
+    answer = answer_to(made.spec, "count by tract where sex = f", "1/10")
+    third = update(made.new.root, [answer], tmp_path / "third")
+    assert verify(third.root) == check_release(third.root) == []
+    assert third.changes.version == 3
+    assert [one.name for one in third.changes.answers] == [answer.name]
+    opened = open_finished(third.root, check_hashes=True)
+    assert opened.universes[0].budget == Fraction(7, 4) + Fraction(1, 10)
+    assert opened.universes[0].own_budget == 1
+    # The order does not matter but for names: the second answer's estimates are those of all three at once.
+    at_once = update(made.release, [*made.answers, answer], tmp_path / "at_once")
+    for level in ("county", "tract"):
+        name = f"public/estimates/{level}.parquet"
+        assert (third.root / name).read_bytes() == (at_once.root / name).read_bytes()
+
+
+def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
+    run = release_at(made.new.root)
+    with pytest.raises(InputError, match="repeat the release that it replaces and each answer"):
+        universes_to_rerun(run, None, made.spec)
+    names = ", ".join(root.name for root in made.answers)
+    with pytest.raises(InputError, match=rf"audit the release that it replaces and the answers \({names}\)"):
+        audit_release(run, KeySource(), None, 1, lambda _: None)
+    for root in made.answers:
+        secret, _ = secret_of(root, key_of(made.spec.parent, 1))
+        found = list(audit_with(root, secret, insecure=True, ledger=None))
+        assert [one for one in found if not one.passed] == []
+        assert "noise redrawn" in {one.check for one in found}
+    with pytest.raises(FormError, match="audit the release that it replaces"):
+        list(audit(run.root))
+    with pytest.raises(InputError, match="has no place for"):
+        export_release(open_finished(run.root, check_hashes=True), "nmf", made.new.root.parent / "nmf")
+    with pytest.raises(InputError, match="was made with this answer, which says nothing more"):
+        combine_answer(RunDirectory(made.answers[0]), made.new.root)
+
+
+@pytest.mark.slow
+def test_the_commands(made: Made, tmp_path: Path) -> None:
+    """In processes of their own: the version, its check, and what is refused with status 2."""
+    given = [part for one in made.answers for part in ("--with", one)]
+    done = spinewise("update", made.release, *given, "--out", tmp_path / "new", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    root = Path(done.stdout.strip())
+    assert "version 2: " in " ".join(done.stderr.split())
+    assert public_bytes(root) == public_bytes(made.new.root)
+    verified = spinewise("verify", root)
+    assert verified.returncode == 0, verified.stderr
+    for words, sentence in (
+        (("rerun", root), "repeat the release that it replaces and each answer"),
+        (("audit", root), "audit the release that it replaces"),
+        (("update", root, *given, "--out", tmp_path / "again"), "which is used already"),
+        (("update", made.release, "--out", tmp_path / "none"), "--with"),
+    ):
+        refused = spinewise(*words)
+        assert refused.returncode == 2
+        assert sentence in " ".join(refused.stderr.split())

@@ -1,0 +1,68 @@
+"""Runs of the small town, one with names, and of towns with wages and jobs, for tests that only look at them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from releases.jobs import write_jobs
+from releases.named import write_named_town
+from releases.small import run, write_town
+from releases.wages import BALANCES, write_wages
+
+
+@pytest.fixture(scope="session")
+def town_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of the town."""
+    return write_town(tmp_path_factory.mktemp("town"))
+
+
+@pytest.fixture(scope="session")
+def town(town_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of its release; copy it before changing anything."""
+    return run(town_spec, tmp_path_factory.mktemp("released"))
+
+
+@pytest.fixture(scope="session")
+def named_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of the town with names and labels, for reading only; tests that change files take a copy."""
+    folder = tmp_path_factory.mktemp("named")
+    language = ('title = "The', 'language = "en"\ntitle = "The')
+    return run(write_named_town(folder / "town", language), folder / "out")
+
+
+@pytest.fixture(scope="session")
+def amounts_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of a town with the wages of its persons, with a public test key."""
+    return write_wages(tmp_path_factory.mktemp("wages"))
+
+
+@pytest.fixture(scope="session")
+def amounts(amounts_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of its release."""
+    return run(amounts_spec, tmp_path_factory.mktemp("wages released"))
+
+
+@pytest.fixture(scope="session")
+def balances_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of the same town with amounts of either sign."""
+    return write_wages(tmp_path_factory.mktemp("balances"), *BALANCES)
+
+
+@pytest.fixture(scope="session")
+def balances(balances_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of its release."""
+    return run(balances_spec, tmp_path_factory.mktemp("balances released"))
+
+
+@pytest.fixture(scope="session")
+def jobs_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of a town of jobs, of which a person has several."""
+    return write_jobs(tmp_path_factory.mktemp("jobs"))
+
+
+@pytest.fixture(scope="session")
+def jobs(jobs_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of its release."""
+    return run(jobs_spec, tmp_path_factory.mktemp("jobs released"))
