@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
 from features.registry import installed_features
-from features.stages import Stages
 from flows.commands import (
     audit,
     check,
@@ -41,11 +40,6 @@ from pipeline.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
 from pipeline.execution.threads import limit_threads
 
-if TYPE_CHECKING:
-    from features.stages import Estimates
-    from pipeline.execution.progress import Progress
-    from pipeline.release.layout import RunDirectory
-
 _HELP = """From confidential census-style records to a protected release.
 
 The counts are differentially private, whole numbers and never negative, and the areas of every level add up exactly to
@@ -63,12 +57,6 @@ Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 int
 """
 
 
-def _estimated_otherwise(run: RunDirectory, workers: int, progress: Progress) -> Estimates:
-    from pipeline.runs.other_estimator import estimated_otherwise
-
-    return estimated_otherwise(run, workers, progress)
-
-
 app = typer.Typer(
     name="spinewise",
     help=_HELP,
@@ -76,7 +64,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "obj": Stages(_estimated_otherwise)},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 _CORE = {

@@ -14,7 +14,6 @@ from pipeline.execution.options import Output, QuietOption, ReleaseArgument, Wor
 if TYPE_CHECKING:
     from features.fitness.district_plan import DistrictPlan
     from features.fitness.plans import Group
-    from features.stages import Stages
     from pipeline.reading.release import Release
 
 
@@ -24,7 +23,6 @@ def add_to(app: typer.Typer) -> None:
 
 
 def fitness(
-    context: typer.Context,
     release: ReleaseArgument,
     truth: Annotated[
         bool, typer.Option("--truth", help="Compare with the true counts; the results stay in restricted/.")
@@ -103,12 +101,12 @@ def fitness(
     output = Output(quiet)
     others = None
     if compare:
+        from features.fitness.other_estimator import estimated_otherwise
         from pipeline.execution.settings import load_settings
         from pipeline.execution.workers import default_workers
 
         processes = load_settings(workers=workers).workers or default_workers()
-        stages: Stages = context.obj
-        others = stages.estimated_otherwise(opened.run, processes, output.progress())
+        others = estimated_otherwise(opened.run, processes, output.progress())
     write_fitness(releases, tuple(threshold or ()), levels, districts, groups, others)
     typer.echo(str(opened.run.fitness_page))
 

@@ -28,7 +28,7 @@ from pipeline.release.histograms import read_histogram
 from pipeline.storage.files import make_restricted, write_bytes, write_json
 
 if TYPE_CHECKING:
-    from features.stages import Estimates
+    from features.fitness.other_estimator import Estimates
 
 #: Of the keys, swaps and noise of other ways; nothing that is published depends on it.
 SEED = 1

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, ChosenEnd, ClippedAttribute
 from pipeline.privacy.budget import Neighbours, reach_between, reach_of_total
+
+if TYPE_CHECKING:
+    from pipeline.model.texts.catalogue import Texts
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Measure(ABC):
         """The source, read with what is measured."""
 
     @abstractmethod
-    def heading(self, texts: Callable[..., str], what: str) -> str:
+    def heading(self, texts: Texts, what: str) -> str:
         """What a table of `what` shows, in the language of `texts`."""
 
     @abstractmethod
@@ -102,7 +105,7 @@ class Counts(Measure):
         """The source itself."""
         return source
 
-    def heading(self, texts: Callable[..., str], what: str) -> str:  # noqa: ARG002
+    def heading(self, texts: Texts, what: str) -> str:  # noqa: ARG002
         """What is counted, without a unit."""
         return what
 
@@ -183,7 +186,7 @@ class Sums(Measure):
         """The source, of which each record counts as many units as it has."""
         return replace(source, amount=self.amount)
 
-    def heading(self, texts: Callable[..., str], what: str) -> str:
+    def heading(self, texts: Texts, what: str) -> str:
         """With the unit, as published numbers are whole units."""
         return texts("{what} in units of {unit}", what=what, unit=str(self.amount.unit))
 

@@ -159,8 +159,8 @@ def test_the_other_estimator_is_that_of_a_run_of_its_own(town: Path) -> None:
     """Estimated again as it was, the histograms are those that were published, for every universe."""
     from unittest import mock
 
+    from features.fitness.other_estimator import estimated_otherwise
     from pipeline.execution.progress import Silent
-    from pipeline.runs.other_estimator import estimated_otherwise
     from pipeline.spec.sections import PostprocessSection
 
     opened = open_release(town)

@@ -21,11 +21,11 @@ from releases.pages import (
 from releases.small import run
 
 from features.fitness.confidential import _judged
+from features.fitness.other_estimator import estimated_otherwise
 from pipeline.execution.progress import Silent
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import open_finished
 from pipeline.reading.release import open_release
-from pipeline.runs.other_estimator import estimated_otherwise
 
 
 @pytest.fixture(scope="module")

@@ -23,20 +23,17 @@ from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.files import make_folder
 from pipeline.storage.temporary import temporary_folder
 
+#: (name of an estimator, what it is) -> universe -> histograms `(n_geounits, n_cells)` of each level.
+Estimates = Mapping[tuple[Message, Message], Mapping[str, Sequence[sp.csr_array]]]
+
 _ABOUT: Final = {
     "topdown": message("The same measurements, from the top down as in 2020: each area by its own measurements alone."),
     "full": message("The same measurements, estimated from those of all levels together."),
 }
 
 
-def estimated_otherwise(
-    run: RunDirectory, workers: int, progress: Progress
-) -> dict[tuple[Message, Message], Mapping[str, Sequence[sp.csr_array]]]:
-    """Estimate a release again, by "topdown" if it is "full" and the reverse; only public files are read.
-
-    Returns:
-        (name of the way, what it is) -> universe -> histograms `(n_geounits, n_cells)` of each level.
-    """
+def estimated_otherwise(run: RunDirectory, workers: int, progress: Progress) -> Estimates:
+    """Estimate a release again, by "topdown" if it is "full" and the reverse; only public files are read."""
     release = open_finished(run.root, check_hashes=False)
     settings = release.spec.postprocess
     other = "topdown" if settings.estimator == "full" else "full"
