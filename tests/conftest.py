@@ -15,7 +15,7 @@ from pipeline.execution.threads import limit_threads
 # As in the commands, before numpy is loaded: workers whose small matrices have two threads each wait for one another.
 limit_threads()
 
-# absl, which dp_accounting brings, keeps the stream that is stderr when it is imported: here what pytest captures it with.
+# absl, which dp_accounting brings, keeps the stream that is stderr when it is imported: here the one of pytest.
 # Told to end (Prefect and Dask tell all handlers as they set up their logs), it closes any that is not stderr then, as
 # pytest's is not while a command's output is redirected.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
