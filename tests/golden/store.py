@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from releases.command import forks
+
 from golden.content import content_of
 from golden.releases import RELEASES, SmallRelease
-from releases.command import forks
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 STORED: Final = Path(__file__).resolve().parent / "stored"

@@ -1,4 +1,4 @@
-"""How many spoilt inputs of each kind the tests make: 700 in the fast tests, 2,000 in the slow ones, 20,000 of a version.
+"""How many spoilt inputs of each kind the tests make: 700 in fast tests, 2,000 in slow ones, 20,000 of a version.
 
 The 700 are always the same. The 2,000 are others with every commit: a fault that is rare enough to be missed by one run
 is met by one soon after, and the number that a failure names gives the input again. `make test-version` makes the

@@ -171,10 +171,10 @@ def _become(request: Mapping[str, Any], files: list[int]) -> None:
         os.dup2(file, to)
         os.close(file)
     # Its streams are those of a start: block by block, as into any file.
-    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = (
-        open(0, encoding="utf-8"),
-        open(1, "w", encoding="utf-8"),
-        open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1),
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(0, encoding="utf-8"),  # noqa: SIM115 - until the process ends
+        open(1, "w", encoding="utf-8"),  # noqa: SIM115
+        open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1),  # noqa: SIM115
     )
 
 

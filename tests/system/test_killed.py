@@ -23,6 +23,18 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files
 
 
+@pytest.fixture(scope="module")
+def town_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The town without cvxpy's second opinion, which takes most of the time of a run: this is made over forty times."""
+    return write_town(tmp_path_factory.mktemp("town"), *QUICK[1:])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(town_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The public files of a run of it that nothing interrupted."""
+    return public_bytes(run(town_spec, tmp_path_factory.mktemp("undisturbed")))
+
+
 def assert_nothing_half_written(root: Path, *, finished: bool = False) -> None:
     directory = RunDirectory(root)
     if directory.manifest.exists():
@@ -77,7 +89,7 @@ def test_a_run_that_is_killed_many_times_ends_all_the_same(
     assert public_bytes(tmp_path / "town") == undisturbed
 
 
-#: Kills: of a version, so many that most steps have one; else in a part of the steps, which is another with each commit.
+#: Kills: of a version, so many that most steps have one; else in some of the steps, which are others with each commit.
 KILLS = 40 if OF_A_VERSION else 12
 #: The least part of the steps aimed at that are met, also those before the first step and after the last.
 COVERED = 0.8
