@@ -10,11 +10,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
+# Python keeps what it has compiled, whatever the environment says: else each process that a test starts compiles it anew.
+export PYTHONDONTWRITEBYTECODE :=
 # Two tests at a time; those of a file stay together, and share what they prepare.
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
 BENCHMARKS := $(filter-out %/bench_national.py,$(sort $(wildcard benchmarks/bench_*.py)))
 
-.PHONY: help setup release test test-slow test-all lint types imports check format docs texts site report-js golden same bench bench-national clean
+.PHONY: help setup release test test-slow test-all test-version lint types imports check format docs texts site report-js golden same bench bench-national clean
 
 help:
 	@sed -n '3,7s/^# \{0,1\}//p' Makefile
@@ -58,6 +60,10 @@ test-slow: $(STAMP)
 
 test-all: $(STAMP)
 	$(PYTEST)
+
+# The slow tests in full, before a version: 20,000 spoilt inputs for 2,000, kills in every step.
+test-version: $(STAMP)
+	SPINEWISE_TEST_VERSION=1 $(PYTEST) -m slow --durations=40
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import absl.logging
 import pytest
 
 from pipeline.execution.threads import limit_threads
@@ -15,6 +17,11 @@ limit_threads()
 
 #: Releases that several folders look at.
 pytest_plugins = ["releases.fixtures"]
+
+# absl, which dp_accounting brings, keeps the stream that is stderr when it is imported: here the one of pytest.
+# Told to end (Prefect and Dask tell all handlers as they set up their logs), it closes any that is not stderr then, as
+# pytest's is not while a command's output is redirected.
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 PROJECT = Path(__file__).resolve().parent.parent
 

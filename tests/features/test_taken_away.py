@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 from project.conftest import PACKAGES
 from project.documents import PROJECT
-from releases.small import write_town
+from releases.small import QUICK, write_town
 
 from features.registry import FEATURES, Feature, installed_features
 
@@ -73,36 +74,54 @@ def _copy_without(feature: Feature, target: Path) -> Path:
     return target
 
 
+def _command(root: Path, *arguments: object, status: int = 0) -> str:
+    """What a command prints that runs with the packages of a folder."""
+    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    variables = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "100"}
+    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
+
+
+def _commands(root: Path) -> set[str]:
+    return set(re.findall(r"^  ([a-z][a-z-]*)(?:  |$)", _command(root, "--help"), re.MULTILINE))
+
+
+def _made(root: Path, spec: Path, out: Path) -> dict[Path, bytes]:
+    """Public files of a release that is made and verified with the packages of a folder."""
+    release = Path(_command(root, "run", spec, "--out", out, "--no-prefect", "--quiet").strip())
+    _command(root, "verify", release)
+    return {path.relative_to(release / "public"): path.read_bytes() for path in _released(release)}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The town's spec, and what the whole program has: its commands, and the public files of the town."""
+
+    spec: Path
+    commands: set[str]
+    files: dict[Path, bytes]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("whole")
+    spec = write_town(folder / "in", *QUICK)
+    return Whole(spec, _commands(PROJECT), _made(PROJECT, spec, folder / "out"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
-def test_the_program_runs_without_it(tmp_path: Path, feature: Feature) -> None:
+def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Whole) -> None:
     """Help lists all commands but the feature's, which are refused; a release has the same bytes."""
-    whole, without = PROJECT, _copy_without(feature, tmp_path / "copy")
-    spec = write_town(tmp_path)
-
-    def run(root: Path, *arguments: object, status: int = 0) -> str:
-        command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-        variables = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "100"}
-        done = subprocess.run(
-            command, cwd=root, env=variables, capture_output=True, text=True, timeout=300, check=False
-        )
-        assert done.returncode == status, done.stderr
-        return done.stderr if status else done.stdout
-
-    def commands(root: Path) -> set[str]:
-        return set(re.findall(r"^  ([a-z][a-z-]*)(?:  |$)", run(root, "--help"), re.MULTILINE))
-
-    assert commands(whole) - commands(without) == set(feature.commands)
+    without = _copy_without(feature, tmp_path / "copy")
+    assert whole.commands - _commands(without) == set(feature.commands)
     for name in feature.commands:
-        assert f"Error: No such command '{name}'." in run(without, name, "anything", status=2)
-    run(without, "plan", spec)
-    made = {}
-    for name, root in {"whole": whole, "without": without}.items():
-        release = Path(run(root, "run", spec, "--out", tmp_path / name, "--no-prefect", "--quiet").strip())
-        run(root, "verify", release)
-        made[name] = {path.relative_to(release / "public"): path.read_bytes() for path in _released(release)}
-    assert made["whole"].keys() == made["without"].keys()
-    assert [str(path) for path, content in made["whole"].items() if content != made["without"][path]] == []
+        assert f"Error: No such command '{name}'." in _command(without, name, "anything", status=2)
+    _command(without, "plan", whole.spec)
+    files = _made(without, whole.spec, tmp_path / "out")
+    assert files.keys() == whole.files.keys()
+    assert [str(path) for path, content in whole.files.items() if content != files[path]] == []
 
 
 def _released(release: Path) -> list[Path]:

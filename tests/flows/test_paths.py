@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import absl.logging
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -120,6 +124,18 @@ def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: 
         assert "Traceback" not in printed
         assert printed.strip(), typed
     assert set(Path("/").iterdir()) == before
+
+
+def test_no_log_closes_what_pytest_captures() -> None:
+    """absl's handler closes a stream that does not stand for stderr when the handler ends; ours keeps the process's."""
+    before, others = (sys.stdout, sys.stderr), absl.logging.PythonHandler(io.StringIO())
+    ours = absl.logging.get_absl_handler().python_handler
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        others.close()
+        ours.close()
+    assert others.stream.closed
+    assert ours.stream is sys.__stderr__
+    assert not any(stream.closed for stream in (*before, sys.__stderr__))
 
 
 def test_a_folder_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,6 @@ def test_command_lines(sizes: dict[str, int], places: Places, tmp_path: Path) ->
             os.environ.update(environment)
             shutil.rmtree(places.folder, ignore_errors=True)
 
-    for_each_number("command line", sizes["command line"], each)
+    for_each_number("command line", sizes, each, first=0)
     if sizes is MANY:
         assert {words[0] for words, _ in commands()} <= used

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 from releases.asked import write_workers
 from releases.chosen import write_chosen
+from releases.forked import Forks
 from releases.homes import write_homes
 from releases.households import write_quarter
 from releases.jobs import write_jobs
@@ -54,13 +54,19 @@ class SmallRelease:
     published: tuple[str, ...]
     charged: bool = False
 
-    def make(self, folder: Path, project: Path, python: str = sys.executable) -> None:
-        """Run the commands with the packages of a checkout, after `write`; CalledProcessError where one fails."""
+    def make(self, folder: Path, project: Path, forks: Forks) -> None:
+        """Run the commands, after `write`, with the packages of a checkout, which `forks` has loaded.
+
+        Raises:
+            CalledProcessError: one fails; its notes say what it printed.
+        """
         for command in self.commands:
-            program = [python, "-m", "flows.cli", *command]
-            subprocess.run(
-                program, cwd=folder, env=_environment(folder, project), capture_output=True, text=True, check=True
-            )
+            done = forks.run(["flows.cli", *command], _environment(folder, project), folder, timeout=900)
+            try:
+                done.check_returncode()
+            except subprocess.CalledProcessError as error:
+                error.add_note(f"{done.stdout}\n{done.stderr}")
+                raise
 
 
 def _environment(folder: Path, project: Path) -> Mapping[str, str]:

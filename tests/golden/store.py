@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from releases.command import forks
+
 from golden.content import content_of
 from golden.releases import RELEASES, SmallRelease
 
@@ -16,10 +18,10 @@ PROJECT: Final = Path(__file__).resolve().parents[2]
 STORED: Final = Path(__file__).resolve().parent / "stored"
 
 
-def held_by(release: SmallRelease, folder: Path, project: Path = PROJECT) -> dict[str, str]:
-    """Make a small release in an empty folder with the packages of a checkout; what its public files hold."""
+def held_by(release: SmallRelease, folder: Path) -> dict[str, str]:
+    """Make a small release in an empty folder; what its public files hold."""
     release.write(folder)
-    release.make(folder, project)
+    release.make(folder, PROJECT, forks())
     return {
         f"{place}: {name}": text
         for place in release.published

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from project.same_bytes import other
 from releases.small import run
 
 from golden.content import content_of, differences
@@ -48,3 +50,27 @@ def test_one_changed_number_is_told(tmp_path: Path) -> None:
         told = differences(before, content_of(changed))
         assert [line.partition(": was")[0] for line in told] == [f"{file}: column {name}"]
         shutil.rmtree(changed)
+
+
+def test_the_comparison_of_two_versions_names_what_is_other(tmp_path: Path) -> None:
+    """`make same` compares bytes; of a release that is charged, content without receipts. One number is enough."""
+    base, head = tmp_path / "base", tmp_path / "head"
+    files = {}
+    for side in (base, head):
+        for release in RELEASES:
+            receipts = side.name if release.charged else ""
+            for place in release.published:
+                file = side / release.name / place / "public" / "table.json"
+                file.parent.mkdir(parents=True)
+                file.write_text(json.dumps({"count": 7, "receipts": receipts}))
+                files[f"{release.name}/{place}"] = file  # in the end, those of the second side
+        (side / "help.txt").write_text("help")
+    assert other(base, head) == []
+    for name, file in files.items():
+        kept = file.read_text()
+        file.write_text(kept.replace("7", "8"))
+        (told,) = other(base, head)
+        assert told.startswith(name)
+        file.write_text(kept)
+    (head / "help.txt").write_text("other help")
+    assert len(other(base, head)) == 1

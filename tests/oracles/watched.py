@@ -13,6 +13,7 @@ from unittest.mock import patch
 import typer.main
 
 import flows.cli
+from oracles.how_many import seed_of
 from pipeline.execution.interrupts import STATUS
 
 #: Seconds that one input may take.
@@ -69,9 +70,13 @@ def ends_well(status: int, printed: str) -> None:
             assert message not in ("None", "()"), printed
 
 
-def for_each_number(kind: str, n: int, each: Callable[[int], object]) -> None:
-    """Call `each` with the numbers below `n`; a failure names the kind and the number, which give the input again."""
-    for number in range(n):
+def for_each_number(kind: str, sizes: dict[str, int], each: Callable[[int], object], first: int | None = None) -> None:
+    """Call `each` with so many numbers; a failure names the kind and the number, which give the input again.
+
+    The first number is `first`, or what the commit gives where there are many.
+    """
+    first = seed_of(sizes) if first is None else first
+    for number in range(first, first + sizes[kind]):
         try:
             each(number)
         except (Exception, Hangs) as error:

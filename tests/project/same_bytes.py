@@ -10,8 +10,10 @@ releases that are charged, decoded content is compared, without receipts and wha
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,18 +36,28 @@ say(typer.main.get_command(app), [])
 
 
 def made(project: Path, out: Path) -> None:
-    """Run the small releases and print the help of all commands with the packages of a checkout."""
+    """Run the small releases and print the help of all commands with the packages of a checkout.
+
+    Of what an earlier call had begun in `out`, which was ended before its end, nothing is kept.
+    """
     from golden.releases import RELEASES, SmallRelease
+    from releases.forked import Forks
+
+    environment = {**os.environ, "PYTHONPATH": str(project), "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
+    loaded = Forks({**environment, "PYTHONPATH": os.pathsep.join([str(project), str(PROJECT / "tests")])})
 
     def one(release: SmallRelease) -> None:
         folder = out / release.name
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         release.write(folder)
-        release.make(folder, project)
+        began = time.monotonic()
+        release.make(folder, project, loaded)
+        sys.stderr.write(f"{release.name}: {time.monotonic() - began:.0f} s\n")
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(one, RELEASES))
-    environment = {**os.environ, "PYTHONPATH": str(project), "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
+    loaded.end()
     said = subprocess.run(
         [sys.executable, "-c", _HELP], cwd=out, env=environment, capture_output=True, text=True, check=True
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from features.registry import installed_features
+from releases.forked import Forks, needs_start
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -26,19 +28,36 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "tests")]), **more}
 
 
-def spinewise(
-    *arguments: object, timeout: float = 300, cwd: Path | None = None, **more: str
+def forks() -> Forks:
+    """What this process has of the program, loaded once."""
+    return _forks_of(os.getpid())
+
+
+@cache
+def _forks_of(owner: int) -> Forks:  # noqa: ARG001 - a process of its own for each that runs tests
+    return Forks(environment())
+
+
+def module_in_a_fork(
+    *words: object, timeout: float, cwd: Path | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `spinewise` with these arguments; `more` is for the environment."""
+    """Run a module with arguments in a fork of a process that has imported the program, which saves its start."""
+    return forks().run([*map(str, words)], environment(**more), cwd, timeout)
+
+
+def spinewise(
+    *arguments: object, timeout: float = 300, cwd: Path | None = None, fresh: bool = False, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `spinewise` with these arguments; `more` is for the environment.
+
+    In a fork, unless the process is to be a fresh one, or a variable is given that is read at a start.
+    """
+    more = {"COLUMNS": "120", **more}
+    if not fresh and not needs_start(more):
+        return module_in_a_fork("flows.cli", *arguments, timeout=timeout, cwd=cwd, **more)
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     return subprocess.run(
-        command,
-        env=environment(**{"COLUMNS": "120", **more}),
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
+        command, env=environment(**more), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from releases.jobs import write_jobs
 from releases.named import write_named_town
+from releases.once import release_once, spec_once
 from releases.small import run, write_town
 from releases.wages import BALANCES, write_wages
 
@@ -15,13 +16,13 @@ from releases.wages import BALANCES, write_wages
 @pytest.fixture(scope="session")
 def town_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec of the town."""
-    return write_town(tmp_path_factory.mktemp("town"))
+    return spec_once(tmp_path_factory, "town", write_town)
 
 
 @pytest.fixture(scope="session")
 def town(town_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release; copy it before changing anything."""
-    return run(town_spec, tmp_path_factory.mktemp("released"))
+    return release_once(tmp_path_factory, "town", town_spec)
 
 
 @pytest.fixture(scope="session")
@@ -35,34 +36,34 @@ def named_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def amounts_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec of a town with the wages of its persons, with a public test key."""
-    return write_wages(tmp_path_factory.mktemp("wages"))
+    return spec_once(tmp_path_factory, "wages", write_wages)
 
 
 @pytest.fixture(scope="session")
 def amounts(amounts_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release."""
-    return run(amounts_spec, tmp_path_factory.mktemp("wages released"))
+    return release_once(tmp_path_factory, "wages", amounts_spec)
 
 
 @pytest.fixture(scope="session")
 def balances_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec of the same town with amounts of either sign."""
-    return write_wages(tmp_path_factory.mktemp("balances"), *BALANCES)
+    return spec_once(tmp_path_factory, "balances", lambda folder: write_wages(folder, *BALANCES))
 
 
 @pytest.fixture(scope="session")
 def balances(balances_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release."""
-    return run(balances_spec, tmp_path_factory.mktemp("balances released"))
+    return release_once(tmp_path_factory, "balances", balances_spec)
 
 
 @pytest.fixture(scope="session")
 def jobs_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec of a town of jobs, of which a person has several."""
-    return write_jobs(tmp_path_factory.mktemp("jobs"))
+    return spec_once(tmp_path_factory, "jobs", write_jobs)
 
 
 @pytest.fixture(scope="session")
 def jobs(jobs_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release."""
-    return run(jobs_spec, tmp_path_factory.mktemp("jobs released"))
+    return release_once(tmp_path_factory, "jobs", jobs_spec)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
-from releases.command import environment
+from releases.command import module_in_a_fork
 from releases.small import run
 
 if TYPE_CHECKING:
@@ -46,9 +45,8 @@ class Killer(Silent):
 
 
 def kill_at(spec: Path, out: Path, event: str, number: int) -> bool:
-    """Run in another process and be killed; False if the run ended before."""
-    command = [sys.executable, "-m", "releases.killed", str(spec), str(out), event, str(number)]
-    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    """Run in a process of its own and be killed; False if the run ended before."""
+    ended = module_in_a_fork("releases.killed", spec, out, event, number, timeout=120)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
     return ended.returncode != 0
 

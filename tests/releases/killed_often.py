@@ -148,13 +148,16 @@ def main() -> None:
     expected, durations = usual(spec, key, folder / "usual", folder / "usual.sqlite")
     charged = spent(folder / "usual.sqlite")
     steps = list(durations)
+    first = random_.randrange(len(steps))
     where: list[str] = []
     problems: list[str] = []
     tries = 0
     while len(where) < kills and tries < 3 * kills:
         out, own = folder / str(tries), folder / f"{tries}.sqlite"
         shutil.copy(ledger, own)
-        step = steps[tries % len(steps)]
+        # Far from the one before, so that few kills are spread over all steps; 1 apart, where each has its turn.
+        apart = max(1, len(steps) // kills)
+        step = steps[(first + tries * apart) % len(steps)]
         tries += 1
         found = killed(Run(spec, key, out, own), step, random_.random() * durations[step])
         if not found:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.runs.updates.update import update_release
-from releases.command import environment
+from releases.command import module_in_a_fork
 from releases.killed import Killer
 
 if TYPE_CHECKING:
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
 
 
 def kill_update(release: Path, answer: Path, out: Path, event: str, number: int) -> bool:
-    """Update in another process and be killed; False if it ended before."""
-    words = [str(word) for word in (release, answer, out, event, number)]
-    command = [sys.executable, "-m", "releases.killed_update", *words]
-    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    """Update in a process of its own and be killed; False if it ended before."""
+    ended = module_in_a_fork("releases.killed_update", release, answer, out, event, number, timeout=120)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
     return ended.returncode != 0
 

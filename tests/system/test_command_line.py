@@ -28,7 +28,7 @@ def example(prefect_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     spinewise("example", folder / "demo", "--people", 20_000)
     spec = folder / "demo" / "release.toml"
     spec.write_text(spec.read_text().replace("margins = true", "margins = false"))
-    shown = spinewise("run", spec, "--out", folder / "out", "--workers", 2, PREFECT_HOME=str(prefect_home))
+    shown = spinewise("run", spec, "--out", folder / "out", "--workers", 2, fresh=True, PREFECT_HOME=str(prefect_home))
     assert shown.returncode == 0, shown.stderr
     root = folder / "out" / "example"
     assert shown.stdout == f"{root}\n"
@@ -57,13 +57,13 @@ def test_an_example_is_released_whole(example: Path) -> None:
 @pytest.mark.slow
 def test_the_example_verifies_with_restricted_out_of_reach(example: Path, tmp_path: Path) -> None:
     shutil.copytree(example / "public", tmp_path / "public")
-    shown = spinewise("verify", tmp_path, "--workers", 1)
+    shown = spinewise("verify", tmp_path, "--workers", 1, fresh=True)
     assert shown.returncode == 0, shown.stderr
     tracts = tmp_path / "public" / "histograms" / "tract.parquet"
     changed = bytearray(tracts.read_bytes())
     changed[len(changed) // 2] ^= 1
     tracts.write_bytes(changed)
-    shown = spinewise("verify", tmp_path)
+    shown = spinewise("verify", tmp_path, fresh=True)
     assert shown.returncode == 1
     assert "'public/histograms/tract.parquet' was changed" in shown.stderr
 
@@ -84,9 +84,9 @@ def test_nothing_confidential_reaches_the_engine(tmp_path: Path) -> None:
     home = tmp_path / "prefect"
     with prefect_server(home) as address:
         server: dict[str, Any] = {"PREFECT_HOME": str(tmp_path / "client"), "PREFECT_API_URL": address}
-        refused = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, **server)
+        refused = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, fresh=True, **server)
         persons.write_text(good)
-        shown = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, **server)
+        shown = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, fresh=True, **server)
     assert (refused.returncode, refused.stdout) == (2, "")
     # The person at the keyboard is told all of it, once.
     assert refused.stderr.count(f"value{PLANTED}") == 1

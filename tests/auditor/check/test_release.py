@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from releases.command import PROJECT, environment, spinewise
-from releases.small import run, write_town
+from releases.once import release_once, spec_once
+from releases.small import write_town
 
 from auditor.check.release import check_release, examine
 from auditor.reading.errors import FormError
@@ -21,7 +22,7 @@ from auditor.reading.errors import FormError
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The town's release: with a companion, bounds, invariants, impossible cells and recodes."""
-    return run(write_town(tmp_path_factory.mktemp("spec")), tmp_path_factory.mktemp("out"))
+    return release_once(tmp_path_factory, "town", spec_once(tmp_path_factory, "town", write_town))
 
 
 @pytest.fixture

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from releases.small import run, write_town
+from releases.once import release_once, spec_once
+from releases.small import write_town
 
 
 @pytest.fixture(scope="session")
 def town_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec of the town."""
-    return write_town(tmp_path_factory.mktemp("town"))
+    return spec_once(tmp_path_factory, "town", write_town)
 
 
 @pytest.fixture(scope="session")
 def town(town_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release; copy it before changing anything."""
-    return run(town_spec, tmp_path_factory.mktemp("released"))
+    return release_once(tmp_path_factory, "town", town_spec)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from releases.by_hand import write_release
-from releases.small import run, write_town
+from releases.once import release_once, spec_once
+from releases.small import write_town
 
 from pipeline.release.layout import RunDirectory
 from pipeline.signatures.signing_keys import SigningKey
@@ -25,4 +26,4 @@ def key() -> SigningKey:
 @pytest.fixture(scope="session")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a release of the town; copy it before changing anything."""
-    return run(write_town(tmp_path_factory.mktemp("town")), tmp_path_factory.mktemp("released"))
+    return release_once(tmp_path_factory, "town", spec_once(tmp_path_factory, "town", write_town))

@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from releases.command import spinewise
 from typer.testing import CliRunner
 
 import flows.audits.installed
@@ -38,44 +37,34 @@ def half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", smaller)
 
 
-def told_apart(tmp_path: Path, runs: int, *, whole: bool) -> dict[str, list[bool]]:
+def told_apart(tmp_path: Path, runs: int) -> dict[str, list[bool]]:
     """For each stage and epsilon, whether the delta found is more than the one claimed."""
     pair = write_pair(tmp_path, CASES[0], CASES[0].budget)
     claims = claimed_delta([(one.noise, 2) for one in expected_of(checked_spec(pair[0]))], EPSILONS)
     return {
         outcomes.stage: [b.delta > c for b, c in zip(outcomes.bounds(EPSILONS, ALPHA), claims, strict=True)]
-        for outcomes in outcomes_of(pair, pair, runs, 2, SERIAL, whole=whole)
+        for outcomes in outcomes_of(pair, pair, runs, 2, SERIAL, whole=True)
     }
 
 
 @pytest.mark.slow
-def test_the_measuring_stage_stays_under_its_claim(tmp_path: Path) -> None:
-    assert not any(told_apart(tmp_path, 200, whole=False)["measurements"])
-
-
-@pytest.mark.slow
-def test_half_the_noise_is_caught_at_the_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    half_the_noise(monkeypatch)
-    assert any(told_apart(tmp_path, 200, whole=False)["measurements"])
-
-
-@pytest.mark.slow
-def test_estimates_and_release_stay_under_the_claim(tmp_path: Path) -> None:
-    found = told_apart(tmp_path, 250, whole=True)
+def test_every_stage_stays_under_the_claim(tmp_path: Path) -> None:
+    found = told_apart(tmp_path, 250)
     assert list(found) == ["measurements", "estimates", "release"]
     assert not any(any(stage) for stage in found.values())
 
 
 @pytest.mark.slow
-def test_half_the_noise_is_caught_at_estimates_and_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_the_noise_is_caught_at_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     half_the_noise(monkeypatch)
-    found = told_apart(tmp_path, 400, whole=True)
+    found = told_apart(tmp_path, 400)
     assert all(any(stage) for stage in found.values()), found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.subject)
+@pytest.mark.parametrize("case", CASES[1:], ids=lambda case: case.subject)
 def test_every_privacy_definition_stays_under_its_claim(tmp_path: Path, case) -> None:  # type: ignore[no-untyped-def]
+    """The first of them is judged above, at every stage; so are its 250 runs in an audit of the installation."""
     (finding,) = case_findings(tmp_path, case, 250, 3, SERIAL, whole=False)
     assert finding.passed, finding.detail
 
@@ -106,7 +95,7 @@ def test_neighbours_differ_in_one_record(tmp_path: Path) -> None:
         assert len(new) == (1 if case.neighbours == "change-one" else 0)
 
 
-# The command
+# The command; that the installed program passes its own quick audit, the walk of docs/howto/audit.md shows
 
 
 @pytest.mark.parametrize("passed", [True, False])
@@ -144,14 +133,6 @@ def test_a_release_without_its_true_counts_cannot_be_audited(town: Path, tmp_pat
     shutil.copytree(town / "public", tmp_path / "got" / "public")
     done = CliRunner().invoke(app, ["audit", str(tmp_path / "got"), "--out", str(tmp_path)])
     assert "has no restricted/ folder" in str(done.exception)
-
-
-@pytest.mark.slow
-def test_the_installed_program_passes_its_quick_audit(tmp_path: Path) -> None:
-    done = spinewise("audit", "--quick", "--out", tmp_path, timeout=600)
-    assert done.returncode == 0, done.stdout
-    assert "passed; see" in done.stdout
-    assert json.loads((tmp_path / "audit.json").read_text())["passed"]
 
 
 def test_key_commands(town: Path, tmp_path: Path) -> None:

@@ -136,6 +136,6 @@ def test_the_doctor_writes_nothing_to_the_home_folder(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     unset = dict.fromkeys(("PREFECT_HOME", "PREFECT_API_URL", "XDG_CONFIG_HOME", "XDG_STATE_HOME"), "")
-    done = spinewise("doctor", cwd=tmp_path, timeout=120, **unset, HOME=str(home))
+    done = spinewise("doctor", fresh=True, cwd=tmp_path, timeout=120, **unset, HOME=str(home))
     assert "no server is configured" in done.stdout + done.stderr
     assert list(home.iterdir()) == []

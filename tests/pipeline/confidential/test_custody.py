@@ -154,7 +154,7 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
             )
         assert done.returncode == 0, done.stderr
         root = tmp_path / "out" / "town"
-        again = spinewise("rerun", root, "--workers", 1, "--key-command", f"cat {key}", **engine)
+        again = spinewise("rerun", root, "--workers", 1, "--key-command", f"cat {key}", fresh=True, **engine)
         assert again.returncode == 0, again.stderr
         assert "public files are the same" in again.stdout
         shutil.copytree(tmp_path / "in", tmp_path / "bad")
@@ -162,7 +162,7 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
             file_.write(f"A0101,SECRETVALUE{planted},f,house\n")
         bad = spinewise(
             "run", tmp_path / "bad" / "release.toml", "--out", tmp_path / "refused", "--workers", 1, "--key-file", key,
-            **engine, **logging,
+            fresh=True, **engine, **logging,
         )  # fmt: skip
         assert bad.returncode == 2
     assert found == set(), "the process list shows the key"

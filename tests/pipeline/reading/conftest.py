@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from releases.once import release_once, spec_once
 from releases.small import run, write_town
 
 SPEC = """
@@ -73,4 +74,4 @@ def country(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the town's release."""
-    return run(write_town(tmp_path_factory.mktemp("town")), tmp_path_factory.mktemp("released"))
+    return release_once(tmp_path_factory, "town", spec_once(tmp_path_factory, "town", write_town))

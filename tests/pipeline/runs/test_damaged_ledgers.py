@@ -95,7 +95,7 @@ def test_ledgers(sizes: dict[str, int], ledger: Path, tmp_path: Path) -> None:
                 error.add_note(f"{line}")
                 raise
 
-    for_each_number("ledger", sizes["ledger"], each)
+    for_each_number("ledger", sizes, each)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -119,7 +119,7 @@ def test_exported_ledgers(sizes: dict[str, int], ledger: Path, tmp_path: Path) -
                 kept = json.loads(path.read_bytes())["events"]
                 assert kept == events[: len(kept)], printed
 
-    for_each_number("exported ledger", sizes["exported ledger"], each)
+    for_each_number("exported ledger", sizes, each)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -157,4 +157,4 @@ def test_keys(sizes: dict[str, int], tmp_path: Path) -> None:
             assert not message or str(kept) in message
             assert secret[0][:16].decode() not in message
 
-    for_each_number("key", sizes["key"], each)
+    for_each_number("key", sizes, each)

@@ -158,7 +158,7 @@ def test_releases(sizes: dict[str, int], damaged_town: Town, tmp_path: Path) -> 
             path: content for path, content in whole.items() if path.parts[0] == "public"
         }
 
-    for_each_number("release", sizes["release"], each)
+    for_each_number("release", sizes, each)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -184,7 +184,7 @@ def test_manifests(sizes: dict[str, int], damaged_town: Town, tmp_path: Path) ->
                 error.add_note(f"{line}")
                 raise
 
-    for_each_number("manifest", sizes["manifest"], each)
+    for_each_number("manifest", sizes, each)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -212,7 +212,7 @@ def test_noisy_measurements(sizes: dict[str, int], damaged_town: Town, tmp_path:
                 error.add_note(f"{path.relative_to(folder)}")
                 raise
 
-    for_each_number("nmf", sizes["nmf"], each)
+    for_each_number("nmf", sizes, each)
 
 
 def _spoil(rng: random.Random, path: Path) -> None:

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
-from oracles.how_many import SIZES
+from oracles.how_many import SIZES, seed_of
 from oracles.malformed import changed_bytes, changed_cells, spec_texts
 from oracles.summary_files import made_up_state, write_2010, write_2020
 from releases.small import request_of, write_town
@@ -33,13 +33,15 @@ from pipeline.execution.progress import Silent
 from pipeline.runs.run import run_release
 
 
-def for_each(strategy: st.SearchStrategy[object], n: int, check: Callable[[object], bool]) -> None:
-    """Check drawn inputs until `n` of them were malformed; `check` says whether one was."""
+def for_each(
+    strategy: st.SearchStrategy[object], kind: str, sizes: dict[str, int], check: Callable[[object], bool]
+) -> None:
+    """Check drawn inputs until so many of them were malformed; `check` says whether one was."""
 
+    @seed(seed_of(sizes))
     @settings(
-        max_examples=n,
+        max_examples=sizes[kind],
         deadline=None,
-        derandomize=True,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
@@ -99,7 +101,7 @@ def test_specs(sizes: dict[str, int], tmp_path: Path) -> None:
             refuses_to_run(spec, tmp_path / "out")
         return malformed
 
-    for_each(spec_texts(good), sizes["spec"], check)
+    for_each(spec_texts(good), "spec", sizes, check)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -127,7 +129,7 @@ def test_tables_of_a_release(kind: str, files: tuple[str, ...], sizes: dict[str,
     spoilt = st.one_of(
         *(st.tuples(st.just(name), changed_cells(text, ",") | changed_bytes(text)) for name, text in good.items())
     )
-    for_each(spoilt, sizes[kind], check)
+    for_each(spoilt, kind, sizes, check)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -161,7 +163,7 @@ def test_tables_to_import(sizes: dict[str, int], tmp_path: Path) -> None:
         st.tuples(st.just("persons.csv"), changed_cells(csv, ",") | changed_bytes(csv)),
         st.tuples(st.just("persons.parquet"), changed_bytes(buffer.getvalue())),
     )
-    for_each(st.tuples(spoilt, options), sizes["table"], check)
+    for_each(st.tuples(spoilt, options), "table", sizes, check)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -197,4 +199,4 @@ def test_summary_files(sizes: dict[str, int], tmp_path: Path) -> None:
         return st.tuples(st.just(file), by_byte if file == archive else changed_cells(content, separator) | by_byte)
 
     spoilt = st.one_of(*(spoilt_file(file, content) for file, content in good.items()))
-    for_each(spoilt, sizes["summary"], check)
+    for_each(spoilt, "summary", sizes, check)
