@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flows.publishing.public_inputs import public_input_files
 from pipeline.execution.job import Job
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
@@ -22,27 +23,6 @@ def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
 def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
     """The file of a private choice and the answers of what was chosen; nothing else is computed from it."""
     return job.folder(universe).selected(selection.name, selection.level)
-
-
-def public_input_files(job: Job) -> tuple[Path, ...]:
-    """Spine, names, polygons, facilities, numbers of shares, central counts: what is from public files elsewhere."""
-    constraints = [
-        job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
-    ]
-    shares = [job.folder(universe).shares(share.name) for universe in job.universes for share in universe.shares]
-    return (job.run.spine, *name_files(job), *polygon_files(job), *constraints, *shares, *central_files(job))
-
-
-def central_files(job: Job) -> tuple[Path, ...]:
-    """The counts of a central release that are used beside reports, and which release that is."""
-    counts = tuple(
-        job.folder(universe).measurement(level, measured.query.name)
-        for universe in job.universes
-        if universe.central is not None
-        for measured in universe.strategy.levels[-1].queries
-        for level in universe.central.shares
-    )
-    return (*counts, job.run.central) if counts else ()
 
 
 def answer_files(job: Job) -> tuple[Path, ...]:
@@ -80,13 +60,3 @@ def input_files(job: Job) -> tuple[Path, ...]:
         selected_path(job, universe, selection) for universe in job.universes for selection in universe.selections
     ]
     return (*public_input_files(job), *measured, *selected, *answer_files(job), *replaced_files(job))
-
-
-def name_files(job: Job) -> tuple[Path, ...]:
-    """The public files of areas' names."""
-    return tuple(job.run.names(level) for level in job.spec.geography.names or {})
-
-
-def polygon_files(job: Job) -> tuple[Path, ...]:
-    """The public files of polygons."""
-    return tuple(job.run.polygons(level) for level in job.spec.report.polygons)

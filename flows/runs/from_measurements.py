@@ -8,8 +8,9 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.publishing.inputs import write_public_inputs
 from flows.publishing.manifest import manifest_of
+from flows.publishing.provenance import check_provenance
+from flows.publishing.public_inputs import write_public_inputs
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.request import universe_checks
@@ -26,7 +27,6 @@ from pipeline.release.manifest import write_manifest
 from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import open_run
 from pipeline.release.status import MADE_ELSEWHERE
-from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 
@@ -73,7 +73,7 @@ def estimate_release(
             public.keep_remarks(run)
             job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
             _take_in(job, measurements)
-            write_public_inputs(job, public.facilities, public.polygons)
+            write_public_inputs(job)
             progress.begin(tuple(public_steps(job)))
             notes = perform_public_steps(job)
             write_manifest(run, manifest_of(job, notes, KeyStatement()))

@@ -10,6 +10,7 @@ from typing import Any
 
 from flows.confidential.custody import check_made_here
 from flows.estimation.determined import published_tables
+from flows.publishing.public_inputs import BOUNDS
 from flows.runs.drawn_before import refuse_other_inputs
 from flows.runs.given_records import require_given, with_given
 from flows.runs.kept_inputs import kept_inputs
@@ -83,7 +84,7 @@ def _as_published(
     if _without_tables(json.loads(json.dumps(stated.public_dict()))) != _without_tables(published):
         return stated, universes
     side = open_published(open_finished(run.root, check_hashes=False), universes)
-    spec, remaining, _ = published_tables(stated, universes, side.spine, side.facilities)
+    spec, remaining, _ = published_tables(stated, universes, side.spine, side.inputs.of(BOUNDS))
     return spec, remaining
 
 

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from flows.confidential.custody import Keyholder, KeySource
 from flows.cost.limits import check_possible
+from flows.publishing.provenance import check_provenance
 from flows.runs.beacons import check_beacon
 from flows.runs.chosen_clips import check_chosen
 from flows.runs.given_records import require_given, with_given
@@ -24,7 +25,6 @@ from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
-from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 EngineName = Literal["local", "dask"]

@@ -109,7 +109,7 @@ def _compute(
     refuse_other_run(run, public)
     make_run_folders(again)
     job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts), beacon=stated_beacon(manifest))
-    confidential = measured.repeat(run, job, public.facilities, public.polygons)
+    confidential = measured.repeat(run, job)
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
     job = replace(job, status=status_of(public.spec, insecure_key=confidential.insecure, charged=charged))
     counting, measuring = confidential.counting(), confidential.measuring()

@@ -16,7 +16,6 @@ from flows.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from flows.cost.fitting import Fitting, check_memory, fitting
 from flows.publishing.ahead import begin_alike
 from flows.publishing.files import input_files
-from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import Publication, output_files, publications, report_steps
 from flows.runs.kept_inputs import inputs_to_keep
@@ -56,9 +55,9 @@ class MeasuredHere:
         """See `Keyholder.identity`."""
         return self._holder.identity()
 
-    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+    def steps(self, job: Job) -> MeasuringSteps:
         """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), facilities, polygons)
+        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon))
 
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`."""
@@ -201,7 +200,7 @@ def release_run(
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         job = replace(job, beacon=checked.request.beacon)
-        measuring = measured.steps(job, public.facilities, public.polygons)
+        measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)
         stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
         yield ReleaseRun(replace(job, status=stated), measuring, measured.compare, perform)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from flows.publishing.central import central_differences, central_problems
 from flows.publishing.files import input_files
 from flows.publishing.manifest import account_of, households_of, joint_of, row_roots
 from flows.publishing.provenance import provenance_of
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.beacons import beacon_problems
-from flows.runs.central import central_differences, central_problems
 from flows.runs.manifest_again import manifest_problems
 from flows.runs.updates.checking import update_problems
 from flows.runs.versions import version_differences
@@ -131,7 +131,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
         "joint": manifest.joint == joint_of(job.universes),
         "households": manifest.households == households_of(job.universes, job.spec.joins()),
-        "provenance": manifest.provenance == provenance_of(job.spec, job.universes, job.run),
+        "provenance": manifest.provenance == provenance_of(job),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
         "rows": manifest.rows is None or manifest.rows == row_roots(job),
     }

@@ -8,7 +8,6 @@ from auditor.check.release import check_release
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.repeat import RepeatedSteps
 from flows.confidential.steps import MeasuringSteps
-from flows.publishing.inputs import Facilities, Polygons
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.rerun import Rerun, repeated_apart, rerun_release
 from flows.runs.verify import verify_release
@@ -26,8 +25,8 @@ class RepeatedHere:
     def check_key(self, run: RunDirectory) -> None:
         key_of_release(run, self._source)
 
-    def repeat(self, run: RunDirectory, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
-        return RepeatedSteps(run, job, key_of_release(run, self._source), facilities, polygons)
+    def repeat(self, run: RunDirectory, job: Job) -> MeasuringSteps:
+        return RepeatedSteps(run, job, key_of_release(run, self._source))
 
 
 def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source: KeySource | None = None) -> Rerun:

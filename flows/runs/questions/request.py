@@ -11,6 +11,7 @@ from typing import Final
 
 from flows.confidential.custody import KeySource
 from flows.confidential.questions import QuestionWork
+from flows.publishing.provenance import check_provenance, from_records
 from flows.runs.request import check_datasets, with_data
 from geography.spine import Spine
 from pipeline.errors import InputError, SpecError
@@ -30,7 +31,6 @@ from pipeline.questions.stated_domain import DomainStated, stated_domain
 from pipeline.questions.text import Asked, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.fields import check_name
-from pipeline.spec.provenance import check_provenance, from_records
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 #: Numbers that one answer may have.

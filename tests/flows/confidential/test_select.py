@@ -24,6 +24,7 @@ from flows.audits.finished import audit_release
 from flows.confidential.charge import charge_run, run_charges
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.select import select_versions
+from flows.publishing.public_inputs import BOUNDS
 from flows.publishing.selected import selected_problems
 from flows.runs.from_measurements import estimate_release
 from pipeline.audit.findings import Finding
@@ -33,6 +34,7 @@ from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
+from pipeline.inputs.public_input import OpenedInputs
 from pipeline.privacy.accounting.uses import choices_of
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
@@ -214,9 +216,10 @@ def test_a_choice_that_is_not_charged_is_found(
     (job.run.restricted / "ledger.json").unlink()
     monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
     (universe,) = job.universes
-    charged = replace(job, universes=(replace(universe, dataset="people"),))
+    inputs = OpenedInputs({BOUNDS.key: {universe.name: ()}})
+    charged = replace(job, universes=(replace(universe, dataset="people"),), inputs=inputs)
     key = key_of(job)
-    charge_run(charged, key, run_charges(charged, key, recorded(job), {universe.name: ()}))
+    charge_run(charged, key, run_charges(charged, key, recorded(job)))
     findings = [one for one in audit(job.run.root, ledger=ledger) if not one.passed]
     assert {one.check for one in findings} == {"ledger"}
     assert f"{left_out} at block was not charged" in str([one.detail for one in findings])

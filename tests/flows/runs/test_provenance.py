@@ -10,6 +10,7 @@ import pytest
 from releases.small import QUICK, request_of, run, write_town
 
 from features.imports.tables.importer import TableRequest, TableSource, import_table
+from flows.publishing.provenance import accepted_inputs
 from flows.runs.verify import verify_release
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.execution.progress import Silent
@@ -18,7 +19,6 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.status import FROM_RECORDS, UNCHARGED
-from pipeline.spec.provenance import accepted_inputs
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import sha256_file
 

@@ -15,6 +15,7 @@ from releases.small import public_bytes, request_of, run
 
 from auditor.check.release import check_release
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
+from flows.publishing.provenance import check_provenance
 from flows.publishing.steps import perform_public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.verify import verify_release
@@ -22,7 +23,6 @@ from pipeline.errors import InputError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import FileEntry, read_manifest, write_manifest
-from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import sha256_file
 

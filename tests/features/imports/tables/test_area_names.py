@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from features.imports.tables.importer import ImportedTable, TableRequest, TableSource, import_table
+from flows.publishing.provenance import check_provenance
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.inputs.names import read_names
-from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 COUNTIES = {"01": "Alder", "02": "Birch"}

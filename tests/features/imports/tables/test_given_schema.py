@@ -10,10 +10,10 @@ import pytest
 from features.imports.tables.importer import TableRequest, TableSource, import_table
 from features.imports.tables.stock_lists import STOCK_LISTS, stock_list
 from flows.checks.validation import validate
+from flows.publishing.provenance import from_records
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.tabulate import tabulate
-from pipeline.spec.provenance import from_records
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 LIST = """
