@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from flows.estimation.constraints import broken_bound, check_constraints, check_total, declared_constraints
 from flows.publishing.provenance import check_inputs, unaccepted
-from flows.publishing.public_inputs import BOUNDS, PUBLIC_INPUTS
+from flows.publishing.public_inputs import BOUNDS, read_inputs
 from flows.runs.chosen_clips import check_chosen
 from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
@@ -169,7 +168,9 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
         result.n_leaves = spine.n_leaves
         if left_out := left_out_remark(spec.geography):
             result.remarks.append(left_out)
-    inputs = OpenedInputs() if spine is None else _opened(spec, spine, result)
+    inputs = OpenedInputs()
+    if spine is not None:
+        inputs = read_inputs(InputScope(spec, spec.universes(), spine), result.noted)
     joins, answers = spec.joins(), dict[str, _Answers | None]()
     for universe in universes:
         with result.noted("records"):
@@ -204,14 +205,6 @@ def _check_statements(spec: ReleaseSpec, universe: Universe, spec_file: Path, re
     for check in universe_checks(spec, universe):
         with result.noted("spec", f"{spec_file}: "):
             check()
-
-
-def _opened(spec: ReleaseSpec, spine: Spine, result: Validation) -> OpenedInputs:
-    """The public inputs that the spec names, so far as they are right."""
-    opened: dict[str, object] = {}
-    for one in PUBLIC_INPUTS:
-        opened[one.key] = one.read(InputScope(spec, spec.universes(), spine, partial(result.noted, one.part)))
-    return OpenedInputs(opened)
 
 
 def _check_universe(

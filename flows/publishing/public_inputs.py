@@ -8,8 +8,10 @@ it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +23,7 @@ from flows.publishing.central import CentralCounts, central_files, read_central,
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.names import read_names
-from pipeline.inputs.public_input import InputScope, OpenedInputs, PublicInput, StatedInput
+from pipeline.inputs.public_input import InputScope, OpenedInputs, Part, PublicInput, StatedInput
 from pipeline.inputs.shares import read_shares
 from pipeline.model.area_names import AreaNames, LevelNames
 from pipeline.model.universe import Universe
@@ -391,9 +393,18 @@ PUBLIC_INPUTS: tuple[PublicInput[Any], ...] = (
 )
 
 
-def read_inputs(scope: InputScope) -> OpenedInputs:
-    """All public inputs, from the files that the spec names; InputError where one cannot be read, or does not fit."""
-    return OpenedInputs({one.key: one.read(scope) for one in PUBLIC_INPUTS})
+def read_inputs(scope: InputScope, noted: Callable[[Part], AbstractContextManager[None]] | None = None) -> OpenedInputs:
+    """All public inputs, from the files that the spec names.
+
+    Args:
+        scope: what they are read for.
+        noted: of a validation, which keeps what is wrong with one and goes on; None to stop there.
+
+    Raises:
+        InputError: a file cannot be read, or does not fit.
+    """
+    scopes = {one: scope if noted is None else replace(scope, noted=partial(noted, one.part)) for one in PUBLIC_INPUTS}
+    return OpenedInputs({one.key: one.read(scopes[one]) for one in PUBLIC_INPUTS})
 
 
 def reread_inputs(scope: InputScope, run: RunDirectory) -> OpenedInputs:
