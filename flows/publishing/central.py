@@ -140,18 +140,6 @@ def _counts(
     return found.values[places]
 
 
-def central_files(run: RunDirectory, universes: Sequence[Universe]) -> tuple[Path, ...]:
-    """The counts of a central release that are used beside reports, and which release that is; none without one."""
-    counts = tuple(
-        run.universe(universe.name).measurement(level, measured.query.name)
-        for universe in universes
-        if universe.central is not None
-        for measured in universe.strategy.levels[-1].queries
-        for level in universe.central.shares
-    )
-    return (*counts, run.central) if counts else ()
-
-
 def write_central(run: RunDirectory, universes: Sequence[Universe], spine: Spine, found: CentralCounts) -> None:
     """Publish the counts of a central release in the form of measurements, which they are, and which one it is."""
     counts, release = found

@@ -19,12 +19,23 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.publishing.central import CentralCounts, central_files, read_central, read_public_central, write_central
+from flows.publishing.central import CentralCounts, read_central, read_public_central, write_central
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.names import read_names
 from pipeline.inputs.public_input import InputScope, OpenedInputs, Part, PublicInput, StatedInput
 from pipeline.inputs.shares import read_shares
+from pipeline.metadata.products import (
+    CENTRAL_COUNTS,
+    CENTRAL_RELEASE,
+    CONSTRAINTS,
+    NAMES,
+    POLYGONS,
+    SHARES,
+    SPINE,
+    ReleaseScope,
+    files_of,
+)
 from pipeline.model.area_names import AreaNames, LevelNames
 from pipeline.model.universe import Universe
 from pipeline.published import published_names
@@ -73,7 +84,7 @@ class GeographyInput(PublicInput[Spine]):
 
     def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
         """See `PublicInput.files`."""
-        return (run.spine,)
+        return files_of(ReleaseScope(spec, universes, run), SPINE)
 
     def identity(self, found: Spine) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
@@ -126,7 +137,7 @@ class NamesInput(PublicInput[AreaNames]):
 
     def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
         """See `PublicInput.files`."""
-        return tuple(run.names(level) for level in spec.geography.names or {})
+        return files_of(ReleaseScope(spec, universes, run), NAMES)
 
     def identity(self, found: AreaNames) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
@@ -220,11 +231,7 @@ class BoundsInput(PublicInput[FacilityCounts]):
 
     def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
         """See `PublicInput.files`."""
-        return tuple(
-            run.universe(universe.name).constraint(number)
-            for universe in universes
-            for number in range(len(universe.bounds))
-        )
+        return files_of(ReleaseScope(spec, universes, run), CONSTRAINTS)
 
     def identity(self, found: FacilityCounts) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
@@ -280,9 +287,7 @@ class SharesInput(PublicInput[ShareNumbers]):
 
     def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
         """See `PublicInput.files`."""
-        return tuple(
-            run.universe(universe.name).shares(share.name) for universe in universes for share in universe.shares
-        )
+        return files_of(ReleaseScope(spec, universes, run), SHARES)
 
     def identity(self, found: ShareNumbers) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
@@ -322,7 +327,7 @@ class CentralInput(PublicInput[CentralCounts]):
 
     def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
         """See `PublicInput.files`."""
-        return central_files(run, universes)
+        return files_of(ReleaseScope(spec, universes, run), CENTRAL_COUNTS, CENTRAL_RELEASE)
 
     def identity(self, found: CentralCounts) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
@@ -361,7 +366,7 @@ class PolygonsInput(PublicInput[LevelAreas]):
 
     def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
         """See `PublicInput.files`."""
-        return tuple(run.polygons(level) for level in spec.report.polygons)
+        return files_of(ReleaseScope(spec, universes, run), POLYGONS)
 
     def identity(self, found: LevelAreas) -> Mapping[str, str]:
         """See `PublicInput.identity`."""

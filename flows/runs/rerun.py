@@ -17,6 +17,7 @@ from flows.confidential.process import MeasuringProcess
 from flows.confidential.repeat import Repeating
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
+from flows.runs.differences import Difference, compare_public
 from flows.runs.drawn_before import refuse_other_run
 from flows.runs.open_public import open_published
 from flows.runs.status import status_of
@@ -29,7 +30,6 @@ from pipeline.execution.steps import Perform, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished
-from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders

@@ -15,9 +15,9 @@ from flows.confidential.custody import Keyholder
 from flows.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from flows.cost.fitting import Fitting, check_memory, fitting
 from flows.publishing.ahead import begin_alike
-from flows.publishing.files import input_files
+from flows.publishing.files import input_files, output_files
 from flows.publishing.manifest import manifest_of
-from flows.publishing.steps import Publication, output_files, publications, report_steps
+from flows.publishing.steps import Publication, publications, report_steps
 from flows.runs.kept_inputs import inputs_to_keep
 from flows.runs.open_public import open_listed
 from flows.runs.request import CheckedRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from flows.publishing.central import central_differences, central_problems
-from flows.publishing.files import input_files
+from flows.publishing.files import input_files, output_files
 from flows.publishing.manifest import account_of, households_of, joint_of, row_roots
 from flows.publishing.provenance import provenance_of
 from flows.publishing.selected import selected_problems
@@ -106,12 +106,15 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     problems = []
     inputs = {_name(job, path) for path in input_files(job)}
     computed = {_name(job, path): path for path in job.run.public.rglob("*") if path.is_file()}
-    for name in sorted(manifest.files.keys() | computed.keys()):
-        if name not in computed:
+    due = {_name(job, path) for path in output_files(job)}
+    for name in sorted(manifest.files.keys() | computed.keys() | due):
+        if name not in computed and name not in due:
             problems.append(f"public/{name} does not follow from the spec; no such file is part of the release")
         elif name not in manifest.files:
             problems.append(f"public/{name} is missing; the spec says that it is published")
-        elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
+        elif name not in inputs and (
+            name not in computed or sha256_file(computed[name]) != manifest.files[name].sha256
+        ):
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job) + beacon_problems(manifest, job.spec)
     problems += manifest_problems(job, manifest) + update_problems(job, manifest)

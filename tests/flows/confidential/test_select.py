@@ -26,6 +26,7 @@ from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.select import select_versions
 from flows.publishing.public_inputs import BOUNDS
 from flows.publishing.selected import selected_problems
+from flows.runs.differences import compare_public
 from flows.runs.from_measurements import estimate_release
 from pipeline.audit.findings import Finding
 from pipeline.audit.release_reading import open_audited, truth_of
@@ -41,7 +42,6 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.select import Select
-from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine

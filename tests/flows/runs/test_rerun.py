@@ -17,10 +17,10 @@ import flows.confidential.steps
 import flows.runs.versions
 from flows.confidential.custody import KeySource
 from flows.confidential.measure import measure_level, tabulate_universe
+from flows.runs.differences import compare_public
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
-from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
