@@ -35,12 +35,13 @@ class HarvestInput(PublicInput[list[int]]):
     for_measuring: ClassVar[bool] = True
 
     def read(self, scope: InputScope) -> list[int]:
+        found: list[int] = []
         with scope.noted():
             text = (Path(str(scope.spec.geography.file)).parent / "harvest.csv").read_text()
             if not text.replace(",", "").isdigit():
                 raise InputError(f"harvest: found {text!r}; whole numbers are allowed")
-            return [int(bushels) for bushels in text.split(",")]
-        return []
+            found += [int(bushels) for bushels in text.split(",")]
+        return found
 
     def again(self, scope: InputScope, run: RunDirectory) -> list[int]:
         try:
