@@ -17,7 +17,8 @@ from releases.wages import write_wages
 
 import flows.publishing.steps
 from flows.publishing.files import answer_paths, input_files, output_files
-from flows.publishing.steps import public_steps, write_package
+from flows.publishing.package import write_package
+from flows.publishing.steps import public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.verify import verify_release
 from pipeline.execution.job import Job
