@@ -36,17 +36,20 @@ class PublishedRelease:
     @cached_property
     def names(self) -> AreaNames:
         """The names of areas, of each level that has some; ReleaseError where a file is damaged."""
-        return {
-            level: read_public_names(
-                self.run.names(level), level, self.spine.level(level).geocodes, tuple(section.name)
-            )
-            for level, section in (self.spec.geography.names or {}).items()
-        }
+        return published_names(self.run, self.spec, self.spine)
 
     def histogram(self, universe: Universe, level: Level) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)`."""
         path = self.run.universe(universe.name).histogram(level.name)
         return read_histogram(path, level.geocodes, universe.schema, signed=universe.measure.signed)
+
+
+def published_names(run: RunDirectory, spec: ReleaseSpec, spine: Spine) -> AreaNames:
+    """The names of areas that a release has published, by level; ReleaseError where a file is damaged."""
+    return {
+        level: read_public_names(run.names(level), level, spine.level(level).geocodes, tuple(section.name))
+        for level, section in (spec.geography.names or {}).items()
+    }
 
 
 def release_at(folder: Path) -> RunDirectory:

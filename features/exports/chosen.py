@@ -6,7 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import InputError
-from pipeline.metadata.contents import Contents, DataFile
+from pipeline.metadata.contents import DataFile
+from pipeline.metadata.products import (
+    ADDED,
+    AMOUNTS,
+    CENTRAL_COUNTS,
+    HOUSEHOLD_SIZES,
+    HOUSEHOLD_TABLES,
+    INVARIANTS,
+    MEASUREMENTS,
+    MICRODATA,
+    TABLES,
+    ReleaseScope,
+    described,
+)
 from pipeline.published import PublishedRelease
 
 
@@ -44,8 +57,8 @@ class Choice:
 
 def chosen_files(release: PublishedRelease, choice: Choice) -> list[DataFile]:
     """The files that are wanted: tables, what is published of households, and what was asked for."""
-    contents = Contents(release.spec, release.universes, release.run)
-    return [file for file in _all_files(contents, choice) if not choice.levels or file.level in choice.levels]
+    scope = ReleaseScope(release.spec, release.universes, release.run)
+    return [file for file in _all_files(scope, choice) if not choice.levels or file.level in choice.levels]
 
 
 def by_table(files: Sequence[DataFile]) -> dict[str, list[DataFile]]:
@@ -56,12 +69,12 @@ def by_table(files: Sequence[DataFile]) -> dict[str, list[DataFile]]:
     return found
 
 
-def _all_files(contents: Contents, choice: Choice) -> Iterator[DataFile]:
-    tables = (*contents.tables(), *contents.household_tables(), *contents.amounts())
+def _all_files(scope: ReleaseScope, choice: Choice) -> Iterator[DataFile]:
+    tables = described(scope, TABLES, HOUSEHOLD_TABLES, AMOUNTS)
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)
     if not choice.tables:
-        yield from contents.household_sizes()
+        yield from described(scope, HOUSEHOLD_SIZES)
     if choice.measurements:
-        yield from contents.measurements()
+        yield from described(scope, MEASUREMENTS, CENTRAL_COUNTS, ADDED, INVARIANTS)
     if choice.microdata:
-        yield from contents.microdata()
+        yield from described(scope, MICRODATA)

@@ -130,7 +130,7 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
         make_run_folders(run)
         public = open_listed(checked.spec, checked.universes)
         job = public.job(run, Workers(1), Silent())
-        confidential = ConfidentialSteps(job, key, public.facilities)
+        confidential = ConfidentialSteps(job, key)
         perform_steps(job, [*confidential.counting(), *confidential.measuring()])
         if whole:
             perform_public_steps(job, report=False)

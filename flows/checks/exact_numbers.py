@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.publishing.provenance import accepted_inputs
+from pipeline.publishing.public_inputs import BOUNDS
 from pipeline.runs.open_public import open_listed
-from pipeline.spec.provenance import accepted_inputs
 from pipeline.spec.release_spec import load_spec
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def undeclared_numbers(spec: Path, datasets: Mapping[str, DatasetState]) -> dict
     public = open_listed(stated, stated.universes())
     asked: dict[str, list[Exact]] = {}
     for universe in public.universes:
-        exact = exact_disclosures(universe, public.spine, public.facilities[universe.name])
+        exact = exact_disclosures(universe, public.spine, public.inputs.of(BOUNDS)[universe.name])
         exact += inputs_from_records(universe, public.spine, accepted_inputs(public.spec))
         asked.setdefault(universe.dataset, []).extend(exact)
     found: dict[str, list[Exact]] = {}

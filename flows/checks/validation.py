@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +14,16 @@ from geography.spine import Spine
 from pipeline.collect.unlisted import bits_of, remarks_of
 from pipeline.errors import InputError
 from pipeline.estimation.constraints import broken_bound, check_constraints, check_total, declared_constraints
-from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import left_out_remark, read_spine
-from pipeline.inputs.names import read_names
-from pipeline.inputs.shares import read_shares
+from pipeline.inputs.public_input import InputScope, OpenedInputs, Part
 from pipeline.model.join import Join
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
+from pipeline.publishing.provenance import check_inputs, unaccepted
+from pipeline.publishing.public_inputs import BOUNDS, read_inputs
 from pipeline.records.alike_units import find_alike_units
 from pipeline.records.broken_joins import broken_join
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
@@ -34,11 +33,9 @@ from pipeline.records.record_files import column_names
 from pipeline.records.reports import count_reports
 from pipeline.runs.chosen_clips import check_chosen
 from pipeline.runs.request import check_datasets, universe_checks, with_data
-from pipeline.spec.provenance import check_inputs, unaccepted
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a finding is about.
-Part = Literal["spec", "geography", "bounds", "shares", "records", "constraints"]
 
 
 @dataclass(frozen=True)
@@ -171,7 +168,9 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
         result.n_leaves = spine.n_leaves
         if left_out := left_out_remark(spec.geography):
             result.remarks.append(left_out)
-        read_names(spec.geography, spine)
+    inputs = OpenedInputs()
+    if spine is not None:
+        inputs = read_inputs(InputScope(spec, spec.universes(), spine), result.noted)
     joins, answers = spec.joins(), dict[str, _Answers | None]()
     for universe in universes:
         with result.noted("records"):
@@ -179,8 +178,11 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
             before = result.n_counted
             joined = [join.households for join in joins if join.companion == universe.name]
             joined = joined if universe.name else [join.persons for join in joins]
-            check = _check_universe if supplied.collected is None else _check_reports
-            answers[universe.name] = check(supplied, spine, joined, result)
+            if supplied.collected is None:
+                facilities = () if spine is None else inputs.of(BOUNDS)[universe.name]
+                answers[universe.name] = _check_universe(supplied, spine, joined, facilities, result)
+            else:
+                _check_reports(supplied, spine, result)
             if people is not None and not universe.name:
                 _check_people(supplied, result.n_counted - before, people, result)
     if spine is not None:
@@ -206,9 +208,13 @@ def _check_statements(spec: ReleaseSpec, universe: Universe, spec_file: Path, re
 
 
 def _check_universe(
-    universe: Universe, spine: Spine | None, joined: Sequence[Query], result: Validation
+    universe: Universe,
+    spine: Spine | None,
+    joined: Sequence[Query],
+    facilities: Sequence[NDArray[np.int64]],
+    result: Validation,
 ) -> _Answers | None:
-    """The bounds' facilities, every row of the records, and whether a release can keep the constraints.
+    """Every row of the records, and whether a release can keep the constraints.
 
     Returns:
         The answers of the `joined` queries in the leaves, and others; None where something is wrong.
@@ -216,14 +222,6 @@ def _check_universe(
     if universe.input is None:
         return None
     before = len(result.findings)
-    facilities: list[NDArray[np.int64]] = []
-    if spine is not None:
-        for bound in universe.bounds:
-            with result.noted("bounds"):
-                facilities.append(read_facilities(bound, spine))
-        for share in universe.shares:
-            with result.noted("shares"):
-                read_shares(share, spine)
     records = universe.input
     missing = _missing_columns(universe, records)
     answers = None if spine is None or missing else _Answers.of(universe, spine, joined)
@@ -247,7 +245,8 @@ def _check_universe(
     if log is not None:
         result.findings += _findings(log)
         _note_person_numbers(records, result)
-    if spine is None or answers is None or len(result.findings) > before:
+    bounded = len(facilities) == len(universe.bounds)
+    if spine is None or answers is None or not bounded or len(result.findings) > before:
         if universe.invariants or universe.bounds:
             result.remarks.append(
                 f"{_called(universe)}: whether invariants and bounds can be kept is not known until the rest is right"
@@ -257,7 +256,7 @@ def _check_universe(
     return answers
 
 
-def _check_reports(universe: Universe, spine: Spine | None, _: Sequence[Query], result: Validation) -> None:
+def _check_reports(universe: Universe, spine: Spine | None, result: Validation) -> None:
     """Every report: which cannot be used, and why; a finding if they stop a run, else a remark."""
     records, collected = universe.input, universe.collected
     if spine is None or records is None or collected is None:

@@ -14,9 +14,9 @@ from pipeline.execution.job import Job
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.publishing.inputs import Facilities
+from pipeline.publishing.provenance import accepted_inputs
+from pipeline.publishing.public_inputs import BOUNDS
 from pipeline.release.receipts import ExactReceipt, Receipt
-from pipeline.spec.provenance import accepted_inputs
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge, Charged
@@ -80,14 +80,13 @@ def _refuse_chosen_elsewhere(job: Job, ledger: str) -> None:
             )
 
 
-def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities) -> list[Charge]:
+def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> list[Charge]:
     """What a ledger is asked for by the run: one charge for each universe; none if the spec names no dataset.
 
     Args:
         job: the run.
         key: the run's master key.
         fingerprints: of each universe's records, keyed.
-        facilities: of each universe, of each of its bounds.
     """
     if not job.universes[0].dataset:
         return []
@@ -113,7 +112,7 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facil
         reading = [] if universe.input is None else universe.input.reading(universe.schema.names)
         layout, fingerprint = _layout(job, universe), fingerprints[universe.name]
         use = KeyUse.read_so(key.commitment(), universe.name, layout, fingerprint, reading)
-        exact = exact_disclosures(universe, job.spine, facilities[universe.name])
+        exact = exact_disclosures(universe, job.spine, job.inputs.of(BOUNDS)[universe.name])
         exact += inputs_from_records(universe, job.spine, accepted_inputs(job.spec))
         units = "" if universe.input is None else universe.input.unit or ""
         charges.append(replace(charge, exact=exact, key=use, units=units))

@@ -47,7 +47,7 @@ def inputs_from_records(universe: Universe, spine: Spine, accepted: Sequence[str
     Args:
         universe: the release's own, or a companion.
         spine: the geography.
-        accepted: of the release, by the names of its provenance; see `pipeline.spec.provenance.accepted_inputs`.
+        accepted: of the release, by the names of its provenance; see `pipeline.publishing.provenance.accepted_inputs`.
     """
     own = f"companions.{universe.name}."
     names = [name.removeprefix(own) for name in accepted if name.startswith(own if universe.name else "")]

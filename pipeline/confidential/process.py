@@ -33,7 +33,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.spawn import WorkerContext
 from pipeline.execution.workers import WorkerError, Workers, begin_worker
 from pipeline.privacy.keys import MasterKey
-from pipeline.publishing.inputs import Facilities, Polygons
+from pipeline.publishing.public_inputs import inputs_to_measure
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
@@ -56,17 +56,23 @@ class _Work:
     """
 
     job: Job
-    facilities: Facilities
     tables: tuple[str, ...] = ()
     again: RunDirectory | None = None
 
     @classmethod
-    def of(cls, job: Job, facilities: Facilities, again: RunDirectory | None = None) -> _Work:
-        workers, receipts = Workers(job.workers.count), list(job.receipts)
+    def of(cls, job: Job, again: RunDirectory | None = None) -> _Work:
+        workers, receipts, inputs = Workers(job.workers.count), list(job.receipts), inputs_to_measure(job.inputs)
         portable = replace(
-            job, workers=workers, progress=Silent(), batches=Batches(), notes={}, begun={}, receipts=receipts, names={}
+            job,
+            workers=workers,
+            progress=Silent(),
+            batches=Batches(),
+            notes={},
+            begun={},
+            receipts=receipts,
+            inputs=inputs,
         )
-        return cls(without_tables(portable), facilities, tuple(tables_of(job)), again)
+        return cls(without_tables(portable), tuple(tables_of(job)), again)
 
 
 class _Descriptor:
@@ -107,24 +113,24 @@ class MeasuringProcess:
         """See `Keyholder.identity`."""
         return str(self.ask("identity")["identity"])
 
-    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> DistantSteps:
+    def steps(self, job: Job) -> DistantSteps:
         """The steps of a run, to be performed there. The key is read, or drawn, now."""
-        public = self.ask("begin", _Work.of(job, facilities))
-        return DistantSteps(self, job, facilities, polygons, insecure=bool(public["insecure"]))
+        public = self.ask("begin", _Work.of(job))
+        return DistantSteps(self, job, insecure=bool(public["insecure"]))
 
     def check_key(self, run: RunDirectory) -> None:
         """See `Repeating.check_key`."""
         self.ask("check key", run)
 
-    def repeat(self, run: RunDirectory, job: Job, facilities: Facilities, polygons: Polygons) -> DistantSteps:
+    def repeat(self, run: RunDirectory, job: Job) -> DistantSteps:
         """See `Repeating.repeat`."""
-        public = self.ask("begin", _Work.of(job, facilities, run))
-        return DistantSteps(self, job, facilities, polygons, insecure=bool(public["insecure"]))
+        public = self.ask("begin", _Work.of(job, run))
+        return DistantSteps(self, job, insecure=bool(public["insecure"]))
 
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`; in another process, which has no key."""
         with MeasuringProcess(KeySource(), None) as process:
-            process.ask("compare", _Work.of(job, {}), job=job)
+            process.ask("compare", _Work.of(job), job=job)
 
     def question(self, work: QuestionWork) -> Mapping[str, Any]:
         """See `questions.answer`."""
@@ -185,16 +191,8 @@ class MeasuringProcess:
 class DistantSteps(MeasuringSteps):
     """The steps that see the records, performed by a `MeasuringProcess`."""
 
-    def __init__(
-        self,
-        process: MeasuringProcess,
-        job: Job,
-        facilities: Facilities,
-        polygons: Polygons,
-        *,
-        insecure: bool,
-    ) -> None:
-        super().__init__(job, facilities, polygons)
+    def __init__(self, process: MeasuringProcess, job: Job, *, insecure: bool) -> None:
+        super().__init__(job)
         self._process = process
         self._insecure = insecure
         self._statement = KeyStatement()
@@ -275,10 +273,10 @@ class _Server:
         job = self._taken(work)
         if work.again is not None:
             key = self._key_of(work.again)
-            self._steps = RepeatedSteps(work.again, job, key, work.facilities)
+            self._steps = RepeatedSteps(work.again, job, key)
         else:
             key = self._holder.key(job.run, job.beacon)
-            self._steps = ConfidentialSteps(job, key, work.facilities)
+            self._steps = ConfidentialSteps(job, key)
         return {"insecure": key.insecure}
 
     def perform(self, task: str, universe: str, place: str) -> Mapping[str, object]:

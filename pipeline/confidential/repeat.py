@@ -16,7 +16,6 @@ from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
-from pipeline.publishing.inputs import Facilities, Polygons
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest
@@ -35,17 +34,15 @@ class Repeating(Protocol):
     def check_key(self, run: RunDirectory) -> None:
         """InputError where the key is not the one that the release was made with."""
 
-    def repeat(self, run: RunDirectory, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+    def repeat(self, run: RunDirectory, job: Job) -> MeasuringSteps:
         """The steps of the rerun of `run` that see the records; `job` is where they write."""
 
 
 class RepeatedSteps(ConfidentialSteps):
     """The steps in this process; see `Repeating.repeat` for the arguments."""
 
-    def __init__(
-        self, run: RunDirectory, job: Job, key: MasterKey, facilities: Facilities, polygons: Polygons | None = None
-    ) -> None:
-        super().__init__(job, key, facilities, polygons)
+    def __init__(self, run: RunDirectory, job: Job, key: MasterKey) -> None:
+        super().__init__(job, key)
         self._run = run
         self._manifest = read_manifest(run.manifest)
         self._drawn_before = False
@@ -64,7 +61,7 @@ class RepeatedSteps(ConfidentialSteps):
         """
         refuse_changed_records(self._run, self._manifest, self.statement().fingerprints)
         refuse_other_records(self._run, self.fingerprints)
-        refuse_uncharged(self._run, self.job, self.key, self.fingerprints, self.facilities)
+        refuse_uncharged(self._run, self.job, self.key, self.fingerprints)
         self._drawn_before = True
 
     def statement(self) -> KeyStatement:
@@ -92,9 +89,7 @@ def refuse_other_records(run: RunDirectory, fingerprints: Mapping[str, str]) -> 
         raise InputError(f"{run.root}: was run on other records, or with another key; {_NOTHING}")
 
 
-def refuse_uncharged(
-    run: RunDirectory, job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities
-) -> None:
+def refuse_uncharged(run: RunDirectory, job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> None:
     """Look for the run's charges in the ledger; where that is not here, the run's own note of them has to do.
 
     Raises:
@@ -121,7 +116,7 @@ def refuse_uncharged(
         return
     with ledger:
         datasets = ledger.datasets()
-        charges = run_charges(job, key, fingerprints, facilities)
+        charges = run_charges(job, key, fingerprints)
         uncharged = {charge.dataset or "any" for charge in charges if not _is_charged(charge, datasets)}
     if uncharged:
         raise InputError(

@@ -29,6 +29,7 @@ from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import farthest
 from pipeline.privacy.keys import MasterKey
+from pipeline.publishing.public_inputs import CENTRAL
 from pipeline.records.reports import CountedReports, count_reports
 from pipeline.release.measurements import (
     MeasurementHeader,
@@ -60,7 +61,7 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Co
         found.log.raise_if_any()
     if not found.reports.any():
         raise RecordsError(f"{records.file}: no report can be used; at least one is needed")
-    if (wrong := _contradiction(universe, job.spine, job.central, found.reports)) is not None:
+    if (wrong := _contradiction(universe, job.spine, job.inputs.of(CENTRAL)[0], found.reports)) is not None:
         raise RecordsError(wrong)
     digest = hashlib.sha256(b"spinewise reports 1\0")
     for part in (found.totals, found.reports, np.array(list(found.unused.values())), found.whole):

@@ -17,8 +17,8 @@ from pipeline.execution.steps import Step
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.publishing.files import answer_paths, public_input_files, selected_path
-from pipeline.publishing.inputs import Facilities, Polygons, write_public_inputs
+from pipeline.publishing.files import answer_paths, selected_path
+from pipeline.publishing.public_inputs import BOUNDS, public_input_files, write_public_inputs
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.run_directory import record_input
 from pipeline.storage.files import write_bytes
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 class MeasuringSteps(ABC):
     """The steps up to the noisy measurements, by name; what performs those that see the records is a subclass."""
 
-    def __init__(self, job: Job, facilities: Facilities, polygons: Polygons | None = None) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
-        self.facilities = facilities
-        self.polygons = dict(polygons or {})
 
     @abstractmethod
     def perform(self, task: str, universe: str = "", place: str = "") -> None:
@@ -82,7 +80,7 @@ class MeasuringSteps(ABC):
     def measuring(self) -> list[Step]:
         """Publish the measurements, and the public inputs beside them."""
         job = self.job
-        steps = [Step("write inputs", self._write_inputs, files=public_input_files(job))]
+        steps = [Step("write inputs", partial(write_public_inputs, job), files=public_input_files(job))]
         for universe in job.universes:
             for level in job.spine.levels:
                 if files := answer_paths(job, universe, level.name):
@@ -105,9 +103,6 @@ class MeasuringSteps(ABC):
         select = self._task("select", universe, selection.name)
         return Step(stage, select, universe.name, selection.level, geounits, files=files)
 
-    def _write_inputs(self) -> None:
-        write_public_inputs(self.job, self.facilities, self.polygons)
-
 
 class ConfidentialSteps(MeasuringSteps):
     """The steps performed in this process. What they learn is kept here, never returned to an engine.
@@ -117,8 +112,8 @@ class ConfidentialSteps(MeasuringSteps):
         warnings: what is odd about the records; confidential.
     """
 
-    def __init__(self, job: Job, key: MasterKey, facilities: Facilities, polygons: Polygons | None = None) -> None:
-        super().__init__(job, facilities, polygons)
+    def __init__(self, job: Job, key: MasterKey) -> None:
+        super().__init__(job)
         self.key = key
         self.fingerprints: dict[str, str] = {}
         self.warnings: list[str] = []
@@ -128,7 +123,7 @@ class ConfidentialSteps(MeasuringSteps):
         """See `MeasuringSteps.perform`."""
         if task in ("charge", "close charge"):
             if self._charges is None:  # what they say of exact numbers takes a while on a large spine
-                self._charges = run_charges(self.job, self.key, self.fingerprints, self.facilities)
+                self._charges = run_charges(self.job, self.key, self.fingerprints)
             self.job.receipts[:] = charge_run(self.job, self.key, self._charges, drawn=task == "close charge")
             return
         of = next(each for each in self.job.universes if each.name == universe)
@@ -165,7 +160,7 @@ class ConfidentialSteps(MeasuringSteps):
 
     def _check(self, universe: Universe) -> None:
         if universe.collected is None:  # of reports nothing is known that could contradict what is exact
-            check = partial(check_universe, self.job, universe, self.facilities)
+            check = partial(check_universe, self.job, universe, self.job.inputs.of(BOUNDS))
             self.warnings += shielded(self.job.run, "check", check)
         self.job.progress.advance(self.job.spine.n_leaves)
 
@@ -198,7 +193,7 @@ class Measured(Protocol):
     def identity(self) -> str:
         """See `Keyholder.identity`."""
 
-    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+    def steps(self, job: Job) -> MeasuringSteps:
         """The steps of the run that see the records."""
 
     def compare(self, job: Job) -> None:

@@ -74,10 +74,6 @@ class Draws:
         )
         return tuple(DrawnTable(table, table.query, levels) for table, levels in published if levels)
 
-    def files(self) -> tuple[Path, ...]:
-        """What `publish` writes."""
-        return tuple(self._file(table, level) for table in self.tables for level in table.levels)
-
     def publish(self) -> None:
         """Draw, and write the answers of all tables at all their levels."""
         lowest = max(table.levels[-1] for table in self.tables)

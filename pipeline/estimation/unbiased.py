@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -36,11 +35,6 @@ class Unbiased:
     def tables(self, level: str) -> list[Table]:
         """The tables that are published at a level."""
         return [table for table in self.estimation.universe.tables if level in table.levels]
-
-    def files(self) -> tuple[Path, ...]:
-        """What `publish` writes."""
-        folder = self.estimation.job.folder(self.estimation.universe)
-        return tuple(folder.estimates(level) for level in self.estimation.job.spine.level_names if self.tables(level))
 
     def publish(self) -> None:
         """Write the estimates of all levels that tables are published for."""

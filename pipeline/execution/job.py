@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.progress import Progress
 from pipeline.execution.steps import Notes
 from pipeline.execution.workers import Workers
-from pipeline.model.area_names import AreaNames
+from pipeline.inputs.public_input import OpenedInputs
 from pipeline.model.universe import Universe
 from pipeline.release.beacon import Beacon
 from pipeline.release.layout import RunDirectory, UniverseDirectory
-from pipeline.release.provenance import CentralRelease
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
@@ -44,10 +40,8 @@ class Job:
         begun: tasks that other processes work on already, before the step that needs them.
         receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
-        names: of areas, for people, from the files that the spec names; empty once they are published.
-        shares: of each universe, of each of its public shares the numbers `(n_geounits, n_columns)`; for writing them.
-        central: level -> noisy counts `(n_geounits, n_cells)` of a central release; for writing and checking them.
-        central_release: which one that is; for writing it.
+        inputs: what the public inputs that the spec names hold; none once they are published, and in the process that
+            measures only those that it needs.
     """
 
     run: RunDirectory
@@ -64,10 +58,7 @@ class Job:
     begun: dict[str, Sequence[Callable[[], Any]]] = field(default_factory=dict)
     receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
-    names: AreaNames = field(default_factory=dict)
-    shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
-    central: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    central_release: CentralRelease | None = None
+    inputs: OpenedInputs = field(default_factory=OpenedInputs)
 
     @property
     def n_geounits(self) -> int:

@@ -1,21 +1,21 @@
-"""The files of a release that people use, and what each of their columns is.
+"""What each column is in the files of a release that people use.
 
-It is the one list that every description of a release, and every export of its tables, is made from.
+Every description of a release, and every export of its tables, is made from it; `pipeline.metadata.products` lists the
+files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.model.beside import counted_in
 from pipeline.model.household_table import NO_MARGINS, HouseholdTable
 from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_companions
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
-from pipeline.model.residents import size_sources
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
@@ -72,6 +72,7 @@ class DataFile:
         title: the same, and by which areas.
         columns: in their order.
         keys: the columns that name a row; () where rows have no name.
+        versions: of chosen detail: the answers of each version, in their order.
         axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
     """
 
@@ -87,6 +88,7 @@ class DataFile:
     keys: tuple[str, ...] = ("geocode",)
     axes: tuple[Axis, ...] = ()
     note: str = ""
+    versions: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
 
     def with_names(self, column: str, title: str) -> DataFile:
         """The file with a column of areas' names after the geocodes."""
@@ -112,8 +114,24 @@ class Axis:
     labels: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class ProductFile:
+    """One published file.
+
+    Attributes:
+        universe: whose it is, its name; "" for the release's own, and for what is of all.
+        level: of its geounits; "" for none.
+        subject: what it holds: the table, the query, the source of a size, the selection; None where that is plain.
+    """
+
+    path: Path
+    universe: str = ""
+    level: str = ""
+    subject: Any = None
+
+
 class Contents:
-    """The files of a release, of each kind, in the language of its report; nothing is read.
+    """What the columns of a release's files are, in the language of its report; nothing is read.
 
     Args:
         spec: of the release.
@@ -125,209 +143,189 @@ class Contents:
         self._spec = spec
         self._universes = tuple(universes)
         self._run = run
-        self._levels = spec.geography.level_names
         self._texts = texts_in(spec.report.language)
 
-    def tables(self) -> Iterator[DataFile]:
-        """Tables of every universe, level by level."""
-        for universe in self._universes:
-            labels = self._spec.labels(universe.name)
-            for table in universe.tables:
-                for level in table.levels:
-                    yield self._table(universe, table, level, labels)
-
-    def household_sizes(self) -> Iterator[DataFile]:
-        """Average household sizes of joined companions."""
-        joins = self._spec.joins()
-        for level in self._levels:
-            for source in size_sources(self._universes, joins, level):
-                companion = source.residents.companion
-                named = self._spec.labels(companion).records or companion
-                columns = [
-                    Column(PERSONS, "integer", self._texts("Persons in {what}", what=named)),
-                    Column(HOUSEHOLDS, "integer", named[:1].upper() + named[1:]),
-                    *self._with_interval(AVERAGE, "number", self._texts("Persons for each"), filled=False),
-                ]
-                yield DataFile(
-                    f"household_sizes/{companion}/{level}",
-                    "household sizes",
-                    self._run.household_sizes(companion, level),
-                    *(companion, companion, level),
-                    *self._titles(self._texts("Average size of {what}", what=named), level),
-                    (self._geocode(level), *columns),
-                )
-
-    def amounts(self) -> Iterator[DataFile]:
-        """Sums and means of the companions of amounts, for each of their tables."""
-        own, texts = self._universes[0], self._texts
-        for universe in (each for each in self._universes if not each.measure.counts):
-            labels = self._spec.labels(universe.name)
-            for table in universe.tables:
-                answers = list(zip(table.query.answer_labels(), labels.answers(table.query), strict=True))
-                for level in table.levels:
-                    columns: list[Column] = []
-                    for name, title in answers:
-                        columns += self._with_interval(name + SUM, "number", texts("{title}: sum", title=title))
-                        if counted_in(table, universe, own, level) is not None:
-                            columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
-                            mean = texts("{title}: mean", title=title)
-                            columns += self._with_interval(name + MEAN, "number", mean, filled=False)
-                    yield DataFile(
-                        f"amounts/{universe.name}/{table.name}/{level}",
-                        "amounts",
-                        self._run.means(universe.name, table.name, level),
-                        *(universe.name, table.name, level),
-                        *self._titles(texts("{what}: sums and means", what=self._counted(universe, table)), level),
-                        (self._geocode(level), *columns),
-                        axes=axes_of(table.query, labels, universe.name),
-                    )
-
-    def household_tables(self) -> Iterator[DataFile]:
-        """Tables of persons by what their households are."""
-        own = self._spec.labels()
-        for table in self._spec.tables_of_households():
-            axes = (
-                *axes_of(table.persons, own, ""),
-                *axes_of(table.households, self._spec.labels(table.companion), table.companion),
-            )
-            titles = labels_of_household_table(table, own, self._spec.labels(table.companion))
-            counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
-            for level in table.levels:
-                yield DataFile(
-                    f"household_tables/{table.name}/{level}",
-                    "household table",
-                    self._run.household_table(table.name, level),
-                    *("", table.name, level),
-                    *self._titles(own.table(table.name), level),
-                    (self._geocode(level), *counts),
-                    axes=axes,
-                    note=sentence(self._texts, NO_MARGINS),
-                )
-
-    def measurements(self) -> Iterator[DataFile]:
-        """Noisy answers and invariants, with a column for each answer; in the files they are lists."""
-        texts = self._texts
-        for universe in self._universes:
-            labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
-            for allocated in universe.strategy.levels:
-                level, measured = allocated.level, allocated.queries
-                kind, what_varies = marked("{query}: noisy answers as they were published"), _VARIANCE
-                if universe.collected is not None:
-                    kind = marked("{query}: totals of randomised reports as they were published")
-                    what_varies = marked("Variance of each count that is made from them")
-                if universe.central is not None and level in universe.central.shares:
-                    kind, what_varies = marked("{query}: noisy answers of another release"), _VARIANCE
-                    measured = universe.strategy.levels[-1].queries
-                noisy = [(folder.measurement(level, one.query.name), one.query, kind) for one in measured]
-                exact = [
-                    (
-                        folder.invariant(level, query.name),
-                        query,
-                        marked("{query}: exact answers as they were published"),
-                    )
-                    for name, query in universe.invariants
-                    if name == level
-                ]
-                of_answer = marked("{query}: noisy counts of the answer")
-                answers = [
-                    (folder.measurement(level, one.query.name), one.query, of_answer)
-                    for one in universe.added_at(level)
-                ]
-                for source, query, what in (*noisy, *answers, *exact):
-                    yield DataFile(
-                        self._run.name_of(source).removesuffix(".parquet"),
-                        "measurement",
-                        source,
-                        *(universe.name, query.name, level),
-                        *self._titles(texts(what, query=query.name), level),
-                        (
-                            self._geocode(level),
-                            *(
-                                Column(name, "integer", title)
-                                for name, title in zip(query.answer_labels(), labels.answers(query), strict=True)
-                            ),
-                            Column(variance_column(query.answer_labels()), "number", texts(what_varies)),
-                        ),
-                        axes=axes_of(query, labels, universe.name),
-                    )
-
-    def selections(self) -> Iterator[tuple[DataFile, Mapping[str, tuple[Column, ...]]]]:
-        """Noisy answers of the detail that was chosen for each area; and the answers of each version."""
-        texts = self._texts
-        for universe in self._universes:
-            labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
-            for one in universe.selections:
-                source = folder.selected(one.name, one.level)
-                answers = {
-                    query.name: tuple(
-                        Column(name, "integer", title)
-                        for name, title in zip(query.answer_labels(), labels.answers(query), strict=True)
-                    )
-                    for query in one.versions
-                }
-                columns = (
-                    self._geocode(one.level),
-                    Column("version", "string", texts("The query that was chosen for the area"), values=tuple(answers)),
-                    Column("variance", "number", texts(_VARIANCE)),
-                )
-                heading = texts("{query}: noisy answers of the detail chosen for each area", query=one.name)
-                titles, place = self._titles(heading, one.level), (universe.name, one.name, one.level)
-                path = self._run.name_of(source).removesuffix(".parquet")
-                yield DataFile(path, "selection", source, *place, *titles, columns), answers
-
-    def microdata(self) -> Iterator[DataFile]:
-        """Microdata of every universe, if they are published."""
-        if not self._spec.publish.microdata:
-            return
-        companions, leaf, texts = joined_companions(self._spec.joins()), self._levels[-1], self._texts
-        for universe in (each for each in self._universes if each.measure.counts):
-            labels = self._spec.labels(universe.name)
-            joined: list[Column] = []
-            if universe.name in companions:
-                joined = [
-                    Column(HOUSEHOLD, "integer", texts("Number of the household")),
-                    Column(MEMBERS, "integer", texts("Persons in the household")),
-                ]
-            elif not universe.name:
-                joined = [
-                    Column(
-                        household_column(one, companions),
-                        "integer",
-                        texts("Number among {what}", what=one),
-                        filled=False,
-                    )
-                    for one in companions
-                ]
-            attributes = [
-                Column(one.name, "string", labels.attribute(one.name), values=one.values)
-                for one in universe.schema.attributes
-            ]
-            what = labels.records or universe.name or texts("persons")
-            title = texts("Synthetic records of {what}; none is a real one", what=what)
-            yield DataFile(
-                f"{_prefix(universe)}microdata",
-                "microdata",
-                self._run.universe(universe.name).microdata,
-                *(universe.name, "", leaf),
-                title,
-                title,
-                (self._geocode(leaf), *attributes, *joined),
-                keys=(HOUSEHOLD,) if universe.name in companions else (),
-            )
-
-    def _table(self, universe: Universe, table: Table, level: str, labels: Labels) -> DataFile:
+    def table(self, file: ProductFile) -> DataFile:
+        """A table of a universe at a level."""
+        universe, table, level = self._universe(file), file.subject, file.level
+        labels = self._spec.labels(universe.name)
         answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
         counts = [column for name, title in answers for column in self._with_interval(name, "integer", title)]
         heading = universe.measure.heading(self._texts, self._counted(universe, table))
         return DataFile(
             f"{_prefix(universe)}{table.name}/{level}",
             "table",
-            self._run.universe(universe.name).table(table.name, level),
+            file.path,
             *(universe.name, table.name, level),
             *self._titles(heading, level),
             (self._geocode(level), *counts),
             axes=axes_of(table.query, labels, universe.name),
         )
+
+    def household_size(self, file: ProductFile) -> DataFile:
+        """Average household sizes of a joined companion at a level."""
+        companion, level = file.universe, file.level
+        named = self._spec.labels(companion).records or companion
+        columns = [
+            Column(PERSONS, "integer", self._texts("Persons in {what}", what=named)),
+            Column(HOUSEHOLDS, "integer", named[:1].upper() + named[1:]),
+            *self._with_interval(AVERAGE, "number", self._texts("Persons for each"), filled=False),
+        ]
+        return DataFile(
+            f"household_sizes/{companion}/{level}",
+            "household sizes",
+            file.path,
+            *(companion, companion, level),
+            *self._titles(self._texts("Average size of {what}", what=named), level),
+            (self._geocode(level), *columns),
+        )
+
+    def means(self, file: ProductFile) -> DataFile:
+        """Sums and means of the companion of an amount, for one of its tables at a level."""
+        universe, table, level = self._universe(file), file.subject, file.level
+        labels, texts = self._spec.labels(universe.name), self._texts
+        columns: list[Column] = []
+        for name, title in zip(table.query.answer_labels(), labels.answers(table.query), strict=True):
+            columns += self._with_interval(name + SUM, "number", texts("{title}: sum", title=title))
+            if counted_in(table, universe, self._universes[0], level) is not None:
+                columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
+                mean = texts("{title}: mean", title=title)
+                columns += self._with_interval(name + MEAN, "number", mean, filled=False)
+        return DataFile(
+            f"amounts/{universe.name}/{table.name}/{level}",
+            "amounts",
+            file.path,
+            *(universe.name, table.name, level),
+            *self._titles(texts("{what}: sums and means", what=self._counted(universe, table)), level),
+            (self._geocode(level), *columns),
+            axes=axes_of(table.query, labels, universe.name),
+        )
+
+    def household_table(self, file: ProductFile) -> DataFile:
+        """A table of persons by what their households are, at a level."""
+        own, table, level = self._spec.labels(), file.subject, file.level
+        axes = (
+            *axes_of(table.persons, own, ""),
+            *axes_of(table.households, self._spec.labels(table.companion), table.companion),
+        )
+        titles = labels_of_household_table(table, own, self._spec.labels(table.companion))
+        counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
+        return DataFile(
+            f"household_tables/{table.name}/{level}",
+            "household table",
+            file.path,
+            *("", table.name, level),
+            *self._titles(own.table(table.name), level),
+            (self._geocode(level), *counts),
+            axes=axes,
+            note=sentence(self._texts, NO_MARGINS),
+        )
+
+    def measurement(self, file: ProductFile) -> DataFile:
+        """Noisy answers that the release has measured itself, or what its respondents sent."""
+        if self._universe(file).collected is None:
+            return self._measured(file, marked("{query}: noisy answers as they were published"))
+        what_varies = marked("Variance of each count that is made from them")
+        return self._measured(file, marked("{query}: totals of randomised reports as they were published"), what_varies)
+
+    def central_counts(self, file: ProductFile) -> DataFile:
+        """Noisy answers of a central release."""
+        return self._measured(file, marked("{query}: noisy answers of another release"))
+
+    def added(self, file: ProductFile) -> DataFile:
+        """Noisy counts of an answer that a version was made with."""
+        return self._measured(file, marked("{query}: noisy counts of the answer"))
+
+    def invariant(self, file: ProductFile) -> DataFile:
+        """Exact answers."""
+        universe, what_varies = self._universe(file), _VARIANCE
+        if universe.collected is not None and (universe.central is None or file.level not in universe.central.shares):
+            what_varies = marked("Variance of each count that is made from them")
+        return self._measured(file, marked("{query}: exact answers as they were published"), what_varies)
+
+    def _measured(self, file: ProductFile, what: str, what_varies: str = _VARIANCE) -> DataFile:
+        """A file of answers, with a column for each; in the file they are lists."""
+        query, labels = file.subject, self._spec.labels(file.universe)
+        answers = zip(query.answer_labels(), labels.answers(query), strict=True)
+        return DataFile(
+            self._run.name_of(file.path).removesuffix(".parquet"),
+            "measurement",
+            file.path,
+            *(file.universe, query.name, file.level),
+            *self._titles(self._texts(what, query=query.name), file.level),
+            (
+                self._geocode(file.level),
+                *(Column(name, "integer", title) for name, title in answers),
+                Column(variance_column(query.answer_labels()), "number", self._texts(what_varies)),
+            ),
+            axes=axes_of(query, labels, file.universe),
+        )
+
+    def selection(self, file: ProductFile) -> DataFile:
+        """Noisy answers of the detail that was chosen for each area, with the answers of each version."""
+        texts, labels, one = self._texts, self._spec.labels(file.universe), file.subject
+        answers = {
+            query.name: tuple(
+                Column(name, "integer", title)
+                for name, title in zip(query.answer_labels(), labels.answers(query), strict=True)
+            )
+            for query in one.versions
+        }
+        columns = (
+            self._geocode(one.level),
+            Column("version", "string", texts("The query that was chosen for the area"), values=tuple(answers)),
+            Column("variance", "number", texts(_VARIANCE)),
+        )
+        heading = texts("{query}: noisy answers of the detail chosen for each area", query=one.name)
+        return DataFile(
+            self._run.name_of(file.path).removesuffix(".parquet"),
+            "selection",
+            file.path,
+            *(file.universe, one.name, one.level),
+            *self._titles(heading, one.level),
+            columns,
+            versions=answers,
+        )
+
+    def microdata(self, file: ProductFile) -> DataFile:
+        """Microdata of a universe."""
+        universe, texts = self._universe(file), self._texts
+        companions, labels = joined_companions(self._spec.joins()), self._spec.labels(universe.name)
+        joined: list[Column] = []
+        if universe.name in companions:
+            joined = [
+                Column(HOUSEHOLD, "integer", texts("Number of the household")),
+                Column(MEMBERS, "integer", texts("Persons in the household")),
+            ]
+        elif not universe.name:
+            joined = [
+                Column(
+                    household_column(one, companions),
+                    "integer",
+                    texts("Number among {what}", what=one),
+                    filled=False,
+                )
+                for one in companions
+            ]
+        attributes = [
+            Column(one.name, "string", labels.attribute(one.name), values=one.values)
+            for one in universe.schema.attributes
+        ]
+        what = labels.records or universe.name or texts("persons")
+        title = texts("Synthetic records of {what}; none is a real one", what=what)
+        return DataFile(
+            f"{_prefix(universe)}microdata",
+            "microdata",
+            file.path,
+            *(universe.name, "", file.level),
+            title,
+            title,
+            (self._geocode(file.level), *attributes, *joined),
+            keys=(HOUSEHOLD,) if universe.name in companions else (),
+        )
+
+    def _universe(self, file: ProductFile) -> Universe:
+        return next(universe for universe in self._universes if universe.name == file.universe)
 
     def _counted(self, universe: Universe, table: Table) -> str:
         """A table and what it counts, unless its title says so itself."""

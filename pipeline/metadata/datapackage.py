@@ -6,7 +6,7 @@ It follows version 2 (https://datapackage.org/standard/data-package/) in what ve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -115,16 +115,15 @@ def measured(file: DataFile, path: str) -> dict[str, Any]:
     return described | {"schema": {"fields": fields, "missingValues": [""], "primaryKey": ["geocode"]}}
 
 
-def selected(file: DataFile, path: str, answers: Mapping[str, Sequence[Column]]) -> dict[str, Any]:
+def selected(file: DataFile, path: str) -> dict[str, Any]:
     """Published answers of chosen detail: what is in the list of a row follows from the version beside it.
 
     Args:
-        file: with the other columns.
+        file: with the other columns, and the answers of each version.
         path: relative to the descriptor.
-        answers: of each version, in their order.
     """
     geocode, version, variance = file.columns
-    sizes = [len(one) for one in answers.values()]
+    sizes = [len(one) for one in file.versions.values()]
     value = {
         "name": "value",
         "type": "array",
@@ -132,7 +131,7 @@ def selected(file: DataFile, path: str, answers: Mapping[str, Sequence[Column]])
         "constraints": {"required": True, "minLength": min(sizes), "maxLength": max(sizes)},
         "arrayItem": {"type": "integer"},
         "answers": {
-            name: [{"name": one.name, "title": one.title} for one in columns] for name, columns in answers.items()
+            name: [{"name": one.name, "title": one.title} for one in columns] for name, columns in file.versions.items()
         },
     }
     fields = [_field(geocode), _field(version), value, _field(variance)]

@@ -68,7 +68,7 @@ def _write_changes(job: Job) -> None:
     update = job.spec.update
     assert update is not None
     tables = [
-        table_changes(universe.name, job.run.before(path), path, len(job.spine.level(level)))
+        table_changes(universe, job.run.before(path), path, len(job.spine.level(level)))
         for universe, level, path in published_tables(job)
     ]
     earlier = ReleaseSpec.from_public_dict(read_manifest(job.run.before(job.run.manifest)).spec).update

@@ -81,7 +81,7 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         joint=joint_of(job.universes),
         households=households_of(job.universes, job.spec.joins()),
         beyond_limits=beyond_limits(job.universes),
-        provenance=provenance_of(job.spec, job.universes, job.run),
+        provenance=provenance_of(job),
         key_salt=key.salt,
         key_commitment=key.commitment,
         input_fingerprints=dict(key.fingerprints),

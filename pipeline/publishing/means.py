@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pipeline.execution.job import Job
 from pipeline.model.beside import counted_in
 from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.means import means_of, write_means
 from pipeline.release.tables import read_table
-
-
-def means_files(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
-    """The files of a companion of an amount at a level, one for each of its tables there."""
-    return tuple(job.run.means(universe.name, table.name, level) for table in universe.tables if level in table.levels)
 
 
 def publish_means(job: Job, universe: Universe, level: int) -> None:

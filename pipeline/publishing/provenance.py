@@ -1,56 +1,96 @@
-"""Where each public input of a release is from, worked out from its spec and its published files."""
+"""Where the public inputs of a release come from: a public source, or the records that it is to protect.
+
+A list of areas that was made from the records shows where somebody lives, and a list of values which answers there are;
+no noise protects what is read from them. So an input that a spec declares to be of the records is refused until the
+operator accepts it by name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from pipeline.model.universe import Universe
-from pipeline.release.layout import RunDirectory
+from pipeline.errors import SpecError
+from pipeline.execution.job import Job
+from pipeline.publishing.public_inputs import NamedInput, named_inputs
 from pipeline.release.provenance import InputProvenance
-from pipeline.spec.provenance import accepted_inputs, input_names, origin_of
-from pipeline.spec.public import encode
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.files import json_sha256, sha256_file
 
 
-def provenance_of(spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[InputProvenance, ...]:
+def provenance_of(job: Job) -> tuple[InputProvenance, ...]:
     """The provenance of every public input, from the spec and the published files alone."""
-    accepted = accepted_inputs(spec)
+    accepted = accepted_inputs(job.spec)
+    universes = {universe.name: universe for universe in job.universes}
     found = []
-    for name in input_names(spec):
-        origin = origin_of(spec, name)
+    for one in named_inputs(job.spec):
+        origin = one.origin(job.spec)
         found.append(
             InputProvenance(
-                name=name,
+                name=one.name,
                 source=origin.source,
                 origin=origin.origin,
-                accepted=name in accepted,
-                sha256=_hash(name, spec, universes, run),
+                accepted=one.name in accepted,
+                sha256=one.kind.sha256(job.spec, universes[one.universe], job.run),
             )
         )
     return tuple(found)
 
 
-def _hash(name: str, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> str:
-    kind = name.rsplit(".", 1)[-1]
-    if kind in ("geography", "regroup"):  # the spine as it is published, regrouped
-        return sha256_file(run.spine)
-    if kind == "names":
-        return _of_files([run.names(level) for level in spec.geography.names or {}])
-    if kind == "polygons":
-        return _of_files([run.polygons(level) for level in spec.report.polygons])
-    if kind == "shares":
-        return _of_files([run.main.shares(share.name) for share in universes[0].shares])
-    of = name.removeprefix("companions.").removesuffix(kind).removesuffix(".")
-    universe = next(one for one in universes if one.name == of)
-    if kind == "labels":
-        sections = spec.companions[of] if of else spec
-        return json_sha256(encode(sections.schema_section.labels))
-    if kind == "schema":
-        return json_sha256([[attribute.name, list(attribute.values)] for attribute in universe.schema.attributes])
-    return _of_files([run.universe(of).constraint(number) for number in range(len(universe.bounds))])
+def accepted_inputs(spec: ReleaseSpec) -> tuple[str, ...]:
+    """The inputs that were made from the records and that the operator accepted: each is an exact disclosure."""
+    accepted = () if spec.provenance is None else spec.provenance.accept
+    return tuple(name for name in from_records(spec) if name in accepted)
 
 
-def _of_files(paths: Sequence[Path]) -> str:
-    return json_sha256([sha256_file(path) for path in paths])
+def from_records(spec: ReleaseSpec) -> tuple[str, ...]:
+    """The inputs that were made from the records, whether accepted or not."""
+    return tuple(one.name for one in _from_records(spec))
+
+
+def _from_records(spec: ReleaseSpec) -> tuple[NamedInput, ...]:
+    return tuple(one for one in named_inputs(spec) if one.origin(spec).source == "records")
+
+
+def check_provenance(spec: ReleaseSpec) -> None:
+    """Refuse inputs that were made from the records, unless the spec accepts each of them by name.
+
+    Raises:
+        SpecError: one was not accepted, or the section names what the spec does not have.
+    """
+    check_inputs(spec)
+    if (told := unaccepted(spec)) is not None:
+        raise SpecError(told)
+
+
+def check_inputs(spec: ReleaseSpec) -> None:
+    """Refuse a section that names what the spec does not have, or numbers that must be public already.
+
+    Raises:
+        SpecError: it does.
+    """
+    if spec.provenance is None:
+        return
+    known = [one.name for one in named_inputs(spec)]
+    for place, names in (("inputs", spec.provenance.inputs), ("accept", spec.provenance.accept)):
+        if unknown := [name for name in names if name not in known]:
+            raise SpecError(
+                f"{spec.source}: provenance.{place}: the spec has no public input {unknown[0]!r}; its public inputs "
+                f"are {', '.join(known)}"
+            )
+    for one in _from_records(spec):
+        if one.kind.public_only:
+            raise SpecError(
+                f"{spec.source}: provenance.inputs.{one.name}: made from the records; {one.kind.public_only}"
+            )
+
+
+def unaccepted(spec: ReleaseSpec) -> str | None:
+    """Why a run refuses the inputs that were made from the records and not accepted; None where there are none."""
+    made = _from_records(spec)
+    accept = () if spec.provenance is None else spec.provenance.accept
+    if not (refused := [one for one in made if one.name not in accept]):
+        return None
+    named = ", ".join(f'"{one.name}"' for one in made)
+    told = "; ".join(f"{one.name} ({one.origin(spec).origin or 'from the records'})" for one in refused)
+    return (
+        f"{spec.source}: provenance: made from the records, which they would give away: {told}. Put public lists in "
+        'their place and write source = "public" there (spinewise import table --areas FILE --schema FILE does both); '
+        f"or, to try it out or where that is acceptable, accept them by name: accept = [{named}] under [provenance]"
+    )

@@ -8,19 +8,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from geography.spine import Spine
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table
+from pipeline.published import published_names
 from pipeline.publishing.manifest import account_of, households_of, joint_of
+from pipeline.publishing.public_inputs import named_inputs
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import Receipt
-from pipeline.release.spine import read_public_names
 from pipeline.report.moments import PackedMoments
 from pipeline.report.page import report_page
-from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
 from pipeline.report.table_numbers import PackedTable
-from pipeline.spec.sections import ReportSection
 from pipeline.storage.files import write_bytes
 
 
@@ -35,21 +33,6 @@ class ReportNumbers(Protocol):
 
     def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
         """The numbers of a table."""
-
-
-def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
-    """The polygons that the spec names, by level.
-
-    Raises:
-        InputError: a file cannot be read, or does not fit its level.
-    """
-    return {
-        level: read_areas(
-            PolygonSource(f"report.polygons.{level}", section.file, section.code, section.name),
-            spine.level(level).geocodes,
-        )
-        for level, section in report.polygons.items()
-    }
 
 
 def write_report(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] = ()) -> None:
@@ -86,8 +69,6 @@ def report_sources(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] 
         exact=numbers.exact,
         moments=numbers.moments,
         packed=numbers.packed,
-        names={
-            level: read_public_names(job.run.names(level), level, job.spine.level(level).geocodes, tuple(section.name))
-            for level, section in (job.spec.geography.names or {}).items()
-        },
+        names=published_names(job.run, job.spec, job.spine),
+        origins={one.name: one.origin(job.spec) for one in named_inputs(job.spec)},
     )

@@ -1,4 +1,4 @@
-"""The steps from measurements to every public file except the manifest, and the list of those files."""
+"""The steps from measurements to every public file except the manifest."""
 
 from __future__ import annotations
 
@@ -15,14 +15,25 @@ from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
+from pipeline.metadata.products import (
+    AMOUNTS,
+    DRAWS,
+    ESTIMATES,
+    HOUSEHOLD_SIZES,
+    HOUSEHOLD_TABLES,
+    MICRODATA,
+    TABLES,
+    Product,
+)
 from pipeline.model.join import joined_companions
 from pipeline.model.residents import size_sources
 from pipeline.model.universe import Universe
 from pipeline.publishing.ahead import Ahead, begin_alike, begin_tables
 from pipeline.publishing.answers import answer_steps, change_steps, used_answers
+from pipeline.publishing.files import product_files
 from pipeline.publishing.household_sizes import publish_household_sizes
 from pipeline.publishing.manifest import begin_rows
-from pipeline.publishing.means import means_files, publish_means
+from pipeline.publishing.means import publish_means
 from pipeline.publishing.package import write_package
 from pipeline.publishing.report import write_report
 from pipeline.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
@@ -31,11 +42,6 @@ from pipeline.publishing.tables import publish_joined_microdata, publish_microda
 _SIMULATED = 110.0
 #: Effort of the report of a small release.
 _REPORT = 30_000.0
-
-
-def output_files(job: Job) -> tuple[Path, ...]:
-    """Everything under public/ that is computed from the inputs, except the manifest."""
-    return tuple(path for step in public_steps(job) for path in step.written())
 
 
 class Publication:
@@ -69,8 +75,7 @@ class Publication:
 
     def simulating(self) -> list[Step]:
         """Simulated runs for the margins of error; no steps if no margins are published."""
-        folder = self.job.folder(self.universe)
-        tables = tuple(folder.table(table.name, level) for table in self.universe.tables for level in table.levels)
+        tables = self._files(TABLES)
         if not tables or not self._margins.replicates:
             return []
         geounits = self.job.n_geounits
@@ -80,25 +85,23 @@ class Publication:
 
     def publishing(self) -> list[Step]:
         """Tables, unbiased estimates, draws and microdata, so far as the spec asks for them."""
-        job, universe, folder = self.job, self.universe, self.job.folder(self.universe)
+        job, universe = self.job, self.universe
         steps = []
         for number, level in enumerate(job.spine.levels):
-            tables = [table for table in universe.tables if level.name in table.levels]
-            if tables:
-                files = tuple(folder.table(table.name, level.name) for table in tables)
+            if files := self._files(TABLES, level.name):
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
         if not universe.name:
             steps += self._size_steps()
         if not universe.measure.counts:
             for number, level in enumerate(job.spine.levels):
-                if files := means_files(job, universe, level.name):
+                if files := self._files(AMOUNTS, level.name):
                     publish = partial(publish_means, job, universe, number)
                     steps.append(Step("means", publish, universe.name, level.name, len(level), 0.2, files=files))
-        if job.spec.publish.unbiased and (files := self._unbiased.files()):
+        if files := self._files(ESTIMATES):
             unbiased, geounits = self._unbiased.publish, job.n_geounits
             steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
-        if self._draws.count and (files := self._draws.files()):
+        if files := self._files(DRAWS):
             draws, geounits = self._draws.publish, job.n_geounits * self._draws.count
             steps.append(Step("draws", draws, universe.name, geounits=geounits, effort=2.0, files=files))
         if files := self._record_files():
@@ -114,23 +117,25 @@ class Publication:
             for source in size_sources(job.universes, self._joins, level.name):
                 companion = source.residents.companion
                 publish = partial(publish_household_sizes, job, source, number)
-                files = (job.run.household_sizes(companion, level.name),)
+                files = product_files(job, HOUSEHOLD_SIZES, universe=companion, level=level.name)
                 steps.append(Step("household sizes", publish, companion, level.name, len(level), 0.2, files=files))
         return steps
 
     def _record_files(self) -> tuple[Path, ...]:
         """What is written while persons are given their households: microdata, and tables by households."""
-        tables = () if self.universe.name else self.job.spec.tables_of_households()
-        counted = tuple(self.job.run.household_table(table.name, level) for table in tables for level in table.levels)
-        return (*(self._microdata_files() if self.job.spec.publish.microdata else ()), *counted)
+        return (*self._microdata_files(), *self._files(HOUSEHOLD_TABLES))
 
     def _microdata_files(self) -> tuple[Path, ...]:
         """Those of joined companions are written together with the persons', whom they are released before."""
         universe, companions = self.universe, joined_companions(self._joins)
-        if universe.name in companions or not universe.measure.counts:
+        if universe.name in companions:
             return ()
-        joined = [each for each in self.job.universes if each.name in companions and not universe.name]
-        return tuple(self.job.folder(each).microdata for each in (universe, *joined))
+        joined = [each.name for each in self.job.universes if each.name in companions and not universe.name]
+        together = (universe.name, *joined)
+        return tuple(path for each in together for path in product_files(self.job, MICRODATA, universe=each))
+
+    def _files(self, product: Product, level: str = "") -> tuple[Path, ...]:
+        return product_files(self.job, product, universe=self.universe.name, level=level)
 
     def _publish_tables(self, level: int) -> None:
         publish_tables(self.job, self.universe, level, self._estimation.released(level), self._margins)

@@ -9,7 +9,6 @@ The main universe's files stand directly in the two; those of a companion in `co
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,36 +16,8 @@ from typing import Final
 from pipeline.errors import InputError
 
 _SAFE_NAME = re.compile(r"[\w][\w.+-]*", re.UNICODE)
-#: What is in public/, in the order in which a run writes it, and which part of its path below names the level, if any.
-_STAGES: Mapping[str, int | None] = {
-    "spine": None,
-    "names": 1,
-    "polygons": 1,
-    "constraints": None,
-    "shares": None,
-    "central": None,
-    "reports": None,
-    "replaced": None,
-    "answers": None,
-    "invariants": 1,
-    "measurements": 1,
-    "selected": 2,
-    "histograms": 1,
-    "tables": 2,
-    "household_sizes": 2,
-    "amounts": 3,
-    "estimates": 1,
-    "draws": 2,
-    "microdata": None,
-    "household_tables": 2,
-    "changes": None,
-    "report": None,
-    "datapackage": None,
-}
 #: Public files of an answer to a question: its manifest, the numbers as they were drawn, and with intervals.
 ANSWER_FILES: Final = ("answer.json", "measurements.csv", "answer.csv")
-#: Suffixes of files under public/.
-_SUFFIXES = (".parquet", ".geojson", ".html", ".json", ".js")
 #: Bytes; with a suffix and what marks a file being written, it stays below the 255 of common file systems.
 _LONGEST_NAME = 200
 
@@ -200,33 +171,9 @@ class RunDirectory:
         """Public files that the manifest does not list."""
         return self.manifest, self.signature
 
-    def level_of(self, path: Path, levels: Sequence[str]) -> str:
-        """The one of `levels` (top first) that a public file is of, "" for none; the leaf level for microdata."""
-        parts = self._parts(path)
-        if parts[0] == "companions":
-            parts = parts[2:]
-        if parts[0] == "microdata":
-            return levels[-1]
-        position = _STAGES.get(parts[0])
-        folder = parts[position] if position is not None and position < len(parts) else ""
-        return folder if folder in levels else ""
-
-    def order_of(self, path: Path, levels: Sequence[str]) -> tuple[int, int, str]:
-        """Sorts public files as a run writes them: by stage, then by level from the top, then by name."""
-        stages = list(_STAGES)
-        stage = next((stages.index(part) for part in self._parts(path) if part in _STAGES), len(stages))
-        level = self.level_of(path, levels)
-        return stage, levels.index(level) if level else len(levels), self.name_of(path)
-
     def name_of(self, path: Path) -> str:
         """The path of a public file below public/, with slashes."""
         return path.relative_to(self.public).as_posix()
-
-    def _parts(self, path: Path) -> list[str]:
-        """The folders of a public file and its name without its suffix."""
-        *folders, file = self.name_of(path).split("/")
-        suffix = next((ending for ending in _SUFFIXES if file.endswith(ending)), "")
-        return [*folders, file.removesuffix(suffix)]
 
     @property
     def spine(self) -> Path:

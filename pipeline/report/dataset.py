@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from pipeline.metadata.contents import Contents
 from pipeline.metadata.json_ld import dataset
+from pipeline.metadata.products import (
+    AMOUNTS,
+    HOUSEHOLD_SIZES,
+    HOUSEHOLD_TABLES,
+    TABLES,
+    ReleaseScope,
+    described,
+)
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.report.render import script_json
 from pipeline.report.sources import ReportSources
@@ -13,8 +20,8 @@ def dataset_block(sources: ReportSources) -> str:
     """JSON-LD that can stand in a script element; addresses are those of the files from the page."""
     spec, run = sources.spec, sources.run
     labels = spec.labels()
-    contents = Contents(spec, sources.universes, run)
-    files = [*contents.tables(), *contents.household_sizes(), *contents.household_tables(), *contents.amounts()]
+    scope = ReleaseScope(spec, sources.universes, run)
+    files = list(described(scope, TABLES, HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, AMOUNTS))
     counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
     words = (

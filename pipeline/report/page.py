@@ -29,8 +29,6 @@ from pipeline.report.shared import shared_rows
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SizeSummary, size_labels
 from pipeline.report.versions import version_view
-from pipeline.spec.provenance import input_names, origin_of
-from pipeline.spec.release_spec import ReleaseSpec
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report.md.
 SCRIPTS = (
@@ -75,7 +73,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         example=sources.spec.purpose == "example",
         receipts=sources.receipts,
         banner=texts(_banner(sources.status)),
-        origins=_origins(sources.spec, texts),
+        origins=_origins(sources),
         undetermined=_undetermined(sources, explorer, universes),
         noisy=_noisy(sources, explorer, universes),
         levels=levels,
@@ -182,13 +180,15 @@ def _grouped(factor: str, texts: Texts) -> str:
     return texts.numerals.digits(factor.replace(",", ""))
 
 
-def _origins(spec: ReleaseSpec, texts: Texts) -> list[dict[str, str]]:
+def _origins(sources: ReportSources) -> list[dict[str, str]]:
     """Where each public input is from; nothing where the spec does not say."""
-    if spec.provenance is None:
+    if sources.spec.provenance is None:
         return []
+    texts = sources.texts
     words = {"public": texts("public"), "records": texts("made from the records, which show through")}
-    origins = {name: origin_of(spec, name) for name in input_names(spec)}
-    return [{"name": name, "words": words[one.source], "origin": one.origin or ""} for name, one in origins.items()]
+    return [
+        {"name": name, "words": words[one.source], "origin": one.origin or ""} for name, one in sources.origins.items()
+    ]
 
 
 def _undetermined(sources: ReportSources, explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:

@@ -21,6 +21,7 @@ from pipeline.release.status import Status
 from pipeline.report.moments import PackedMoments
 from pipeline.report.table_numbers import PackedTable
 from pipeline.report.words import Words
+from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -36,6 +37,7 @@ class ReportSources:
         notes: step -> what its solvers report, as the manifest has it.
         receipts: of the run's charges.
         names: of areas, of each level that has some.
+        origins: public input, by its name in [provenance] -> where it is from.
         exact: universe, level, table -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
             None where there are too many classes to work it out.
@@ -58,6 +60,7 @@ class ReportSources:
     moments: Callable[[str, int, Table], PackedMoments | None]
     packed: Callable[[str, int, Table], PackedTable | None]
     names: AreaNames = field(default_factory=dict)
+    origins: Mapping[str, OriginSection] = field(default_factory=dict)
 
     @property
     def texts(self) -> Texts:

@@ -15,8 +15,9 @@ from pipeline.execution.progress import Progress
 from pipeline.execution.workers import Workers
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
-from pipeline.publishing.inputs import write_public_inputs
 from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.provenance import check_provenance
+from pipeline.publishing.public_inputs import write_public_inputs
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import file_name
@@ -26,7 +27,6 @@ from pipeline.release.run_directory import open_run
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import universe_checks
-from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 
@@ -73,7 +73,7 @@ def estimate_release(
             public.keep_remarks(run)
             job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
             _take_in(job, measurements)
-            write_public_inputs(job, public.facilities, public.polygons)
+            write_public_inputs(job)
             progress.begin(tuple(public_steps(job)))
             notes = perform_public_steps(job)
             write_manifest(run, manifest_of(job, notes, KeyStatement()))

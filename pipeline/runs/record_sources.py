@@ -14,6 +14,7 @@ from pipeline.estimation.determined import published_tables
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished
+from pipeline.publishing.public_inputs import BOUNDS
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs.drawn_before import refuse_other_inputs
@@ -83,7 +84,7 @@ def _as_published(
     if _without_tables(json.loads(json.dumps(stated.public_dict()))) != _without_tables(published):
         return stated, universes
     side = open_published(open_finished(run.root, check_hashes=False), universes)
-    spec, remaining, _ = published_tables(stated, universes, side.spine, side.facilities)
+    spec, remaining, _ = published_tables(stated, universes, side.spine, side.inputs.of(BOUNDS))
     return spec, remaining
 
 

@@ -16,6 +16,7 @@ from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
+from pipeline.publishing.provenance import check_provenance
 from pipeline.release.beacon import Beacon
 from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
@@ -24,7 +25,6 @@ from pipeline.release.tables import check_labels
 from pipeline.runs.beacons import check_beacon
 from pipeline.runs.chosen_clips import check_chosen
 from pipeline.runs.given_records import require_given, with_given
-from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 EngineName = Literal["local", "dask"]

@@ -25,11 +25,11 @@ from pipeline.model.universe import Universe
 from pipeline.published import open_finished
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.steps import perform_public_steps, public_steps
-from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.release.stated_beacon import stated_beacon
+from pipeline.runs.differences import Difference, compare_public
 from pipeline.runs.drawn_before import refuse_other_run
 from pipeline.runs.open_public import open_published
 from pipeline.runs.status import status_of
@@ -109,7 +109,7 @@ def _compute(
     refuse_other_run(run, public)
     make_run_folders(again)
     job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts), beacon=stated_beacon(manifest))
-    confidential = measured.repeat(run, job, public.facilities, public.polygons)
+    confidential = measured.repeat(run, job)
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
     job = replace(job, status=status_of(public.spec, insecure_key=confidential.insecure, charged=charged))
     counting, measuring = confidential.counting(), confidential.measuring()

@@ -27,10 +27,9 @@ from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.publishing.ahead import begin_alike
-from pipeline.publishing.files import input_files
-from pipeline.publishing.inputs import Facilities, Polygons
+from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import manifest_of
-from pipeline.publishing.steps import Publication, output_files, publications, report_steps
+from pipeline.publishing.steps import Publication, publications, report_steps
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.runs.kept_inputs import inputs_to_keep
@@ -56,9 +55,9 @@ class MeasuredHere:
         """See `Keyholder.identity`."""
         return self._holder.identity()
 
-    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+    def steps(self, job: Job) -> MeasuringSteps:
         """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), facilities, polygons)
+        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon))
 
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`."""
@@ -201,7 +200,7 @@ def release_run(
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         job = replace(job, beacon=checked.request.beacon)
-        measuring = measured.steps(job, public.facilities, public.polygons)
+        measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)
         stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
         yield ReleaseRun(replace(job, status=stated), measuring, measured.compare, perform)

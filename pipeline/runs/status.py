@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pipeline.publishing.provenance import accepted_inputs
 from pipeline.release.status import Status, status
-from pipeline.spec.provenance import accepted_inputs
 from pipeline.spec.release_spec import ReleaseSpec
 
 

@@ -15,7 +15,8 @@ from pipeline.execution.progress import Progress
 from pipeline.execution.workers import Workers
 from pipeline.privacy.limits import beyond_limits
 from pipeline.published import open_finished
-from pipeline.publishing.files import input_files
+from pipeline.publishing.central import central_differences, central_problems
+from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import account_of, households_of, joint_of, row_roots
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.selected import selected_problems
@@ -27,7 +28,6 @@ from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.beacons import beacon_problems
-from pipeline.runs.central import central_differences, central_problems
 from pipeline.runs.manifest_again import manifest_problems
 from pipeline.runs.updates.checking import update_problems
 from pipeline.runs.versions import version_differences
@@ -106,12 +106,15 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     problems = []
     inputs = {_name(job, path) for path in input_files(job)}
     computed = {_name(job, path): path for path in job.run.public.rglob("*") if path.is_file()}
-    for name in sorted(manifest.files.keys() | computed.keys()):
-        if name not in computed:
+    due = {_name(job, path) for path in output_files(job)}
+    for name in sorted(manifest.files.keys() | computed.keys() | due):
+        if name not in computed and name not in due:
             problems.append(f"public/{name} does not follow from the spec; no such file is part of the release")
         elif name not in manifest.files:
             problems.append(f"public/{name} is missing; the spec says that it is published")
-        elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
+        elif name not in inputs and (
+            name not in computed or sha256_file(computed[name]) != manifest.files[name].sha256
+        ):
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job) + beacon_problems(manifest, job.spec)
     problems += manifest_problems(job, manifest) + update_problems(job, manifest)
@@ -131,7 +134,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
         "joint": manifest.joint == joint_of(job.universes),
         "households": manifest.households == households_of(job.universes, job.spec.joins()),
-        "provenance": manifest.provenance == provenance_of(job.spec, job.universes, job.run),
+        "provenance": manifest.provenance == provenance_of(job),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
         "rows": manifest.rows is None or manifest.rows == row_roots(job),
     }

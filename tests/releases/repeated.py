@@ -10,7 +10,6 @@ from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.steps import MeasuringSteps
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
-from pipeline.publishing.inputs import Facilities, Polygons
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.rerun import Rerun, repeated_apart, rerun_release
@@ -26,8 +25,8 @@ class RepeatedHere:
     def check_key(self, run: RunDirectory) -> None:
         key_of_release(run, self._source)
 
-    def repeat(self, run: RunDirectory, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
-        return RepeatedSteps(run, job, key_of_release(run, self._source), facilities, polygons)
+    def repeat(self, run: RunDirectory, job: Job) -> MeasuringSteps:
+        return RepeatedSteps(run, job, key_of_release(run, self._source))
 
 
 def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source: KeySource | None = None) -> Rerun:

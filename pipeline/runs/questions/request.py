@@ -18,6 +18,7 @@ from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, ClippedAttribute, ListedAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
+from pipeline.publishing.provenance import check_provenance, from_records
 from pipeline.questions.derived import note
 from pipeline.questions.domain import Domain
 from pipeline.questions.quantiles import CLIP, Ranked
@@ -30,7 +31,6 @@ from pipeline.questions.text import Asked, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import check_datasets, with_data
 from pipeline.spec.fields import check_name
-from pipeline.spec.provenance import check_provenance, from_records
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 #: Numbers that one answer may have.

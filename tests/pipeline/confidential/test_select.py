@@ -31,17 +31,19 @@ from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
+from pipeline.inputs.public_input import OpenedInputs
 from pipeline.privacy.accounting.uses import choices_of
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.select import Select
+from pipeline.publishing.public_inputs import BOUNDS
 from pipeline.publishing.selected import selected_problems
-from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
+from pipeline.runs.differences import compare_public
 from pipeline.runs.from_measurements import estimate_release
 
 
@@ -214,9 +216,10 @@ def test_a_choice_that_is_not_charged_is_found(
     (job.run.restricted / "ledger.json").unlink()
     monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
     (universe,) = job.universes
-    charged = replace(job, universes=(replace(universe, dataset="people"),))
+    inputs = OpenedInputs({BOUNDS.key: {universe.name: ()}})
+    charged = replace(job, universes=(replace(universe, dataset="people"),), inputs=inputs)
     key = key_of(job)
-    charge_run(charged, key, run_charges(charged, key, recorded(job), {universe.name: ()}))
+    charge_run(charged, key, run_charges(charged, key, recorded(job)))
     findings = [one for one in audit(job.run.root, ledger=ledger) if not one.passed]
     assert {one.check for one in findings} == {"ledger"}
     assert f"{left_out} at block was not charged" in str([one.detail for one in findings])

@@ -22,6 +22,7 @@ from features.exports.release import export_release
 from flows.cli import app
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.progress import Silent
+from pipeline.metadata.products import level_of
 from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
@@ -162,7 +163,7 @@ def test_the_release_is_right_by_itself_and_lists_its_files(released: Path) -> N
         *(f"household_tables/age_by_size/{level}.parquet" for level in LEVELS),
         *(f"household_tables/head/{level}.parquet" for level in ("county", "block")),
     }
-    levels = {name: run_directory.level_of(run_directory.public / name, LEVELS) for name in files if "hold_" in name}
+    levels = {name: level_of(run_directory, run_directory.public / name, LEVELS) for name in files if "hold_" in name}
     assert all(name.endswith(f"/{level}.parquet") for name, level in levels.items())
 
 

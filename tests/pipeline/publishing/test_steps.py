@@ -16,8 +16,8 @@ from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from pipeline.execution.workers import Workers
-from pipeline.publishing.files import input_files
-from pipeline.publishing.steps import output_files, perform_public_steps
+from pipeline.publishing.files import input_files, output_files
+from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest

@@ -64,32 +64,6 @@ def test_a_query_names_its_file_however_it_is_spaced(query: str, name: str) -> N
     assert query_file_name(query) == name
 
 
-def test_public_files_are_in_the_order_of_a_run_and_know_their_level() -> None:
-    levels = ["state", "block"]
-    units = RUN.universe("units")
-    files = [
-        (RUN.spine, ""),
-        (RUN.polygons("state"), "state"),
-        (RUN.main.constraint(0), ""),
-        (RUN.main.invariant("block", "total"), "block"),
-        (units.measurement("state", "a * b"), "state"),
-        (RUN.main.measurement("block", "state"), "block"),
-        (RUN.main.selected("block", "state"), "state"),
-        (units.histogram("state"), "state"),
-        (RUN.main.histogram("block"), "block"),
-        (RUN.main.table("state", "block"), "block"),
-        (RUN.main.estimates("block"), "block"),
-        (RUN.main.microdata, "block"),
-        (RUN.report, ""),
-        (RUN.report_file(12), ""),
-        (RUN.manifest, ""),
-    ]
-    assert [RUN.level_of(path, levels) for path, _ in files] == [level for _, level in files]
-    assert sorted((path for path, _ in files[::-1]), key=lambda path: RUN.order_of(path, levels)) == [
-        path for path, _ in files
-    ]
-
-
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../x", "a/b", "a\\b", ".hidden", "-x", "a b", "x.", "a\0", "a\n", "x" * 201]
 )

@@ -15,10 +15,10 @@ from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import release_at
+from pipeline.publishing.provenance import accepted_inputs
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.status import FROM_RECORDS, UNCHARGED
 from pipeline.runs.verify import verify_release
-from pipeline.spec.provenance import accepted_inputs
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import sha256_file
 

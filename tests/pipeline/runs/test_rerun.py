@@ -20,12 +20,12 @@ from pipeline.confidential.measure import measure_level, tabulate_universe
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
-from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
 from pipeline.release.software import software
+from pipeline.runs.differences import compare_public
 from pipeline.storage.files import sha256_file
 
 

@@ -17,12 +17,12 @@ from auditor.check.release import check_release
 from pipeline.errors import InputError, SpecError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.execution.progress import Silent
+from pipeline.publishing.provenance import check_provenance
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import FileEntry, read_manifest, write_manifest
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.verify import verify_release
-from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import sha256_file
 

@@ -23,8 +23,8 @@ from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import RACES
 from pipeline.inputs.geography import read_spine
 from pipeline.inputs.names import read_names
+from pipeline.publishing.public_inputs import named_inputs
 from pipeline.spec.preset import load_preset
-from pipeline.spec.provenance import origin_of
 from pipeline.spec.release_spec import load_spec
 
 
@@ -84,7 +84,8 @@ def test_names_of_the_header_are_kept(state: State, files_2020: Path, tmp_path: 
     codes = sorted({block.code[:5] for block in state.blocks})
     assert found["county"].in_language() == [f"Area {code}" for code in codes]
     assert list(found) == ["state", "county", "tract"]
-    assert origin_of(spec, "names").origin == "the geographic header of the summary file"
+    (names,) = (one for one in named_inputs(spec) if one.name == "names")
+    assert names.origin(spec).origin == "the geographic header of the summary file"
     geo = next(files_2020.glob("*geo*"))
     geo.write_text(geo.read_text("latin-1").replace(f"Area {codes[0]}|", "|"), "latin-1")
     spec = load_spec(import_pl94171(files_2020, tmp_path / "again").spec)

@@ -11,7 +11,7 @@ from features.imports.tables.importer import ImportedTable, TableRequest, TableS
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.inputs.names import read_names
-from pipeline.spec.provenance import check_provenance
+from pipeline.publishing.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 COUNTIES = {"01": "Alder", "02": "Birch"}

@@ -12,8 +12,8 @@ from features.imports.tables.stock_lists import STOCK_LISTS, stock_list
 from flows.checks.validation import validate
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
+from pipeline.publishing.provenance import from_records
 from pipeline.records.tabulate import tabulate
-from pipeline.spec.provenance import from_records
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 LIST = """

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import MemoryShortError, ReleaseError
+from pipeline.metadata.products import level_of, order_of
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import sha256_file
 from pipeline.storage.guard import GuardedFile
@@ -56,7 +57,7 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
         if path.is_file() and path != run.signature  # which has no key to be made again with
     }
     differences = []
-    for name in sorted(names, key=lambda name: release.order_of(release.public / name, levels)):
+    for name in sorted(names, key=lambda name: order_of(release, release.public / name, levels)):
         first, second = release.public / name, recomputed.public / name
         shown_path = f"public/{name}"
         if not first.is_file():
@@ -68,7 +69,7 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
                 parts = _manifest_parts(first, second)
                 differences += [Difference(shown_path, "", "", f"differs in {', '.join(parts)}")] if parts else []
             else:
-                differences.append(_difference(shown_path, first, second, release.level_of(first, levels)))
+                differences.append(_difference(shown_path, first, second, level_of(release, first, levels)))
     return differences
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,16 +13,17 @@ from numpy.typing import NDArray
 from geography.codes import first_few
 from geography.spine import Spine
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
+from pipeline.model.allocation import allocations
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest
-from pipeline.release.measurements import read_measurement
+from pipeline.release.measurements import MeasurementWriter, header_of, read_measurement
 from pipeline.release.provenance import CentralRelease, read_central_release
 from pipeline.release.receipts import charging
 from pipeline.release.status import EXAMPLE
-from pipeline.storage.files import sha256_file
+from pipeline.storage.files import sha256_file, write_json
 
 #: Noisy counts of a central release by level, and which release that is; nothing without one.
 CentralCounts = tuple[dict[str, NDArray[np.int64]], CentralRelease | None]
@@ -136,6 +138,22 @@ def _counts(
             f"{where}: {int(missing.sum()):,} areas of the level {level!r} are not in it: {first_few(wanted[missing])}"
         )
     return found.values[places]
+
+
+def write_central(run: RunDirectory, universes: Sequence[Universe], spine: Spine, found: CentralCounts) -> None:
+    """Publish the counts of a central release in the form of measurements, which they are, and which one it is."""
+    counts, release = found
+    for universe in universes:
+        if universe.central is None:
+            continue
+        for level, allocation in zip(spine.levels, allocations(universe, spine), strict=True):
+            if allocation.central is not None:
+                (measured,) = allocation.strategy.queries
+                target = run.universe(universe.name).measurement(level.name, measured.query.name)
+                with MeasurementWriter.open(target, run.staging, header_of(universe, allocation, measured)) as writer:
+                    writer.write(level.geocodes, counts[level.name])
+    if release is not None:
+        write_json(run.central, release.model_dump(mode="json"), run.staging)
 
 
 def read_public_central(run: RunDirectory, universe: Universe) -> CentralCounts:

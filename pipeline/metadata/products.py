@@ -1,0 +1,527 @@
+"""The files that a release publishes: a catalogue of facts, one entry for each kind of file.
+
+The run, the measuring process, `verify`, the Data Package, exports and docs/release_directory.md go through it. How a
+file is written is said where it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pipeline.metadata.contents import Contents, DataFile, ProductFile
+from pipeline.metadata.datapackage import measured, resource, selected
+from pipeline.model.residents import size_sources
+from pipeline.model.universe import Universe
+from pipeline.release.layout import ANSWER_FILES, RunDirectory
+from pipeline.spec.release_spec import ReleaseSpec
+
+#: input: from public files elsewhere, or from a release before; measured: drawn or counted; computed: from the two;
+#: statement: what says of all others what they are.
+Role = Literal["input", "measured", "computed", "statement"]
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseScope:
+    """A release whose files are listed; nothing is read.
+
+    Attributes:
+        spec: of the release.
+        universes: as the spec resolves to, the release's own first.
+        run: whose files they are.
+    """
+
+    spec: ReleaseSpec
+    universes: Sequence[Universe]
+    run: RunDirectory
+
+
+@dataclass(frozen=True)
+class Description:
+    """How the columns of a kind of file are described.
+
+    Attributes:
+        place: among the resources of a Data Package; files of products with the same first number stand together, by
+            universe and level.
+        data_file: the columns and titles of one file.
+        entry: the resource for it, at a path.
+    """
+
+    place: tuple[int, int]
+    data_file: Callable[[Contents, ProductFile], DataFile]
+    entry: Callable[[DataFile, str], dict[str, Any]] = resource
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A kind of published file.
+
+    Attributes:
+        path: below public/, or below the folder of a companion there; words in capitals stand for names.
+        about: what it is, for docs/release_directory.md; "" where another entry with the same path says it.
+        role: what it follows from.
+        files: those that a release has.
+        description: of its columns; None for what no Data Package describes.
+        of_leaves: its rows are of the lowest level, whose name is not in its path.
+    """
+
+    path: str
+    about: str
+    role: Role
+    files: Callable[[ReleaseScope], Iterator[ProductFile]]
+    description: Description | None = None
+    of_leaves: bool = False
+
+    @property
+    def stage(self) -> str:
+        """The first part of its path, by which a path is known to be of it."""
+        return self.path.split("/")[0].split(".")[0]
+
+    @property
+    def level_part(self) -> int | None:
+        """Which part of the path names the level, if any."""
+        parts = [part.split(".")[0] for part in self.path.split("/")]
+        return parts.index("LEVEL") if "LEVEL" in parts else None
+
+
+def _one(place: Callable[[RunDirectory], Path]) -> Callable[[ReleaseScope], Iterator[ProductFile]]:
+    """A file that every release has."""
+    return lambda of: iter((ProductFile(place(of.run)),))
+
+
+def _names(of: ReleaseScope) -> Iterator[ProductFile]:
+    for level in of.spec.geography.names or {}:
+        yield ProductFile(of.run.names(level), level=level)
+
+
+def _polygons(of: ReleaseScope) -> Iterator[ProductFile]:
+    for level in of.spec.report.polygons:
+        yield ProductFile(of.run.polygons(level), level=level)
+
+
+def _constraints(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for number, bound in enumerate(universe.bounds):
+            yield ProductFile(of.run.universe(universe.name).constraint(number), universe.name, bound.level, bound)
+
+
+def _shares(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for share in universe.shares:
+            yield ProductFile(of.run.universe(universe.name).shares(share.name), universe.name, share.level, share)
+
+
+def _central_counts(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for level in universe.central.shares if universe.central is not None else ():
+            for one in universe.strategy.levels[-1].queries:
+                path = of.run.universe(universe.name).measurement(level, one.query.name)
+                yield ProductFile(path, universe.name, level, one.query)
+
+
+def _central(of: ReleaseScope) -> Iterator[ProductFile]:
+    if any(_central_counts(of)):
+        yield ProductFile(of.run.central)
+
+
+def _reports(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for level in universe.strategy.levels:
+            if universe.collected is not None and level.queries:
+                yield ProductFile(of.run.reports, universe.name, level.level)
+
+
+def _replaced(of: ReleaseScope) -> Iterator[ProductFile]:
+    if of.spec.update is not None:
+        yield ProductFile(of.run.before(of.run.manifest))
+        for table in TABLES.files(of):
+            yield ProductFile(of.run.before(table.path), table.universe, table.level, table.subject)
+
+
+def _answers(of: ReleaseScope) -> Iterator[ProductFile]:
+    for one in () if of.spec.update is None else of.spec.update.answers:
+        for file in ANSWER_FILES:
+            yield ProductFile(of.run.answer(one.name) / file)
+
+
+def _invariants(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for level, query in universe.invariants:
+            path = of.run.universe(universe.name).invariant(level, query.name)
+            yield ProductFile(path, universe.name, level, query)
+
+
+def _measurements(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for level in universe.strategy.levels:
+            for one in level.queries:
+                path = of.run.universe(universe.name).measurement(level.level, one.query.name)
+                yield ProductFile(path, universe.name, level.level, one.query)
+
+
+def _added(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for one in universe.added:
+            path = of.run.universe(universe.name).measurement(one.level, one.query.name)
+            yield ProductFile(path, universe.name, one.level, one.query)
+
+
+def _selected(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for one in universe.selections:
+            path = of.run.universe(universe.name).selected(one.name, one.level)
+            yield ProductFile(path, universe.name, one.level, one)
+
+
+def _histograms(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for level in of.spec.geography.level_names:
+            yield ProductFile(of.run.universe(universe.name).histogram(level), universe.name, level)
+
+
+def _tables(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for table in universe.tables:
+            for level in table.levels:
+                path = of.run.universe(universe.name).table(table.name, level)
+                yield ProductFile(path, universe.name, level, table)
+
+
+def _household_sizes(of: ReleaseScope) -> Iterator[ProductFile]:
+    joins = of.spec.joins()
+    for level in of.spec.geography.level_names:
+        for source in size_sources(of.universes, joins, level):
+            companion = source.residents.companion
+            yield ProductFile(of.run.household_sizes(companion, level), companion, level, source)
+
+
+def _amounts(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for table in universe.tables if not universe.measure.counts else ():
+            for level in table.levels:
+                yield ProductFile(of.run.means(universe.name, table.name, level), universe.name, level, table)
+
+
+def _estimates(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes if of.spec.publish.unbiased else ():
+        for level in of.spec.geography.level_names:
+            if any(level in table.levels for table in universe.tables):
+                yield ProductFile(of.run.universe(universe.name).estimates(level), universe.name, level)
+
+
+def _draws(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes if of.spec.publish.draws else ():
+        for table in universe.tables:
+            for level in table.levels:
+                path = of.run.universe(universe.name).draws(table.name, level)
+                yield ProductFile(path, universe.name, level, table)
+
+
+def _microdata(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes if of.spec.publish.microdata else ():
+        if universe.measure.counts:
+            path = of.run.universe(universe.name).microdata
+            yield ProductFile(path, universe.name, of.spec.geography.level_names[-1])
+
+
+def _household_tables(of: ReleaseScope) -> Iterator[ProductFile]:
+    for table in of.spec.tables_of_households():
+        for level in table.levels:
+            yield ProductFile(of.run.household_table(table.name, level), "", level, table)
+
+
+def _changes(of: ReleaseScope) -> Iterator[ProductFile]:
+    if of.spec.update is not None:
+        yield ProductFile(of.run.changes)
+
+
+def _report_files(of: ReleaseScope) -> Iterator[ProductFile]:
+    return (ProductFile(path) for path in of.run.report_files())
+
+
+SPINE: Final = Product(
+    "spine.parquet", "the geography: one row per leaf, one column per level", "input", _one(lambda run: run.spine)
+)
+NAMES: Final = Product(
+    "names/LEVEL.parquet",
+    "geocode, the areas' names in each language, if the spec names them",
+    "input",
+    _names,
+)
+POLYGONS: Final = Product(
+    "polygons/LEVEL.geojson", "the outlines on the report's maps, if the spec names polygons", "input", _polygons
+)
+CONSTRAINTS: Final = Product(
+    "constraints/bound-N.parquet",
+    "geocode, number of facilities per answer, for the N-th bound of the spec",
+    "input",
+    _constraints,
+)
+SHARES: Final = Product(
+    "shares/NAME.parquet",
+    "geocode, the public numbers by which areas share (postprocess.shares)",
+    "input",
+    _shares,
+)
+CENTRAL_RELEASE: Final = Product(
+    "central.json",
+    "in a mixed design: name, status and manifest's SHA-256 of the central release",
+    "input",
+    _central,
+)
+REPORTS: Final = Product(
+    "reports.json",
+    "of a release from randomised reports: how many were used, and not, and why; signs of unlisted words",
+    "measured",
+    _reports,
+)
+REPLACED: Final = Product(
+    "replaced/manifest.json, tables/...",
+    "of such a version: manifest and tables of the version that it replaces",
+    "input",
+    _replaced,
+)
+ANSWERS: Final = Product(
+    "answers/NAME/", "of a version made with answers: their public files, as they were published", "input", _answers
+)
+INVARIANTS: Final = Product(
+    "invariants/LEVEL/QUERY.parquet",
+    "the same for what is published exactly; variance 0",
+    "measured",
+    _invariants,
+    Description((6, 3), Contents.invariant, measured),
+)
+MEASUREMENTS: Final = Product(
+    "measurements/LEVEL/QUERY.parquet",
+    "geocode, value (list of int), variance",
+    "measured",
+    _measurements,
+    Description((6, 0), Contents.measurement, measured),
+)
+CENTRAL_COUNTS: Final = Product(
+    "measurements/LEVEL/QUERY.parquet",
+    "",
+    "input",
+    _central_counts,
+    Description((6, 1), Contents.central_counts, measured),
+)
+ADDED: Final = Product(
+    "measurements/LEVEL/QUERY.parquet", "", "computed", _added, Description((6, 2), Contents.added, measured)
+)
+SELECTED: Final = Product(
+    "selected/NAME/LEVEL.parquet",
+    "geocode, version, value, variance: the detail chosen for each area (select)",
+    "measured",
+    _selected,
+    Description((7, 0), Contents.selection, selected),
+)
+HISTOGRAMS: Final = Product(
+    "histograms/LEVEL.parquet",
+    "geocode, one column per attribute, count (only nonzero cells)",
+    "computed",
+    _histograms,
+)
+TABLES: Final = Product(
+    "tables/TABLE/LEVEL.parquet",
+    "geocode, one column per cell, and its margin of error",
+    "computed",
+    _tables,
+    Description((1, 0), Contents.table),
+)
+HOUSEHOLD_SIZES: Final = Product(
+    "household_sizes/NAME/LEVEL.parquet",
+    "geocode, persons in households, households, their average with its interval ([[join]])",
+    "computed",
+    _household_sizes,
+    Description((2, 0), Contents.household_size),
+)
+AMOUNTS: Final = Product(
+    "amounts/NAME/TABLE/LEVEL.parquet",
+    "geocode, of each answer sum, records and mean with intervals (companions of an amount)",
+    "computed",
+    _amounts,
+    Description((4, 0), Contents.means),
+)
+ESTIMATES: Final = Product(
+    "estimates/LEVEL.parquet",
+    "unbiased real-valued estimates and their variances (publish.unbiased)",
+    "computed",
+    _estimates,
+)
+DRAWS: Final = Product(
+    "draws/TABLE/LEVEL.parquet",
+    "joint draws of what the truth may be, for analysts (publish.draws)",
+    "computed",
+    _draws,
+)
+MICRODATA: Final = Product(
+    "microdata.parquet",
+    "leaf geocode and attributes, one row per person",
+    "computed",
+    _microdata,
+    Description((5, 0), Contents.microdata),
+    of_leaves=True,
+)
+HOUSEHOLD_TABLES: Final = Product(
+    "household_tables/TABLE/LEVEL.parquet",
+    "persons by what their households are, in the form of a table without margins",
+    "computed",
+    _household_tables,
+    Description((3, 0), Contents.household_table),
+)
+CHANGES: Final = Product(
+    "changes.json",
+    "of such a version: what is another number than before, by table and level",
+    "computed",
+    _changes,
+)
+REPORT: Final = Product("report.html", "the report for readers: one page", "computed", _one(lambda run: run.report))
+REPORT_FILES: Final = Product(
+    "report/NUMBER.js",
+    "what is too large for that page, which reads it when asked; large releases only",
+    "computed",
+    _report_files,
+)
+PACKAGE: Final = Product(
+    "datapackage.json",
+    "what every column of these files is: a Data Package (Frictionless)",
+    "computed",
+    _one(lambda run: run.package),
+)
+MANIFEST: Final = Product(
+    "manifest.json",
+    "what ran: spec, versions, hashes of every file, privacy statement, key commitment",
+    "statement",
+    _one(lambda run: run.manifest),
+)
+SIGNATURE: Final = Product(
+    "manifest.sig",
+    "the agency's signature of the manifest, if the release is signed",
+    "statement",
+    _one(lambda run: run.signature),
+)
+#: All of them, in the order in which a run writes them.
+PRODUCTS: tuple[Product, ...] = (
+    SPINE,
+    NAMES,
+    POLYGONS,
+    CONSTRAINTS,
+    SHARES,
+    CENTRAL_RELEASE,
+    REPORTS,
+    REPLACED,
+    ANSWERS,
+    INVARIANTS,
+    MEASUREMENTS,
+    CENTRAL_COUNTS,
+    ADDED,
+    SELECTED,
+    HISTOGRAMS,
+    TABLES,
+    HOUSEHOLD_SIZES,
+    AMOUNTS,
+    ESTIMATES,
+    DRAWS,
+    MICRODATA,
+    HOUSEHOLD_TABLES,
+    CHANGES,
+    REPORT,
+    REPORT_FILES,
+    PACKAGE,
+    MANIFEST,
+    SIGNATURE,
+)
+
+
+def files_of(of: ReleaseScope, *products: Product, universe: str | None = None, level: str = "") -> tuple[Path, ...]:
+    """The files of some products, of all universes and levels or of one."""
+    return tuple(
+        file.path
+        for product in products
+        for file in product.files(of)
+        if universe in (None, file.universe) and level in ("", file.level)
+    )
+
+
+def files_with_role(of: ReleaseScope, *roles: Role) -> tuple[Path, ...]:
+    """The files of a release that follow from what the roles say."""
+    return files_of(of, *(product for product in PRODUCTS if product.role in roles))
+
+
+def described(of: ReleaseScope, *products: Product) -> Iterator[DataFile]:
+    """The files of some products, each with what its columns are."""
+    for _, description, file in _in_order(of, products):
+        yield description.data_file(Contents(of.spec, of.universes, of.run), file)
+
+
+def resources(of: ReleaseScope) -> list[dict[str, Any]]:
+    """What a Data Package says of every file that it describes, in its order."""
+    contents = Contents(of.spec, of.universes, of.run)
+    placed = sorted(
+        (product for product in PRODUCTS if product.description is not None),
+        key=lambda one: (0, 0) if one.description is None else one.description.place,
+    )
+    return [
+        description.entry(description.data_file(contents, file), of.run.name_of(file.path))
+        for _, description, file in _in_order(of, placed)
+    ]
+
+
+def _in_order(of: ReleaseScope, products: Sequence[Product]) -> list[tuple[int, Description, ProductFile]]:
+    """The described files of products: one product after the other, but by universe and level where some share a place.
+
+    Returns:
+        Place, description and file.
+    """
+    found = [
+        (product.description.place[0], product.description, file)
+        for product in products
+        if product.description is not None
+        for file in product.files(of)
+    ]
+    shared = {place for place, _, _ in found if len({one.place for at, one, _ in found if at == place}) > 1}
+    universes = [universe.name for universe in of.universes]
+    levels = of.spec.geography.level_names
+    ordered = []
+    for place, together in groupby(found, key=lambda one: one[0]):
+        files = list(together)
+        if place in shared:
+            files.sort(key=lambda one: (universes.index(one[2].universe), levels.index(one[2].level)))
+        ordered += files
+    return ordered
+
+
+def level_of(run: RunDirectory, path: Path, levels: Sequence[str]) -> str:
+    """The one of `levels` (top first) that a public file is of, "" for none."""
+    parts = _parts(run, path)
+    parts = parts[2:] if parts[0] == "companions" else parts
+    product = next((one for one in PRODUCTS if one.stage == parts[0]), None)
+    if product is None:
+        return ""
+    if product.of_leaves:
+        return levels[-1]
+    position = product.level_part
+    folder = parts[position] if position is not None and position < len(parts) else ""
+    return folder if folder in levels else ""
+
+
+def order_of(run: RunDirectory, path: Path, levels: Sequence[str]) -> tuple[int, int, str]:
+    """Sorts public files as a run writes them: by product, then by level from the top, then by name."""
+    stages = _stages()
+    stage = next((stages[part] for part in _parts(run, path) if part in stages), len(PRODUCTS))
+    level = level_of(run, path, levels)
+    return stage, levels.index(level) if level else len(levels), run.name_of(path)
+
+
+def _stages() -> Mapping[str, int]:
+    """The first part of a path -> where its product stands."""
+    return {product.stage: number for number, product in reversed(list(enumerate(PRODUCTS)))}
+
+
+def _parts(run: RunDirectory, path: Path) -> list[str]:
+    """The folders of a public file and its name without its suffix."""
+    *folders, file = run.name_of(path).split("/")
+    return [*folders, file.rpartition(".")[0] or file]

@@ -1,0 +1,481 @@
+"""The public inputs of a release: one object each, in one list.
+
+A run opens and publishes them, its identity tells them apart, a rerun reads them again, `verify` takes them over, and
+the manifest says where each is from: all of these go through `PUBLIC_INPUTS`. Only what uses the numbers of one names
+it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geography.spine import Spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.names import read_names
+from pipeline.inputs.public_input import InputScope, OpenedInputs, Part, PublicInput, StatedInput
+from pipeline.inputs.shares import read_shares
+from pipeline.metadata.products import (
+    CENTRAL_COUNTS,
+    CENTRAL_RELEASE,
+    CONSTRAINTS,
+    NAMES,
+    POLYGONS,
+    SHARES,
+    SPINE,
+    ReleaseScope,
+    files_of,
+)
+from pipeline.model.area_names import AreaNames, LevelNames
+from pipeline.model.universe import Universe
+from pipeline.published import published_names
+from pipeline.publishing.central import CentralCounts, read_central, read_public_central, write_central
+from pipeline.release.facilities import (
+    read_public_facilities,
+    read_public_shares,
+    write_facilities,
+    write_shares,
+)
+from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import names_fingerprint, write_names, write_spine
+from pipeline.report.polygons import Area, PolygonSource, fingerprint, read_areas, read_public_areas, write_areas
+from pipeline.spec.provenance_section import OriginSection
+from pipeline.spec.public import encode
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import json_sha256, sha256_file
+
+if TYPE_CHECKING:
+    from pipeline.execution.job import Job
+
+#: Of each universe, of each of its bounds: the number of facilities of each answer, `(n_geounits, n_columns)`.
+FacilityCounts = Mapping[str, Sequence[NDArray[np.int64]]]
+#: Of each universe, of each of its public shares: the numbers, `(n_geounits, n_columns)`.
+ShareNumbers = Mapping[str, Sequence[NDArray[np.float64]]]
+#: Of each level that has some: the outlines of its geounits.
+LevelAreas = Mapping[str, Sequence[Area]]
+
+
+class GeographyInput(PublicInput[Spine]):
+    """The list of areas, as the spine that it gives; it is read before the others, which are about its areas."""
+
+    key = "geography"
+    part = "geography"
+
+    def read(self, scope: InputScope) -> Spine:
+        """See `pipeline.inputs.geography.read_spine`, which has read it."""
+        return scope.spine
+
+    def again(self, scope: InputScope, run: RunDirectory) -> Spine:
+        """See `pipeline.published.open_finished`, which has read it."""
+        return scope.spine
+
+    def write(self, scope: InputScope, run: RunDirectory, found: Spine) -> None:
+        """See `PublicInput.write`."""
+        write_spine(run.spine, run.staging, found)
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """See `PublicInput.files`."""
+        return files_of(ReleaseScope(spec, universes, run), SPINE)
+
+    def identity(self, found: Spine) -> Mapping[str, str]:
+        """See `PublicInput.identity`."""
+        return {"the geography": found.fingerprint()}
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """Every release has one."""
+        return True
+
+    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+        """Of the spine, regrouped."""
+        return sha256_file(run.spine)
+
+
+class RegroupInput(StatedInput):
+    """The areas off the spine by which it is regrouped; what is published of them is the regrouped spine."""
+
+    key = "regroup"
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """See `PublicInput.is_named`."""
+        return spec.geography.regroup is not None
+
+    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+        """Of the spine, regrouped."""
+        return sha256_file(run.spine)
+
+
+class NamesInput(PublicInput[AreaNames]):
+    """Names of areas."""
+
+    key = "names"
+    part = "geography"
+
+    def read(self, scope: InputScope) -> AreaNames:
+        """See `pipeline.inputs.names.read_names`."""
+        found: dict[str, LevelNames] = {}
+        with scope.noted():
+            found |= read_names(scope.spec.geography, scope.spine)
+        return found
+
+    def again(self, scope: InputScope, run: RunDirectory) -> AreaNames:
+        """See `PublicInput.again`."""
+        return published_names(run, scope.spec, scope.spine)
+
+    def write(self, scope: InputScope, run: RunDirectory, found: AreaNames) -> None:
+        """See `PublicInput.write`."""
+        for level, names in found.items():
+            write_names(run.names(level), run.staging, level, scope.spine.level(level).geocodes, names)
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """See `PublicInput.files`."""
+        return files_of(ReleaseScope(spec, universes, run), NAMES)
+
+    def identity(self, found: AreaNames) -> Mapping[str, str]:
+        """See `PublicInput.identity`."""
+        hashes = {level: names_fingerprint(names) for level, names in found.items()}
+        return {"the names": json_sha256(hashes)} if hashes else {}
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """See `PublicInput.is_named`."""
+        return bool(spec.geography.names)
+
+    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+        """See `PublicInput.sha256`."""
+        return _of_files(self.files(spec, (universe,), run))
+
+    def origin(self, spec: ReleaseSpec, name: str) -> OriginSection:
+        """Names beside the codes are from where the codes are from, if the spec does not say."""
+        declared = {} if spec.provenance is None else spec.provenance.inputs
+        if name not in declared and any(one.file is None for one in (spec.geography.names or {}).values()):
+            return GEOGRAPHY.origin(spec, GEOGRAPHY.key)
+        return super().origin(spec, name)
+
+
+class SchemaInput(StatedInput):
+    """The values of the attributes."""
+
+    key = "schema"
+    of_universe = True
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """Every universe has some."""
+        return True
+
+    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+        """Of attributes and values."""
+        return json_sha256([[attribute.name, list(attribute.values)] for attribute in universe.schema.attributes])
+
+
+class LabelsInput(StatedInput):
+    """What values, levels and tables are called for people."""
+
+    key = "labels"
+    of_universe = True
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """See `PublicInput.is_named`."""
+        sections = spec.companions[universe] if universe else spec
+        return sections.schema_section.labels is not None
+
+    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+        """Of the labels, as the manifest's spec states them."""
+        sections = spec.companions[universe.name] if universe.name else spec
+        return json_sha256(encode(sections.schema_section.labels))
+
+
+class BoundsInput(PublicInput[FacilityCounts]):
+    """Counts of facilities, which bound the persons in them."""
+
+    key = "bounds"
+    part = "bounds"
+    of_universe = True
+    for_measuring = True
+
+    def read(self, scope: InputScope) -> FacilityCounts:
+        """See `pipeline.inputs.facilities.read_facilities`."""
+        found: dict[str, list[NDArray[np.int64]]] = {universe.name: [] for universe in scope.universes}
+        for universe in scope.universes:
+            for bound in universe.bounds:
+                with scope.noted():
+                    found[universe.name].append(read_facilities(bound, scope.spine))
+        return found
+
+    def again(self, scope: InputScope, run: RunDirectory) -> FacilityCounts:
+        """See `PublicInput.again`."""
+        return {
+            universe.name: [
+                read_public_facilities(
+                    run.universe(universe.name).constraint(number), bound, scope.spine.level(bound.level).geocodes
+                )
+                for number, bound in enumerate(universe.bounds)
+            ]
+            for universe in scope.universes
+        }
+
+    def write(self, scope: InputScope, run: RunDirectory, found: FacilityCounts) -> None:
+        """See `PublicInput.write`."""
+        for universe in scope.universes:
+            for number, bound in enumerate(universe.bounds):
+                target = run.universe(universe.name).constraint(number)
+                geocodes = scope.spine.level(bound.level).geocodes
+                write_facilities(target, run.staging, bound, geocodes, found[universe.name][number])
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """See `PublicInput.files`."""
+        return files_of(ReleaseScope(spec, universes, run), CONSTRAINTS)
+
+    def identity(self, found: FacilityCounts) -> Mapping[str, str]:
+        """See `PublicInput.identity`."""
+        hashes = [[name, [_hash(bound) for bound in counts]] for name, counts in sorted(found.items())]
+        return {"the facilities of the bounds": json_sha256(hashes)}
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """See `PublicInput.is_named`."""
+        return bool((spec.companions[universe] if universe else spec).bounds)
+
+    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+        """See `PublicInput.sha256`."""
+        return _of_files(self.files(spec, (universe,), run))
+
+
+class SharesInput(PublicInput[ShareNumbers]):
+    """Public numbers by which areas are expected to share answers."""
+
+    key = "shares"
+    part = "shares"
+    public_only = (
+        "the numbers of [postprocess.shares] are published as they are, without noise, so they must be public already"
+    )
+
+    def read(self, scope: InputScope) -> ShareNumbers:
+        """See `pipeline.inputs.shares.read_shares`."""
+        found: dict[str, list[NDArray[np.float64]]] = {universe.name: [] for universe in scope.universes}
+        for universe in scope.universes:
+            for share in universe.shares:
+                with scope.noted():
+                    found[universe.name].append(read_shares(share, scope.spine))
+        return found
+
+    def again(self, scope: InputScope, run: RunDirectory) -> ShareNumbers:
+        """See `PublicInput.again`."""
+        return {
+            universe.name: [
+                read_public_shares(
+                    run.universe(universe.name).shares(share.name), share, scope.spine.level(share.level).geocodes
+                )
+                for share in universe.shares
+            ]
+            for universe in scope.universes
+        }
+
+    def write(self, scope: InputScope, run: RunDirectory, found: ShareNumbers) -> None:
+        """See `PublicInput.write`."""
+        for universe in scope.universes:
+            for share, numbers in zip(universe.shares, found[universe.name], strict=True):
+                target = run.universe(universe.name).shares(share.name)
+                geocodes = scope.spine.level(share.level).geocodes
+                write_shares(target, run.staging, share, geocodes, numbers)
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """See `PublicInput.files`."""
+        return files_of(ReleaseScope(spec, universes, run), SHARES)
+
+    def identity(self, found: ShareNumbers) -> Mapping[str, str]:
+        """See `PublicInput.identity`."""
+        hashes = [[name, [_hash(one) for one in numbers]] for name, numbers in sorted(found.items())]
+        return {"the public numbers of shares": json_sha256(hashes)} if any(found.values()) else {}
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """See `PublicInput.is_named`."""
+        return any(one.use for one in (spec.postprocess.shares or {}).values())
+
+    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+        """See `PublicInput.sha256`."""
+        return _of_files(self.files(spec, (universe,), run))
+
+
+class CentralInput(PublicInput[CentralCounts]):
+    """Noisy counts that another release has published, used beside reports; central.json says where they are from."""
+
+    key = "central"
+    part = "central"
+    for_measuring = True
+
+    def read(self, scope: InputScope) -> CentralCounts:
+        """See `pipeline.publishing.central.read_central`."""
+        found: list[CentralCounts] = [({}, None)]
+        with scope.noted():
+            found.append(read_central(scope.universes[0], scope.spine, example=scope.spec.purpose == "example"))
+        return found[-1]
+
+    def again(self, scope: InputScope, run: RunDirectory) -> CentralCounts:
+        """See `PublicInput.again`."""
+        return read_public_central(run, scope.universes[0])
+
+    def write(self, scope: InputScope, run: RunDirectory, found: CentralCounts) -> None:
+        """See `PublicInput.write`."""
+        write_central(run, scope.universes, scope.spine, found)
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """See `PublicInput.files`."""
+        return files_of(ReleaseScope(spec, universes, run), CENTRAL_COUNTS, CENTRAL_RELEASE)
+
+    def identity(self, found: CentralCounts) -> Mapping[str, str]:
+        """See `PublicInput.identity`."""
+        counts, release = found
+        hashes = {}
+        if counts:
+            hashes["the central counts"] = json_sha256([[level, _hash(one)] for level, one in counts.items()])
+        if release is not None:
+            hashes["the central release"] = json_sha256(release.model_dump(mode="json"))
+        return hashes
+
+
+class PolygonsInput(PublicInput[LevelAreas]):
+    """Outlines of areas for the maps of the report."""
+
+    key = "polygons"
+    part = "polygons"
+
+    def read(self, scope: InputScope) -> LevelAreas:
+        """See `pipeline.report.polygons.read_areas`."""
+        found: dict[str, list[Area]] = {}
+        for level, section in scope.spec.report.polygons.items():
+            source = PolygonSource(f"report.polygons.{level}", section.file, section.code, section.name)
+            with scope.noted():
+                found[level] = read_areas(source, scope.spine.level(level).geocodes)
+        return found
+
+    def again(self, scope: InputScope, run: RunDirectory) -> LevelAreas:
+        """See `PublicInput.again`."""
+        return {level: read_public_areas(run.polygons(level)) for level in scope.spec.report.polygons}
+
+    def write(self, scope: InputScope, run: RunDirectory, found: LevelAreas) -> None:
+        """See `PublicInput.write`."""
+        for level, areas in found.items():
+            write_areas(run.polygons(level), run.staging, areas)
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """See `PublicInput.files`."""
+        return files_of(ReleaseScope(spec, universes, run), POLYGONS)
+
+    def identity(self, found: LevelAreas) -> Mapping[str, str]:
+        """See `PublicInput.identity`."""
+        return {"the polygons": json_sha256({level: fingerprint(areas) for level, areas in found.items()})}
+
+    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
+        """See `PublicInput.is_named`."""
+        return bool(spec.report.polygons)
+
+    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+        """See `PublicInput.sha256`."""
+        return _of_files(self.files(spec, (universe,), run))
+
+
+GEOGRAPHY: Final = GeographyInput()
+BOUNDS: Final = BoundsInput()
+CENTRAL: Final = CentralInput()
+#: All of them, in the order in which they are read and in which the manifest has their provenance.
+PUBLIC_INPUTS: tuple[PublicInput[Any], ...] = (
+    GEOGRAPHY,
+    RegroupInput(),
+    NamesInput(),
+    SchemaInput(),
+    LabelsInput(),
+    BOUNDS,
+    SharesInput(),
+    CENTRAL,
+    PolygonsInput(),
+)
+
+
+def read_inputs(scope: InputScope, noted: Callable[[Part], AbstractContextManager[None]] | None = None) -> OpenedInputs:
+    """All public inputs, from the files that the spec names.
+
+    Args:
+        scope: what they are read for.
+        noted: of a validation, which keeps what is wrong with one and goes on; None to stop there.
+
+    Raises:
+        InputError: a file cannot be read, or does not fit.
+    """
+    scopes = {one: scope if noted is None else replace(scope, noted=partial(noted, one.part)) for one in PUBLIC_INPUTS}
+    return OpenedInputs({one.key: one.read(scopes[one]) for one in PUBLIC_INPUTS})
+
+
+def reread_inputs(scope: InputScope, run: RunDirectory) -> OpenedInputs:
+    """All public inputs, from what a release has published; ReleaseError where a file is missing or damaged."""
+    return OpenedInputs({one.key: one.again(scope, run) for one in PUBLIC_INPUTS})
+
+
+def inputs_to_measure(found: OpenedInputs) -> OpenedInputs:
+    """Those that the process needs which sees the records."""
+    needed = {one.key for one in PUBLIC_INPUTS if one.for_measuring}
+    return OpenedInputs({key: value for key, value in found.values.items() if key in needed})
+
+
+def write_public_inputs(job: Job) -> None:
+    """Publish all public inputs of a run."""
+    scope = InputScope(job.spec, job.universes, job.spine)
+    for one in PUBLIC_INPUTS:
+        one.write(scope, job.run, job.inputs.of(one))
+
+
+def public_input_files(job: Job) -> tuple[Path, ...]:
+    """The files that `write_public_inputs` writes."""
+    return tuple(path for one in PUBLIC_INPUTS for path in one.files(job.spec, job.universes, job.run))
+
+
+def input_identity(found: OpenedInputs) -> dict[str, str]:
+    """What the public inputs make of a run's identity: hashes by the names that a refusal shows."""
+    return {name: digest for one in PUBLIC_INPUTS for name, digest in one.identity(found.of(one)).items()}
+
+
+@dataclass(frozen=True, eq=False)
+class NamedInput:
+    """A public input that a spec has.
+
+    Attributes:
+        name: as the spec's [provenance] calls it.
+        universe: whose it is; "" for the release's own, and for what all universes share.
+    """
+
+    name: str
+    kind: PublicInput[Any]
+    universe: str
+
+    def origin(self, spec: ReleaseSpec) -> OriginSection:
+        """Where it is from."""
+        return self.kind.origin(spec, self.name)
+
+
+def named_inputs(spec: ReleaseSpec) -> tuple[NamedInput, ...]:
+    """The public inputs that a spec has, in the order of the manifest's provenance."""
+    return tuple(_named(spec))
+
+
+def _named(spec: ReleaseSpec) -> Iterator[NamedInput]:
+    for of_universe, kinds in groupby(PUBLIC_INPUTS, key=lambda one: one.of_universe):
+        together = tuple(kinds)
+        for universe in ("", *spec.companions) if of_universe else ("",):
+            prefix = f"companions.{universe}." if universe else ""
+            for kind in together:
+                if kind.is_named(spec, universe):
+                    yield NamedInput(f"{prefix}{kind.key}", kind, universe)
+
+
+def _of_files(paths: Sequence[Path]) -> str:
+    return json_sha256([sha256_file(path) for path in paths])
+
+
+def _hash(numbers: NDArray[np.generic]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(numbers).data).hexdigest()
