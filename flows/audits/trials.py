@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from flows.confidential.measure import true_histogram
+from flows.confidential.parts import PARTS
 from flows.confidential.steps import ConfidentialSteps
 from flows.estimation.whole_spine import Estimation
 from flows.publishing.steps import perform_public_steps
@@ -130,7 +131,7 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
         make_run_folders(run)
         public = open_listed(checked.spec, checked.universes)
         job = public.job(run, Workers(1), Silent())
-        confidential = ConfidentialSteps(job, key, public.facilities)
+        confidential = ConfidentialSteps(job, key, PARTS, public.facilities)
         perform_steps(job, [*confidential.counting(), *confidential.measuring()])
         if whole:
             perform_public_steps(job, report=False)

@@ -24,6 +24,7 @@ import pyarrow as pa
 from flows.confidential.custody import Keyholder, KeySource, key_of_release
 from flows.confidential.errors import described, restored
 from flows.confidential.handed_tables import receive_columns, send_columns, tables_of, with_tables, without_tables
+from flows.confidential.parts import PARTS
 from flows.confidential.repeat import RepeatedSteps
 from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
 from flows.publishing.inputs import Facilities, Polygons
@@ -275,10 +276,10 @@ class _Server:
         job = self._taken(work)
         if work.again is not None:
             key = self._key_of(work.again)
-            self._steps = RepeatedSteps(work.again, job, key, work.facilities)
+            self._steps = RepeatedSteps(work.again, job, key, PARTS, work.facilities)
         else:
             key = self._holder.key(job.run, job.beacon)
-            self._steps = ConfidentialSteps(job, key, work.facilities)
+            self._steps = ConfidentialSteps(job, key, PARTS, work.facilities)
         return {"insecure": key.insecure}
 
     def perform(self, task: str, universe: str, place: str) -> Mapping[str, object]:

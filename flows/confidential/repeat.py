@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from flows.confidential.charge import run_charges
 from flows.confidential.key_statement import key_statement
+from flows.confidential.parts import Parts
 from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
 from flows.publishing.inputs import Facilities, Polygons
 from pipeline.errors import InputError
@@ -43,9 +44,15 @@ class RepeatedSteps(ConfidentialSteps):
     """The steps in this process; see `Repeating.repeat` for the arguments."""
 
     def __init__(
-        self, run: RunDirectory, job: Job, key: MasterKey, facilities: Facilities, polygons: Polygons | None = None
+        self,
+        run: RunDirectory,
+        job: Job,
+        key: MasterKey,
+        parts: Parts,
+        facilities: Facilities,
+        polygons: Polygons | None = None,
     ) -> None:
-        super().__init__(job, key, facilities, polygons)
+        super().__init__(job, key, parts, facilities, polygons)
         self._run = run
         self._manifest = read_manifest(run.manifest)
         self._drawn_before = False

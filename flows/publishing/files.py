@@ -15,8 +15,8 @@ def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
     folder = job.folder(universe)
     exact = [folder.invariant(level, query.name) for name, query in universe.invariants if name == level]
     noisy = [folder.measurement(level, measured.query.name) for measured in universe.strategy.level(level).queries]
-    counted = [job.run.reports] if universe.collected is not None and noisy else []
-    return (*noisy, *exact, *counted)
+    beside = universe.source.files(job.run) if noisy else ()
+    return (*noisy, *exact, *beside)
 
 
 def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
@@ -34,13 +34,11 @@ def public_input_files(job: Job) -> tuple[Path, ...]:
 
 
 def central_files(job: Job) -> tuple[Path, ...]:
-    """The counts of a central release that are used beside reports, and which release that is."""
+    """The measurements that another release has made, and which release that is."""
     counts = tuple(
-        job.folder(universe).measurement(level, measured.query.name)
+        job.folder(universe).measurement(level, query.name)
         for universe in job.universes
-        if universe.central is not None
-        for measured in universe.strategy.levels[-1].queries
-        for level in universe.central.shares
+        for level, query in universe.source.given(universe.strategy)
     )
     return (*counts, job.run.central) if counts else ()
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.execution.job import Job
-from pipeline.model.allocation import allocations
+from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.universe import Universe
 from pipeline.release.facilities import write_facilities, write_shares
 from pipeline.release.measurements import MeasurementWriter, header_of
@@ -43,18 +43,17 @@ def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) ->
         for share, numbers in zip(universe.shares, job.shares.get(universe.name, ()), strict=True):
             geocodes = job.spine.level(share.level).geocodes
             write_shares(job.folder(universe).shares(share.name), job.run.staging, share, geocodes, numbers)
-        if universe.central is not None:
-            _write_central(job, universe)
-
-
-def _write_central(job: Job, universe: Universe) -> None:
-    """Publish the counts of a central release in the form of measurements, which they are, and which one it is."""
-    for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True):
-        if allocation.central is not None:
-            (measured,) = allocation.strategy.queries
-            header = header_of(universe, allocation, measured)
-            target = job.folder(universe).measurement(level.name, measured.query.name)
-            with MeasurementWriter.open(target, job.run.staging, header) as writer:
-                writer.write(level.geocodes, job.central[level.name])
+        _write_given(job, universe)
     if job.central_release is not None:
         write_json(job.run.central, job.central_release.model_dump(mode="json"), job.run.staging)
+
+
+def _write_given(job: Job, universe: Universe) -> None:
+    """Publish the counts of another release in the form of measurements, which they are."""
+    for name, query in universe.source.given(universe.strategy):
+        allocation = allocation_of(allocations(universe, job.spine), name)
+        (measured,) = allocation.strategy.queries
+        header = header_of(universe, allocation, measured)
+        target = job.folder(universe).measurement(name, query.name)
+        with MeasurementWriter.open(target, job.run.staging, header) as writer:
+            writer.write(job.spine.level(name).geocodes, job.central[name])

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from flows.confidential.accuracy import write_accuracy
 from flows.confidential.custody import Keyholder
+from flows.confidential.parts import PARTS
 from flows.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from flows.cost.fitting import Fitting, check_memory, fitting
 from flows.publishing.ahead import begin_alike
@@ -58,7 +59,7 @@ class MeasuredHere:
 
     def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
         """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), facilities, polygons)
+        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), PARTS, facilities, polygons)
 
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`."""
@@ -132,8 +133,8 @@ class ReleaseRun:
         self._perform_steps(self._comparing())
 
     def _comparing(self) -> list[Step]:
-        """The comparison with true counts; none where there are reports, and nobody has true counts."""
-        return [self._accuracy] if all(universe.collected is None for universe in self.job.universes) else []
+        """The comparison with true counts; none where nobody has these."""
+        return [self._accuracy] if all(universe.source.has_truth for universe in self.job.universes) else []
 
     def finish(self) -> None:
         """Write the manifest: the release is complete."""

@@ -16,6 +16,7 @@ from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_com
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
 from pipeline.model.residents import size_sources
+from pipeline.model.source import VARIANCE
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
@@ -39,7 +40,6 @@ SUFFIX_WORDS = {
     LOW_SUFFIX: marked("lower end of the 90 % interval"),
     HIGH_SUFFIX: marked("upper end of the 90 % interval"),
 }
-_VARIANCE = marked("Variance of the noise on each")
 
 
 @dataclass(frozen=True)
@@ -210,15 +210,11 @@ class Contents:
         for universe in self._universes:
             labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
             for allocated in universe.strategy.levels:
-                level, measured = allocated.level, allocated.queries
-                kind, what_varies = marked("{query}: noisy answers as they were published"), _VARIANCE
-                if universe.collected is not None:
-                    kind = marked("{query}: totals of randomised reports as they were published")
-                    what_varies = marked("Variance of each count that is made from them")
-                if universe.central is not None and level in universe.central.shares:
-                    kind, what_varies = marked("{query}: noisy answers of another release"), _VARIANCE
-                    measured = universe.strategy.levels[-1].queries
-                noisy = [(folder.measurement(level, one.query.name), one.query, kind) for one in measured]
+                level, source = allocated.level, universe.source
+                kind, what_varies = source.stored(level)
+                given = [query for name, query in source.given(universe.strategy) if name == level]
+                measured = [*(one.query for one in allocated.queries), *given]
+                noisy = [(folder.measurement(level, query.name), query, kind) for query in measured]
                 exact = [
                     (
                         folder.invariant(level, query.name),
@@ -233,11 +229,11 @@ class Contents:
                     (folder.measurement(level, one.query.name), one.query, of_answer)
                     for one in universe.added_at(level)
                 ]
-                for source, query, what in (*noisy, *answers, *exact):
+                for path, query, what in (*noisy, *answers, *exact):
                     yield DataFile(
-                        self._run.name_of(source).removesuffix(".parquet"),
+                        self._run.name_of(path).removesuffix(".parquet"),
                         "measurement",
-                        source,
+                        path,
                         *(universe.name, query.name, level),
                         *self._titles(texts(what, query=query.name), level),
                         (
@@ -268,7 +264,7 @@ class Contents:
                 columns = (
                     self._geocode(one.level),
                     Column("version", "string", texts("The query that was chosen for the area"), values=tuple(answers)),
-                    Column("variance", "number", texts(_VARIANCE)),
+                    Column("variance", "number", texts(VARIANCE)),
                 )
                 heading = texts("{query}: noisy answers of the detail chosen for each area", query=one.name)
                 titles, place = self._titles(heading, one.level), (universe.name, one.name, one.level)

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.collect.collected import Collected
 from pipeline.errors import SpecError
 from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, ChosenEnd, ClippedAttribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
-from pipeline.model.strategy import AddedAnswer, Central, Strategy
+from pipeline.model.source import OWN_NOISE, Source
+from pipeline.model.strategy import AddedAnswer, Strategy
 from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between, reach_of_total
 
 
@@ -83,8 +83,7 @@ class Universe:
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
         shares: public numbers by which answers are expected to be shared; no noise depends on them.
-        collected: how answers were randomised before they were sent; None where the input are true records.
-        central: counts that another release has measured of those who sent reports; None where there is none.
+        source: where the noisy numbers come from: by default the run draws noise on true counts.
         amount: what each record adds to its cell, in whole units; None where records count one each.
         added: answers of questions that are used beside the measurements; their budget is not the strategy's.
         chosen: where the upper end of `amount`, or of what is `clipped`, is from; None where it was not chosen so.
@@ -112,8 +111,7 @@ class Universe:
     population: int | None = None
     beacon: str = ""
     shares: tuple[PublicShare, ...] = ()
-    collected: Collected | None = None
-    central: Central | None = None
+    source: Source = OWN_NOISE
     amount: AmountAttribute | None = None
     added: tuple[AddedAnswer, ...] = ()
     chosen: ChosenEnd | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from auditor.check.release import check_release
 from flows.confidential.custody import KeySource, key_of_release
+from flows.confidential.parts import PARTS
 from flows.confidential.repeat import RepeatedSteps
 from flows.confidential.steps import MeasuringSteps
 from flows.publishing.inputs import Facilities, Polygons
@@ -27,7 +28,7 @@ class RepeatedHere:
         key_of_release(run, self._source)
 
     def repeat(self, run: RunDirectory, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
-        return RepeatedSteps(run, job, key_of_release(run, self._source), facilities, polygons)
+        return RepeatedSteps(run, job, key_of_release(run, self._source), PARTS, facilities, polygons)
 
 
 def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source: KeySource | None = None) -> Rerun:

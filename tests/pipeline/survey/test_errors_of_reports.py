@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from flows.estimation.reports.numbers import ErrorsOfReports
 from pipeline.collect.choices import DirectEncoding
 from pipeline.collect.collected_answers import CollectedAnswers
+from pipeline.survey.numbers import ErrorsOfReports
 
 
 def test_errors_of_mixed_estimates_are_weighted() -> None:

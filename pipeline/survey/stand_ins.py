@@ -21,9 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.estimation.public_key import public_key
 from geography.spine import Spine
 from pipeline.collect.collected import Collected
+from pipeline.model.public_key import public_key
 
 Reals = NDArray[np.float64]
 
