@@ -39,6 +39,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import load_spec
+from pipeline.survey.survey import survey_of
 
 _PARTS: Final = ("state", "mixed", "words", "many-words")
 #: Mechanism, number of answers, epsilon.
@@ -53,8 +54,7 @@ BLOCKS: Final = {"block": 1, "tract": 40, "county": 120}
 def measured(survey: Survey, run: RunDirectory) -> dict[str, dict[str, float]]:
     """Of each level: share of true counts within their interval, and mean squared errors."""
     (universe,) = load_spec(survey.spec).universes()
-    collected = universe.collected
-    assert collected is not None
+    collected = survey_of(universe).collected
     numbers = survey.truth.sum(axis=1)
     totals = np.stack(pd.read_parquet(run.main.measurement("block", "answer")).value.to_list())
     debiased = collected.debiased(totals, numbers)
@@ -79,9 +79,10 @@ def as_state(survey: Survey, epsilon: str) -> StateSurvey:
     """A small survey in the form of the one of the state."""
     spec = load_spec(survey.spec)
     (universe,) = spec.universes()
-    assert isinstance(universe.collected, CollectedAnswers)
+    collected = survey_of(universe).collected
+    assert isinstance(collected, CollectedAnswers)
     spine = spine_from_prefixes(survey.blocks, {"county": 1, "tract": 3, "block": 5})
-    return StateSurvey(spine, universe.collected, epsilon, survey.truth)
+    return StateSurvey(spine, collected, epsilon, survey.truth)
 
 
 def main() -> None:

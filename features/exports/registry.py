@@ -84,15 +84,9 @@ def entry(release: PublishedRelease) -> dict[str, _Value]:
 
 
 def _model(release: PublishedRelease) -> dict[str, _Value]:
-    """Where the noise is drawn: in a mixed design in two places, for which the registry has one word."""
-    if (central := release.universes[0].central) is not None:
-        details = (
-            f"Local: respondents randomised their reports, of the smallest areas. Central: the counts of the release "
-            f"{central.release.name} at the levels {', '.join(central.shares)} were measured of the true answers of "
-            "the same persons, which its maker has."
-        )
-        return {"model_name": "Varies", "model_name_details": details}
-    return {"model_name": "Local" if release.spec.collect is not None else "Central"}
+    """Where the noise is drawn."""
+    name, details = release.universes[0].source.deployment
+    return {"model_name": name, **({"model_name_details": details} if details else {})}
 
 
 def _description(release: PublishedRelease) -> str:
@@ -144,48 +138,31 @@ def _published(release: PublishedRelease) -> int:
 
 def _accounting(release: PublishedRelease) -> dict[str, _Value]:
     """How losses add up, and what is done after the noise."""
-    if release.spec.collect is not None:
-        central = release.universes[0].central
-        source = "From the reports alone" if central is None else f"From the reports and {central.release.name}"
-        return {
-            "post_processing": (
-                f"{source}: debiased counts, then level by level non-negative whole numbers that add up "
-                "to the number of reports of each area; margins from simulated reports."
-            ),
-            "composition": release.manifest.privacy[0].words,
-        }
     zcdp = release.manifest.privacy[0].framework == "zcdp"
     shares = [
         f"- {one.universe or 'main'}, {noise.level}, {noise.query}: {noise.share} of the budget"
         for one in release.manifest.privacy
         for noise in one.noise
     ]
+    added_up = "\n".join([f"{'rho' if zcdp else 'epsilon'} adds up over all measurements:", *shares])
     return {
-        "post_processing": (
-            "From the noisy measurements alone: least squares over the whole spine, then level by level non-negative "
-            "whole numbers that add up and hold every constraint; margins from simulated runs with public noise."
-        ),
-        "composition": "\n".join([f"{'rho' if zcdp else 'epsilon'} adds up over all measurements:", *shares]),
+        "post_processing": release.universes[0].source.post_processing,
+        "composition": added_up if shares else release.manifest.privacy[0].words,
     }
 
 
 def _mechanisms(release: PublishedRelease) -> str:
-    if (collect := release.spec.collect) is not None:
-        stated = ", ".join(f"{name} = {value}" for name, value in collect.parameters.items())
-        local = f"- {collect.mechanism.replace('_', ' ')} by every respondent: {stated}"
-        if (central := release.universes[0].central) is None:
-            return local
-        noise = {level: central.noise(level) for level in central.shares}
-        return "\n".join(
-            [local, *(f"- {one} on the counts of {central.release.name}: {level}" for level, one in noise.items())]
-        )
     used = dict.fromkeys(noise.mechanism for one in release.manifest.privacy for noise in one.noise)
     made = release.manifest.software
+    drawn_here = (
+        f"- {made.name} {made.version}: exact sampling in whole numbers, budgets as fractions, randomness from AES-256 "
+        "in counter mode"
+    )
     return "\n".join(
         [
+            *release.universes[0].source.randomisers,
             *(f"- {name.replace('_', ' ')}" for name in used),
-            f"- {made.name} {made.version}: exact sampling in whole numbers, budgets as fractions, randomness from "
-            "AES-256 in counter mode",
+            *([drawn_here] if used else []),
         ]
     )
 

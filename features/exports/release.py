@@ -145,10 +145,9 @@ def _census_part(
 
 
 def _nmf(release: PublishedRelease, folder: Path) -> None:
-    if release.spec.collect is not None:
-        raise InputError(
-            "--format nmf: a release from reports has no noisy counts, but totals of reports; they are in measurements/"
-        )
+    for universe in release.universes:
+        if reason := universe.source.refusal("noisy counts"):
+            raise InputError(f"--format nmf: {reason}")
     if release.spec.update is not None:
         raise InputError(
             "--format nmf: this version was made with answers, which the layout has no place for; write the "

@@ -36,11 +36,9 @@ def audit_release(
         InputError: there is no finished release, its true counts were not kept, or the key is a different one.
     """
     release = open_audited(run.root)
-    if any(universe.collected is not None for universe in release.universes):
-        raise InputError(
-            f"{run.root}: is made from reports that were randomised by their senders: there are no true counts, and no "
-            "noise was drawn here that could be audited; `spinewise verify`, `check` and `rerun` recompute it"
-        )
+    for universe in release.universes:
+        if reason := universe.source.refusal("audit"):
+            raise InputError(f"{run.root}: {reason}")
     if release.spec.update is not None:
         names = ", ".join(added.name for added in release.spec.update.answers)
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from pipeline.inputs.public_input import InputScope, OpenedInputs, Part
 from pipeline.model.join import Join
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
+from pipeline.model.source import OwnNoise, Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
@@ -34,6 +35,7 @@ from pipeline.records.reports import count_reports
 from pipeline.runs.chosen_clips import check_chosen
 from pipeline.runs.request import check_datasets, universe_checks, with_data
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.survey.survey import Survey, survey_of
 
 #: What a finding is about.
 
@@ -178,11 +180,9 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
             before = result.n_counted
             joined = [join.households for join in joins if join.companion == universe.name]
             joined = joined if universe.name else [join.persons for join in joins]
-            if supplied.collected is None:
-                facilities = () if spine is None else inputs.of(BOUNDS)[universe.name]
-                answers[universe.name] = _check_universe(supplied, spine, joined, facilities, result)
-            else:
-                _check_reports(supplied, spine, result)
+            check = RECORD_CHECKS[type(supplied.source)]
+            facilities = () if spine is None else inputs.of(BOUNDS)[universe.name]
+            answers[universe.name] = check(supplied, spine, joined, facilities, result)
             if people is not None and not universe.name:
                 _check_people(supplied, result.n_counted - before, people, result)
     if spine is not None:
@@ -256,11 +256,18 @@ def _check_universe(
     return answers
 
 
-def _check_reports(universe: Universe, spine: Spine | None, result: Validation) -> None:
+def _check_reports(
+    universe: Universe,
+    spine: Spine | None,
+    _joined: Sequence[Query],
+    _facilities: Sequence[NDArray[np.int64]],
+    result: Validation,
+) -> None:
     """Every report: which cannot be used, and why; a finding if they stop a run, else a remark."""
-    records, collected = universe.input, universe.collected
-    if spine is None or records is None or collected is None:
+    records = universe.input
+    if spine is None or records is None:
         return
+    collected = survey_of(universe).collected
     found = count_reports(records, collected, spine, bytes(32), whole=bits_of(collected))  # the draw matters little
     if records.bad_reports == "count":
         lines = found.log.lines()
@@ -270,6 +277,14 @@ def _check_reports(universe: Universe, spine: Spine | None, result: Validation) 
     result.remarks += [f"{records.file}: {one}" for one in remarks_of(collected, found.totals, found.whole)]
     result.n_counted += int(found.reports.sum())
     result.n_rows += int(found.reports.sum()) + sum(found.unused.values())
+
+
+_Check = Callable[[Universe, Spine | None, Sequence[Query], Sequence[NDArray[np.int64]], Validation], "_Answers | None"]
+#: Type of a source -> what checks its records.
+RECORD_CHECKS: Mapping[type[Source], _Check] = {
+    OwnNoise: _check_universe,
+    Survey: _check_reports,
+}
 
 
 def _check_joins(

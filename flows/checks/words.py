@@ -19,6 +19,7 @@ from pipeline.inputs.geography import read_spine
 from pipeline.records.reports import count_reports
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.small_files import read_small
+from pipeline.survey.survey import Survey
 
 #: Bytes of a list of candidates.
 _LONGEST: Final = 1 << 30
@@ -93,10 +94,11 @@ def words_of_reports(spec_file: Path, candidates: Path, *, level: float = 0.05) 
     """
     spec = load_spec(spec_file)
     universe = spec.universes()[0]
-    if not isinstance(universe.collected, CollectedWords):
+    survey = universe.source
+    if not isinstance(survey, Survey) or not isinstance(survey.collected, CollectedWords):
         raise InputError(f'{spec_file}: collect.mechanism: "rappor" is needed, whose answers are words of an open list')
     listed = _lines(candidates)
-    records, mechanism = universe.require_input(), universe.collected.mechanism
+    records, mechanism = universe.require_input(), survey.collected.mechanism
     counting = CohortBits(mechanism)
     counted = count_reports(records, counting, read_spine(spec.geography), _DRAWING, together=True)
     if records.bad_reports != "count":

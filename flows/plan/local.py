@@ -12,8 +12,10 @@ from rich.table import Table
 
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
+from pipeline.model.source import OWN_NOISE
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
+from pipeline.survey.survey import Survey
 
 #: Standard error of a share of the respondents that a plan finds the number of respondents for.
 SHARE_ERROR = 0.05
@@ -47,11 +49,8 @@ class LocalRow:
 
 def check_expected(universe: Universe) -> None:
     """Raises InputError where a plan of reports does not know how many there will be."""
-    if universe.collected is not None and universe.collected.respondents is None:
-        raise InputError(
-            "collect.respondents: missing; a plan needs to know how many respondents are expected in a leaf, such as "
-            "respondents = 40"
-        )
+    if reason := universe.source.refusal("plan"):
+        raise InputError(reason)
 
 
 def local_rows(expectation: Expectation, share_error: float = SHARE_ERROR) -> tuple[LocalRow, ...]:
@@ -61,9 +60,9 @@ def local_rows(expectation: Expectation, share_error: float = SHARE_ERROR) -> tu
     from each other. Where counts are small a release is closer to the truth than either.
     """
     universe, spine = expectation.universe, expectation.spine
-    collected = universe.collected
-    if collected is None or collected.respondents is None:
+    if not isinstance(universe.source, Survey) or universe.source.collected.respondents is None:
         return ()
+    collected, expected = universe.source.collected, universe.source.collected.respondents
     central = Expectation.of(_central(universe), spine, [], "full")
     planned, planned_centrally = expectation.planned(), central.planned()
     (measured,) = universe.strategy.levels[-1].queries
@@ -77,7 +76,7 @@ def local_rows(expectation: Expectation, share_error: float = SHARE_ERROR) -> tu
             LocalRow(
                 level=level.name,
                 geounits=len(level),
-                reports=collected.respondents * spine.n_leaves / len(level),
+                reports=expected * spine.n_leaves / len(level),
                 local=own,
                 central=other,
                 needed=math.ceil(one / share_error**2),
@@ -94,7 +93,7 @@ def _central(universe: Universe) -> Universe:
     (measured,) = levels[-1].queries
     share, queries = Fraction(1, len(levels)), (MeasuredQuery(measured.query, Fraction(1)),)
     strategy = Strategy(tuple(LevelStrategy(level.level, share, queries) for level in levels))
-    return replace(universe, framework="pure", strategy=strategy, collected=None, central=None)
+    return replace(universe, framework="pure", strategy=strategy, source=OWN_NOISE)
 
 
 def show_local(rows: tuple[LocalRow, ...], console: Console) -> None:

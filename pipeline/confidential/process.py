@@ -24,6 +24,7 @@ import pyarrow as pa
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
 from pipeline.confidential.errors import described, restored
 from pipeline.confidential.handed_tables import receive_columns, send_columns, tables_of, with_tables, without_tables
+from pipeline.confidential.parts import PARTS
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
 from pipeline.execution.batch_store import Batches
@@ -273,10 +274,10 @@ class _Server:
         job = self._taken(work)
         if work.again is not None:
             key = self._key_of(work.again)
-            self._steps = RepeatedSteps(work.again, job, key)
+            self._steps = RepeatedSteps(work.again, job, key, PARTS)
         else:
             key = self._holder.key(job.run, job.beacon)
-            self._steps = ConfidentialSteps(job, key)
+            self._steps = ConfidentialSteps(job, key, PARTS)
         return {"insecure": key.insecure}
 
     def perform(self, task: str, universe: str, place: str) -> Mapping[str, object]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pipeline.confidential.charge import run_charges
 from pipeline.confidential.key_statement import key_statement
+from pipeline.confidential.parts import Parts
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
@@ -41,8 +42,8 @@ class Repeating(Protocol):
 class RepeatedSteps(ConfidentialSteps):
     """The steps in this process; see `Repeating.repeat` for the arguments."""
 
-    def __init__(self, run: RunDirectory, job: Job, key: MasterKey) -> None:
-        super().__init__(job, key)
+    def __init__(self, run: RunDirectory, job: Job, key: MasterKey, parts: Parts) -> None:
+        super().__init__(job, key, parts)
         self._run = run
         self._manifest = read_manifest(run.manifest)
         self._drawn_before = False

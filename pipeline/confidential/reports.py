@@ -39,12 +39,13 @@ from pipeline.release.measurements import (
     read_measurement,
 )
 from pipeline.storage.files import write_json
+from pipeline.survey.survey import survey_of
 
 #: Half of the share of releases of the same persons that are refused: tails of whole numbers are up to twice as heavy.
 _FALSE_ALARM: Final = 5e-7
 
 
-def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Collected) -> tuple[str, list[str]]:
+def tabulate_reports(job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
     """Count the reports of each leaf, and keep what is counted in restricted/.
 
     Returns:
@@ -54,7 +55,7 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Co
         RecordsError: the file cannot be read, or has reports that cannot be used and the spec does not say to count
             them; the message may show what is in the file, and names no respondent.
     """
-    records = universe.require_input()
+    records, collected = universe.require_input(), survey_of(universe).collected
     drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
     found = count_reports(records, collected, job.spine, bytes.fromhex(drawing), whole=bits_of(collected))
     if records.bad_reports != "count":
@@ -73,7 +74,7 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Co
     return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
 
 
-def measure_reports(job: Job, universe: Universe, collected: Collected, level: str) -> None:
+def measure_reports(job: Job, universe: Universe, level: str) -> None:
     """Publish the totals of the reports of each leaf, how many there are, and what is said beside them."""
     folder, leaves = job.folder(universe), job.spine.levels[-1]
     totals, reports = (read_measurement(folder.counted_reports(name)).values for name in ("totals", "numbers"))
@@ -87,7 +88,7 @@ def measure_reports(job: Job, universe: Universe, collected: Collected, level: s
     with MeasurementWriter.open(folder.invariant(level, invariant.name), job.run.staging, header) as writer:
         writer.write(leaves.geocodes, reports)
     beside = json.loads(folder.counted_reports("beside").read_bytes())
-    write_json(job.run.reports, {"mechanism": collected.mechanism.name, **beside}, job.run.staging)
+    write_json(job.run.reports, {"mechanism": survey_of(universe).mechanism.name, **beside}, job.run.staging)
     job.progress.advance(len(leaves))
 
 
@@ -129,13 +130,14 @@ def _contradiction(
         counts: level -> noisy counts `(n_geounits, n_cells)` of a central release.
         reports: `(n_leaves,)` how many each leaf has.
     """
-    if universe.central is None:
+    central = survey_of(universe).central
+    if central is None:
         return None
     areas = sum(len(values) for values in counts.values())
     for level, values in counts.items():
         starts = spine.leaf_offsets(spine.index_of(level))[:-1]
         sent, persons = np.add.reduceat(reports, starts), values.sum(axis=1)
-        reach = allowed_difference(universe.central, level, values.shape[1], areas)
+        reach = allowed_difference(central, level, values.shape[1], areas)
         wrong = np.flatnonzero(np.abs(persons - sent) > reach)
         if wrong.size:
             first = int(wrong[0])

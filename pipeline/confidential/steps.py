@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.key_statement import key_statement, release_salt
-from pipeline.confidential.measure import check_universe, measure_level, tabulate_universe
+from pipeline.confidential.parts import ConfidentialPart, Parts
 from pipeline.confidential.refusals import shielded
-from pipeline.confidential.reports import measure_reports, tabulate_reports
 from pipeline.confidential.select import select_versions
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
@@ -108,13 +107,15 @@ class ConfidentialSteps(MeasuringSteps):
     """The steps performed in this process. What they learn is kept here, never returned to an engine.
 
     Attributes:
+        parts: what sees the records of a universe, by its source.
         fingerprints: of each universe's records, keyed; present once they are counted.
         warnings: what is odd about the records; confidential.
     """
 
-    def __init__(self, job: Job, key: MasterKey) -> None:
+    def __init__(self, job: Job, key: MasterKey, parts: Parts) -> None:
         super().__init__(job)
         self.key = key
+        self.parts = parts
         self.fingerprints: dict[str, str] = {}
         self.warnings: list[str] = []
         self._charges: list[Charge] | None = None
@@ -150,18 +151,17 @@ class ConfidentialSteps(MeasuringSteps):
     def end(self) -> None:
         """See `MeasuringSteps.end`: there is no such process."""
 
+    def _part(self, universe: Universe) -> ConfidentialPart:
+        return self.parts[type(universe.source)]
+
     def _tabulate(self, universe: Universe) -> None:
-        if universe.collected is not None:
-            tabulated = partial(tabulate_reports, self.job, self.key, universe, universe.collected)
-        else:
-            tabulated = partial(tabulate_universe, self.job, self.key, universe)
-        self.fingerprints[universe.name], remarks = shielded(self.job.run, "tabulate", tabulated)
+        tabulate = partial(self._part(universe).tabulate, self.job, self.key, universe)
+        self.fingerprints[universe.name], remarks = shielded(self.job.run, "tabulate", tabulate)
         self.warnings += remarks
 
     def _check(self, universe: Universe) -> None:
-        if universe.collected is None:  # of reports nothing is known that could contradict what is exact
-            check = partial(check_universe, self.job, universe, self.job.inputs.of(BOUNDS))
-            self.warnings += shielded(self.job.run, "check", check)
+        check = partial(self._part(universe).check, self.job, universe, self.job.inputs.of(BOUNDS))
+        self.warnings += shielded(self.job.run, "check", check)
         self.job.progress.advance(self.job.spine.n_leaves)
 
     def record(self) -> None:
@@ -173,12 +173,8 @@ class ConfidentialSteps(MeasuringSteps):
             write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
 
     def _measure(self, universe: Universe, level: str) -> None:
-        if universe.collected is not None:
-            publish = partial(measure_reports, self.job, universe, universe.collected, level)
-            shielded(self.job.run, "measure", publish)
-            return
         fingerprint = self.fingerprints[universe.name]
-        measure = partial(measure_level, self.job, self.key, fingerprint, universe, level)
+        measure = partial(self._part(universe).measure, self.job, self.key, fingerprint, universe, level)
         shielded(self.job.run, "measure", measure)
 
     def _select(self, universe: Universe, selection: Selection) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from geography.spine import Spine
-from pipeline.estimation.public_key import public_key
 from pipeline.execution.batch_store import Arrays
+from pipeline.model.public_key import public_key
 from pipeline.model.universe import Table
 from pipeline.privacy.noise.streams import Stream
 from postprocess.algebra import Basis

@@ -12,14 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.collect.collected import ReportNoise
-from pipeline.estimation.marginals import measured_marginal
-from pipeline.estimation.problem import exact_answers, reports_in, unmeasured_problem
-from pipeline.model.allocation import allocations
+from pipeline.estimation.problem import invariants_of, sizes_in, unmeasured_problem
+from pipeline.model.allocation import Noise, allocations
 from pipeline.model.query import Query
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
-from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
 from postprocess.algebra import Basis
@@ -78,7 +75,7 @@ class Expectation:
         spine: the geography.
         estimator: "full" or "topdown".
         basis, classes: of its geounits.
-        reports: `(n_leaves,)` how many reports each leaf has, where counts are made from them and this is known.
+        sizes: `(n_leaves,)` how many records stand behind each leaf, where the noise depends on it and this is known.
     """
 
     universe: Universe
@@ -86,7 +83,7 @@ class Expectation:
     estimator: str
     basis: Basis
     classes: tuple[LevelClasses, ...]
-    reports: NDArray[np.int64] | None = None
+    sizes: NDArray[np.int64] | None = None
 
     @classmethod
     def of(
@@ -107,7 +104,7 @@ class Expectation:
         """
         problem = unmeasured_problem(universe, spine, facilities, estimator, invariants)
         basis = basis_of(problem)
-        return cls(universe, spine, estimator, basis, geounit_classes(problem, basis), reports_in(universe, invariants))
+        return cls(universe, spine, estimator, basis, geounit_classes(problem, basis), sizes_in(universe, invariants))
 
     @classmethod
     def of_published(cls, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> Expectation:
@@ -120,10 +117,7 @@ class Expectation:
             read_public_facilities(files.constraint(number), bound, spine.level(bound.level).geocodes)
             for number, bound in enumerate(universe.bounds)
         ]
-        invariants = {
-            (name, query.name): exact_answers(files, spine.level(name), query) for name, query in universe.invariants
-        }
-        return cls.of(universe, spine, facilities, estimator, invariants)
+        return cls.of(universe, spine, facilities, estimator, invariants_of(files, universe, spine))
 
     @cached_property
     def measured(self) -> tuple[Place, ...]:
@@ -136,22 +130,16 @@ class Expectation:
     def unit_precisions(self) -> tuple[tuple[int, FloatArray], ...]:
         """For each of `measured`: the number of its level, and the precision that a variance of 1 gives."""
         return tuple(
-            (number, self.basis.precision([(measured_marginal(self.universe, query.query), 1.0)]))
+            (number, self.basis.precision([(self.universe.source.measured(query.query), 1.0)]))
             for number, level in enumerate(self.universe.strategy.levels)
             for query in level.queries
         )
 
-    def noise(self, universe: Universe | None = None) -> Mapping[Place, NoiseSpec | ReportNoise]:
+    def noise(self, universe: Universe | None = None) -> Mapping[Place, Noise]:
         """The noise on every measured query; InputError where there is none for its part of the budget."""
         measured = universe or self.universe
-        if measured.collected is not None:
-            leaves = measured.strategy.levels[-1]
-            (query,) = leaves.queries
-            return {(leaves.level, query.query.name): measured.collected.noise(measured.collected.respondents or 1)}
         return {
-            (level.level, query.query.name): noise_for(
-                measured.framework, measured.strategy_budget, level.share, query.share, measured.neighbours
-            )
+            (level.level, query.query.name): measured.source.noise(measured, level, query)
             for level in measured.strategy.levels
             for query in level.queries
         }
@@ -167,9 +155,9 @@ class Expectation:
         """The covariances with the exact variances of the noise that `universe` (by default its own) puts."""
         measured = universe or self.universe
         own = []
-        for level in allocations(measured, self.spine, self.reports):
+        for level in allocations(measured, self.spine, self.sizes):
             noises = [level.noises(measured, query) for query in level.queries]
-            marginals = [measured_marginal(measured, query.query) for query in level.queries]
+            marginals = [measured.source.measured(query.query) for query in level.queries]
             of_kinds = [
                 self.basis.precision([(m, n[kind].variance) for m, n in zip(marginals, noises, strict=True)])
                 for kind in range(len(level.shares))

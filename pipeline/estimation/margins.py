@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.collect.collected import Collected
 from pipeline.estimation.margin_packing import packed_errors, unpacked_errors
-from pipeline.estimation.problem import totals_of
-from pipeline.estimation.public_key import public_key
-from pipeline.estimation.reports.numbers import ErrorsOfReports, SimulatedReports
-from pipeline.estimation.reports.stand_ins import stand_ins
-from pipeline.estimation.reports.told import told
+from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.sampled_runs import SampledRuns
 from pipeline.estimation.shares.intervals import SharedIntervals
 from pipeline.estimation.table_variances import TableVariances
@@ -30,14 +25,15 @@ from pipeline.execution.batches import run_kept
 from pipeline.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
 from pipeline.model.beside import counted_in
+from pipeline.model.public_key import public_key
+from pipeline.model.source import CountErrors, Source
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.tables import ReleasedTable, read_table
-from postprocess.arrays import adding_up
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.origin import Clipped
-from postprocess.downward.reported_errors import OwnErrors, n_owners
+from postprocess.downward.reported_errors import n_owners
 from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
@@ -170,11 +166,12 @@ class Margins:
         """Simulate as many runs as the margins need, and add up their errors."""
         job = self.estimation.job
         noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
-        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._stand_ins())
+        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._truth())
         rates, leaves = sampled.rates(), job.spine.n_levels - 1
-        reported, own = self._reported(), self._own()
+        reported = self._source.simulated(self.estimation.stated.seed, self.estimation.universe.name)
         tasks = [
-            Simulation(replace(run, reported=reported, leaves=leaves, own=own), noise) for run in sampled.tasks(rates)
+            Simulation(replace(run, reported=reported, leaves=leaves, own=self._own), noise)
+            for run in sampled.tasks(rates)
         ]
         self.errors.clear()  # those of an earlier attempt that failed
         runs = run_kept(
@@ -192,8 +189,6 @@ class Margins:
     ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.signedinteger] | None, ...]]:
         """Noise and kinds, as `PublicNoise` has them."""
         universe = self.estimation.universe
-        if universe.collected is not None and universe.central is None:
-            return (), ()
         allotted = allocations(universe, self.estimation.job.spine)
         noise = tuple(
             tuple(
@@ -202,32 +197,25 @@ class Margins:
             )
             for allocation in allotted
         )
-        return noise, tuple(allocation.kinds for allocation in allotted)
+        drawn = [any(level) for level in noise]  # what others drew depends on the truth, and is simulated by the source
+        kinds = [one.kinds if here else None for one, here in zip(allotted, drawn, strict=True)]
+        return noise, tuple(kinds)
 
-    def _stand_ins(self) -> tuple[sp.csr_array, ...] | None:
-        """What stands in for the truth of reports; None for the released histograms."""
-        universe, job = self.estimation.universe, self.estimation.job
-        if universe.collected is None:
-            return None
-        totals, reports = totals_of(job, universe)
-        return stand_ins(universe.collected, job.spine, totals, reports, self.estimation.stated.seed)
+    def _truth(self) -> tuple[sp.csr_array, ...] | None:
+        """What stands in for the truth; None for the released histograms."""
+        job, universe = self.estimation.job, self.estimation.universe
+        read = partial(stored_in_leaves, job, universe)
+        return universe.source.truth_for_simulation(job.spine, read, self.estimation.stated.seed)
 
     @cached_property
-    def _collected(self) -> Collected | None:
-        """How answers were randomised, with what is known of the errors of these reports."""
-        return told(self.estimation.job, self.estimation.universe)
+    def _source(self) -> Source:
+        """Where the numbers come from, with what the release's own files tell of their errors."""
+        return self.estimation.universe.source.informed(self.estimation.job.run)
 
-    def _reported(self) -> SimulatedReports | None:
-        """What simulates reports, where the counts are made from them."""
-        if self._collected is None:
-            return None
-        return SimulatedReports(self._collected, self.estimation.stated.seed, self.estimation.universe.name)
-
-    def _own(self) -> OwnErrors | None:
-        """How errors depend on the counts themselves, where these are made from reports."""
-        if self._collected is None:
-            return None
-        return ErrorsOfReports(self._collected, mixed=self.estimation.universe.central is not None)
+    @cached_property
+    def _own(self) -> CountErrors | None:
+        """How errors depend on the counts themselves, where they do."""
+        return self._source.errors()
 
     def of(
         self, table: Table, level: int, counts: NDArray[np.int64], rows: slice
@@ -263,7 +251,7 @@ class Margins:
 
     def _of_table(self, table: PublishedTable) -> Intervals | ReportedIntervals:
         """The intervals of a table; other processes work on those of the tables after it."""
-        by_count, key = self._own(), (table.name, table.level)
+        by_count, key = self._own, (table.name, table.level)
         if by_count is not None:
             return ReportedIntervals(table, self.errors[key], by_count, self._areas(table.level))
         if key not in self._begun:
@@ -275,24 +263,22 @@ class Margins:
 
     @cached_property
     def _totals(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of the reports of each leaf, and how many there are."""
-        return totals_of(self.estimation.job, self.estimation.universe)
+        """What is stored of each leaf, and its size."""
+        return stored_in_leaves(self.estimation.job, self.estimation.universe)
 
     def _areas(self, level: int) -> int:
-        """Geounits of a level that have reports."""
+        """Geounits of a level that have records."""
         offsets = self.estimation.job.spine.leaf_offsets(level)
         return int(np.count_nonzero(np.add.reduceat(self._totals[1], offsets[:-1])))
 
     def _alone(self, marginal: Marginal, level: int, rows: slice) -> NDArray[np.float64]:
-        """Counts of a query's answers by the reports of each of a level's `rows` alone, `(n, size)`."""
-        job, universe = self.estimation.job, self.estimation.universe
-        assert universe.collected is not None
-        offsets = job.spine.leaf_offsets(level)[rows.start : rows.stop + 1]
-        totals, reports = (
+        """Counts of a query's answers by the numbers of each of a level's `rows` alone, `(n, size)`."""
+        assert self._own is not None
+        offsets = self.estimation.job.spine.leaf_offsets(level)[rows.start : rows.stop + 1]
+        stored, sizes = (
             np.add.reduceat(each[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0], axis=0) for each in self._totals
         )
-        counts = adding_up(universe.collected.debiased(totals, reports), reports)
-        found: NDArray[np.float64] = marginal.answer(counts)
+        found: NDArray[np.float64] = marginal.answer(self._own.alone(stored, sizes))
         return found
 
     def _records_of(self, table: Table, level: int) -> ReleasedTable | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
+from pipeline.model.source import ToCounts
 from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
 from pipeline.storage.files import VALUES_PER_ROW_GROUP, rows_per_group
 from postprocess.arrays import wide_enough
@@ -22,13 +22,6 @@ _READ_AT_ONCE = 1 << 22
 _NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
 
 
-class Debiased(Protocol):
-    """Makes counts of totals."""
-
-    def __call__(self, totals: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
-        """Counts `(n, size)` of the totals of the geounits from number `first` on."""
-
-
 @dataclass(frozen=True, eq=False)
 class MeasurementSource:
     """The file of one query's noisy answers at one level.
@@ -38,14 +31,14 @@ class MeasurementSource:
         header: what it should be according to the spec.
         marginal: the query.
         kinds: of all geounits of the level, as in `Problem`: those of kind -1 are not in the file.
-        debiased: makes counts of totals of reports; None where the file has counts.
+        to_counts: makes counts of what is stored; None where the file has counts.
     """
 
     path: Path
     header: MeasurementHeader
     marginal: Marginal
     kinds: NDArray[np.signedinteger] | None = None
-    debiased: Debiased | None = None
+    to_counts: ToCounts | None = None
 
     def without_values(self) -> Measured:
         """The query with its variances, for use where the values are not needed."""
@@ -78,8 +71,8 @@ class MeasurementSource:
             values = self._spread(values, variances, kinds)
         if values.shape[1] < self.marginal.size:
             values = self._among_all(values)
-        if self.debiased is not None:
-            counts = self.debiased(values, first)
+        if self.to_counts is not None:
+            counts = self.to_counts(values, first)
             return Measured(self.marginal, counts, self.header.variance, self.without_values().others)
         return Measured(self.marginal, values, self.header.variance, self.without_values().others)
 

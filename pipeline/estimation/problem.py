@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
 from pipeline.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
-from pipeline.estimation.marginals import measured_marginal
 from pipeline.estimation.measurement_files import MeasurementSource, differing
-from pipeline.estimation.reports.numbers import DebiasedCounts
 from pipeline.estimation.shares.stated import stated_shares
 from pipeline.model.allocation import Allocation, allocations
 from pipeline.model.query import Query
@@ -56,9 +54,7 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         read_public_facilities(folder.constraint(number), bound, job.spine.level(bound.level).geocodes)
         for number, bound in enumerate(universe.bounds)
     ]
-    invariants = {
-        (name, query.name): exact_answers(folder, job.spine.level(name), query) for name, query in universe.invariants
-    }
+    invariants = invariants_of(folder, universe, job.spine)
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     settings = job.spec.postprocess
     bounded = {bound.query.terms: bound.query for bound in universe.bounds}
@@ -101,7 +97,7 @@ def unmeasured_problem(
         invariants: (level, query) -> published answers `(n_geounits, size)`, of a finished release.
     """
     nothing = np.zeros((0, 0), dtype=np.int8)
-    allotted = allocations(universe, spine, reports_in(universe, invariants))
+    allotted = allocations(universe, spine, sizes_in(universe, invariants))
     if invariants is None:
         constraints = _constraints_without_values(universe, spine, facilities)
     else:
@@ -110,9 +106,7 @@ def unmeasured_problem(
         spine=spine,
         shape=universe.schema.shape,
         measured=tuple(
-            tuple(
-                Measured(measured_marginal(universe, measured.query), nothing, 1.0) for measured in allocation.queries
-            )
+            tuple(Measured(universe.source.measured(measured.query), nothing, 1.0) for measured in allocation.queries)
             for allocation in allotted
         ),
         constraints=constraints,
@@ -139,55 +133,53 @@ def _constraints_without_values(
 
 def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSource, ...], ...]:
     """The files of all measurements of a universe, per level."""
-    folder, reports = job.folder(universe), reports_of(job, universe)
-    debiased = None
-    if universe.collected is not None and reports is not None:
-        debiased = DebiasedCounts(universe.collected, reports)
+    folder, sizes = job.folder(universe), sizes_of(job, universe)
     return tuple(
         tuple(
             MeasurementSource(
                 folder.measurement(level.name, measured.query.name),
                 header_of(universe, allocation, measured),
-                measured_marginal(universe, measured.query),
+                universe.source.measured(measured.query),
                 allocation.kinds,
-                None if allocation.central is not None else debiased,
+                universe.source.to_counts(level.name, sizes),
             )
             for measured in allocation.queries
         )
-        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine, reports), strict=True)
+        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine, sizes), strict=True)
     )
 
 
-def reports_of(job: Job, universe: Universe) -> NDArray[np.int64] | None:
-    """How many reports each leaf has, `(n_leaves,)`, as published; None where counts are not made from reports."""
-    if universe.collected is None:
-        return None
-    ((_, query),) = universe.invariants
-    return exact_answers(job.folder(universe), job.spine.levels[-1], query)[:, 0]
+def sizes_of(job: Job, universe: Universe) -> NDArray[np.int64] | None:
+    """See `Source.sizes`: by the published invariants."""
+    return universe.source.sizes(lambda: invariants_of(job.folder(universe), universe, job.spine))
 
 
-def totals_of(job: Job, universe: Universe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The totals of the reports of each leaf, `(n_leaves, n_outputs)`, and how many there are, `(n_leaves,)`."""
-    reports = reports_of(job, universe)
-    assert reports is not None
-    (source,) = measurement_files(job, universe)[-1]
-    found = replace(source, debiased=None).read(job.spine.levels[-1].geocodes)
-    return found.values.astype(np.int64), reports
-
-
-def reports_in(
+def sizes_in(
     universe: Universe, invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None
 ) -> NDArray[np.int64] | None:
     """The same from the values of invariants; None where there are none."""
-    if universe.collected is None or invariants is None:
-        return None
-    (numbers,) = invariants.values()
-    return numbers[:, 0]
+    return None if invariants is None else universe.source.sizes(lambda: invariants)
+
+
+def stored_in_leaves(job: Job, universe: Universe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The stored numbers of the one query of the leaves, `(n_leaves, size)`, and the sizes, `(n_leaves,)`."""
+    sizes = sizes_of(job, universe)
+    assert sizes is not None, "numbers of records are known of sources that need them alone"
+    (source,) = measurement_files(job, universe)[-1]
+    found = replace(source, to_counts=None).read(job.spine.levels[-1].geocodes)
+    return found.values.astype(np.int64), sizes
 
 
 def allocations_of(job: Job, universe: Universe) -> tuple[Allocation, ...]:
-    """What each geounit's measurements get; of reports, by how many there are."""
-    return allocations(universe, job.spine, reports_of(job, universe))
+    """What each geounit's measurements get, by the published sizes."""
+    return allocations(universe, job.spine, sizes_of(job, universe))
+
+
+def invariants_of(
+    folder: UniverseDirectory, universe: Universe, spine: Spine
+) -> dict[tuple[str, str], NDArray[np.int64]]:
+    """(level, query) -> the published answers of each invariant; errors as `exact_answers`."""
+    return {(name, query.name): exact_answers(folder, spine.level(name), query) for name, query in universe.invariants}
 
 
 def exact_answers(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:

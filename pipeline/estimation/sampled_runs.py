@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from pipeline.estimation.public_key import public_key
+from pipeline.model.public_key import public_key
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of, sizes_of, visited, work_of
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable

@@ -16,6 +16,7 @@ from pipeline.model.household_table import NO_MARGINS, HouseholdTable
 from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_companions
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
+from pipeline.model.source import VARIANCE
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
@@ -39,7 +40,6 @@ SUFFIX_WORDS = {
     LOW_SUFFIX: marked("lower end of the 90 % interval"),
     HIGH_SUFFIX: marked("upper end of the 90 % interval"),
 }
-_VARIANCE = marked("Variance of the noise on each")
 
 
 @dataclass(frozen=True)
@@ -222,15 +222,8 @@ class Contents:
         )
 
     def measurement(self, file: ProductFile) -> DataFile:
-        """Noisy answers that the release has measured itself, or what its respondents sent."""
-        if self._universe(file).collected is None:
-            return self._measured(file, marked("{query}: noisy answers as they were published"))
-        what_varies = marked("Variance of each count that is made from them")
-        return self._measured(file, marked("{query}: totals of randomised reports as they were published"), what_varies)
-
-    def central_counts(self, file: ProductFile) -> DataFile:
-        """Noisy answers of a central release."""
-        return self._measured(file, marked("{query}: noisy answers of another release"))
+        """Noisy answers that the release or another one has measured, or what its respondents sent."""
+        return self._measured(file, *self._universe(file).source.stored(file.level))
 
     def added(self, file: ProductFile) -> DataFile:
         """Noisy counts of an answer that a version was made with."""
@@ -238,12 +231,10 @@ class Contents:
 
     def invariant(self, file: ProductFile) -> DataFile:
         """Exact answers."""
-        universe, what_varies = self._universe(file), _VARIANCE
-        if universe.collected is not None and (universe.central is None or file.level not in universe.central.shares):
-            what_varies = marked("Variance of each count that is made from them")
+        _, what_varies = self._universe(file).source.stored(file.level)
         return self._measured(file, marked("{query}: exact answers as they were published"), what_varies)
 
-    def _measured(self, file: ProductFile, what: str, what_varies: str = _VARIANCE) -> DataFile:
+    def _measured(self, file: ProductFile, what: str, what_varies: str = VARIANCE) -> DataFile:
         """A file of answers, with a column for each; in the file they are lists."""
         query, labels = file.subject, self._spec.labels(file.universe)
         answers = zip(query.answer_labels(), labels.answers(query), strict=True)
@@ -274,7 +265,7 @@ class Contents:
         columns = (
             self._geocode(one.level),
             Column("version", "string", texts("The query that was chosen for the area"), values=tuple(answers)),
-            Column("variance", "number", texts(_VARIANCE)),
+            Column("variance", "number", texts(VARIANCE)),
         )
         heading = texts("{query}: noisy answers of the detail chosen for each area", query=one.name)
         return DataFile(

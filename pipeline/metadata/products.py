@@ -116,10 +116,10 @@ def _shares(of: ReleaseScope) -> Iterator[ProductFile]:
 
 def _central_counts(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes:
-        for level in universe.central.shares if universe.central is not None else ():
-            for one in universe.strategy.levels[-1].queries:
-                path = of.run.universe(universe.name).measurement(level, one.query.name)
-                yield ProductFile(path, universe.name, level, one.query)
+        for level, query in universe.source.given(universe.strategy):
+            yield ProductFile(
+                of.run.universe(universe.name).measurement(level, query.name), universe.name, level, query
+            )
 
 
 def _central(of: ReleaseScope) -> Iterator[ProductFile]:
@@ -130,8 +130,8 @@ def _central(of: ReleaseScope) -> Iterator[ProductFile]:
 def _reports(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes:
         for level in universe.strategy.levels:
-            if universe.collected is not None and level.queries:
-                yield ProductFile(of.run.reports, universe.name, level.level)
+            for path in universe.source.files(of.run) if level.queries else ():
+                yield ProductFile(path, universe.name, level.level)
 
 
 def _replaced(of: ReleaseScope) -> Iterator[ProductFile]:
@@ -306,7 +306,7 @@ CENTRAL_COUNTS: Final = Product(
     "",
     "input",
     _central_counts,
-    Description((6, 1), Contents.central_counts, measured),
+    Description((6, 1), Contents.measurement, measured),
 )
 ADDED: Final = Product(
     "measurements/LEVEL/QUERY.parquet", "", "computed", _added, Description((6, 2), Contents.added, measured)

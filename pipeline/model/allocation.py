@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,49 @@ from numpy.typing import NDArray
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
 from pipeline.collect.collected import ReportNoise
-from pipeline.model.strategy import AddedAnswer, LevelStrategy, MeasuredQuery
-from pipeline.model.universe import Universe
-from pipeline.privacy.budget import NoiseSpec, noise_for
+from pipeline.model.strategy import AddedAnswer, LevelStrategy, MeasuredQuery, Strategy
+from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, noise_for
+
+#: Drawn by this program, or by the senders of reports.
+Noise = NoiseSpec | ReportNoise
+
+
+class Allocating(Protocol):
+    """Where the noise is from, see `source.Source`."""
+
+    def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
+        """Of each level, top first."""
+
+
+class Allocated(Protocol):
+    """Of a universe, what its noise depends on."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """What is measured, with which shares."""
+
+    @property
+    def framework(self) -> Framework:
+        """In which the budget is counted."""
+
+    @property
+    def strategy_budget(self) -> Fraction:
+        """What the level shares are shares of."""
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What one person's change is."""
+
+    @property
+    def bypass(self) -> bool:
+        """Whether geounits without siblings are not measured."""
+
+    @property
+    def source(self) -> Allocating:
+        """Where the noise is from."""
+
+    def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
+        """The answers of questions at a level."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,16 +66,14 @@ class Allocation:
         shares: of the strategy's budget, one for each kind of geounit; the first is the level's own.
         kinds: `(n,)` whole numbers, the kind of each geounit, -1 where it is not measured because one above stands for
             it; None where all geounits of the level are of the first kind.
-        reports: of each kind, how many reports a geounit has, where the counts are made from reports; else empty.
-        central: the noise on counts that another release has measured; None where this one measures.
+        drawn: of each kind the noise on the level's one query, where others drew it; else empty.
         added: answers of questions at the level, which stand beside the strategy's queries.
     """
 
     strategy: LevelStrategy
     shares: tuple[Fraction, ...]
     kinds: NDArray[np.signedinteger] | None = None
-    reports: tuple[int, ...] = ()
-    central: NoiseSpec | None = None
+    drawn: tuple[Noise, ...] = ()
     added: tuple[AddedAnswer, ...] = ()
 
     @property
@@ -50,36 +89,30 @@ class Allocation:
         """How many of the level's `n_geounits` geounits are measured."""
         return n_geounits if self.kinds is None else int((self.kinds >= 0).sum())
 
-    def noises(self, universe: Universe, measured: MeasuredQuery | AddedAnswer) -> tuple[NoiseSpec | ReportNoise, ...]:
+    def noises(self, universe: Allocated, measured: MeasuredQuery | AddedAnswer) -> tuple[Noise, ...]:
         """The noise on one query of the level, for each kind of geounit; InputError where there is none."""
         if isinstance(measured, AddedAnswer):
             return (measured.noise,) * len(self.shares)
-        if self.central is not None:
-            return (self.central,)
-        if universe.collected is not None:
-            return tuple(universe.collected.noise(reports) for reports in self.reports)
-        return tuple(
+        return self.drawn or tuple(
             noise_for(universe.framework, universe.strategy_budget, share, measured.share, universe.neighbours)
             for share in self.shares
         )
 
 
-def allocations(universe: Universe, spine: Spine, reports: NDArray[np.int64] | None = None) -> tuple[Allocation, ...]:
-    """Of each level, top first; a function of the public spec and spine alone, and of the numbers of reports.
+def allocations(universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None = None) -> tuple[Allocation, ...]:
+    """Of each level, top first; a function of the public spec and spine alone, and of the sizes of leaves.
 
     Args:
         universe: what is measured.
         spine: the geography.
-        reports: `(n_leaves,)` how many reports each leaf has, where counts are made from reports; without them as many
-            as the spec expects.
+        sizes: see `source.Source.sizes`; without them noise is as the spec expects it.
     """
+    return universe.source.allocations(universe, spine, sizes)
+
+
+def budgeted(universe: Allocated, spine: Spine) -> tuple[Allocation, ...]:
+    """The same where the run draws the noise by its budget."""
     levels = universe.strategy.levels
-    if universe.collected is not None:
-        expected = universe.collected.respondents or 1
-        numbers = np.full(spine.n_leaves, expected) if reports is None else reports
-        distinct, kinds = np.unique(numbers, return_inverse=True)
-        of_leaves = Allocation(levels[-1], (levels[-1].share,) * len(distinct), kinds, tuple(distinct.tolist()))
-        return (*(_above_reports(universe, level) for level in levels[:-1]), of_leaves)
     if not universe.bypass:
         return tuple(Allocation(level, (level.share,), added=universe.added_at(level.level)) for level in levels)
     allotted = []
@@ -96,16 +129,6 @@ def allocations(universe: Universe, spine: Spine, reports: NDArray[np.int64] | N
             kinds[last == end] = totals.index(total)
         allotted.append(Allocation(level, tuple(totals), None if not level.share or not kinds.any() else kinds))
     return tuple(allotted)
-
-
-def _above_reports(universe: Universe, level: LevelStrategy) -> Allocation:
-    """Of a level above the leaves that have reports: what a central release has measured there, or nothing."""
-    central = universe.central
-    if central is None or level.level not in central.shares:
-        return Allocation(level, (level.share,))
-    (measured,) = universe.strategy.levels[-1].queries
-    strategy = LevelStrategy(level.level, central.shares[level.level], (MeasuredQuery(measured.query, Fraction(1)),))
-    return Allocation(strategy, (strategy.share,), central=central.noise(level.level))
 
 
 def allocation_of(allocations: tuple[Allocation, ...], level: str) -> Allocation:

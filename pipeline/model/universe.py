@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.collect.collected import Collected
 from pipeline.errors import SpecError
 from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
 from pipeline.model.public_share import PublicShare
@@ -21,7 +20,8 @@ from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.model.selection import Selection, StatedSelection
-from pipeline.model.strategy import AddedAnswer, Central, Strategy
+from pipeline.model.source import OWN_NOISE, Source
+from pipeline.model.strategy import AddedAnswer, Strategy
 from pipeline.privacy.budget import Framework, Neighbours, budget_of_one
 
 
@@ -81,8 +81,7 @@ class Universe:
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
         shares: public numbers by which answers are expected to be shared; no noise depends on them.
-        collected: how answers were randomised before they were sent; None where the input are true records.
-        central: counts that another release has measured of those who sent reports; None where there is none.
+        source: where the noisy numbers come from: by default the run draws noise on true counts.
         measure: what each record adds to its cell.
         unit: whose change is protected.
         added: answers of questions that are used beside the measurements; their budget is not the strategy's.
@@ -108,8 +107,7 @@ class Universe:
     population: int | None = None
     beacon: str = ""
     shares: tuple[PublicShare, ...] = ()
-    collected: Collected | None = None
-    central: Central | None = None
+    source: Source = OWN_NOISE
     measure: Measure = COUNTS
     unit: ProtectedUnit = ONE_RECORD
     added: tuple[AddedAnswer, ...] = ()

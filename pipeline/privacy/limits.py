@@ -51,8 +51,8 @@ def beyond_limits(universes: Sequence[Universe]) -> tuple[str, ...]:
     if spent > largest:
         together = " over all universes" if len(universes) > 1 else ""
         found.append(f"{key}: found {_text(spent)}{together}; at most {_text(largest)} is usual")
-    if (central := main.central) is not None:
-        zcdp, both = central.framework == "zcdp", budget_of_both(central, main.budget)
+    for release in main.source.releases:
+        zcdp, both = release.framework == "zcdp", budget_of_both(release, main.budget)
         name, largest = ("rho", LARGEST_RHO) if zcdp else ("epsilon", LARGEST_EPSILON)
         if both > largest:
             found.append(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from geography.codes import first_few
 from geography.spine import Spine
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
-from pipeline.model.allocation import allocations
+from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease, open_finished
@@ -24,6 +24,7 @@ from pipeline.release.provenance import CentralRelease, read_central_release
 from pipeline.release.receipts import charging
 from pipeline.release.status import EXAMPLE
 from pipeline.storage.files import sha256_file, write_json
+from pipeline.survey.survey import Survey
 
 #: Noisy counts of a central release by level, and which release that is; nothing without one.
 CentralCounts = tuple[dict[str, NDArray[np.int64]], CentralRelease | None]
@@ -41,9 +42,9 @@ def read_central(universe: Universe, spine: Spine, *, example: bool) -> CentralC
         InputError: the release is not there or damaged; it is not charged; its measurements, attributes or areas are
             not those that the spec states; it publishes more of the true answers than its budget says.
     """
-    central = universe.central
-    if central is None:
+    if not universe.source.releases:
         return {}, None
+    (central,) = universe.source.releases
     where = f"collect.central.release: {central.release}"
     try:
         release = open_finished(central.release, check_hashes=True)
@@ -96,7 +97,7 @@ def _check_same(universe: Universe, central: Central, release: PublishedRelease,
     """Refuse a release of other attributes, or with another promise."""
     main = release.universes[0]
     stated = (central.framework, central.budget)
-    if main.collected is not None or (main.framework, main.budget) != stated:
+    if (main.framework, main.budget) != stated:
         raise InputError(
             f"{where}: its framework and budget are {main.framework}, {main.budget}; the spec says "
             f"{central.framework}, {central.budget}"
@@ -144,26 +145,23 @@ def write_central(run: RunDirectory, universes: Sequence[Universe], spine: Spine
     """Publish the counts of a central release in the form of measurements, which they are, and which one it is."""
     counts, release = found
     for universe in universes:
-        if universe.central is None:
-            continue
-        for level, allocation in zip(spine.levels, allocations(universe, spine), strict=True):
-            if allocation.central is not None:
-                (measured,) = allocation.strategy.queries
-                target = run.universe(universe.name).measurement(level.name, measured.query.name)
-                with MeasurementWriter.open(target, run.staging, header_of(universe, allocation, measured)) as writer:
-                    writer.write(level.geocodes, counts[level.name])
+        for name, query in universe.source.given(universe.strategy):
+            allocation = allocation_of(allocations(universe, spine), name)
+            (measured,) = allocation.strategy.queries
+            target = run.universe(universe.name).measurement(name, query.name)
+            with MeasurementWriter.open(target, run.staging, header_of(universe, allocation, measured)) as writer:
+                writer.write(spine.level(name).geocodes, counts[name])
     if release is not None:
         write_json(run.central, release.model_dump(mode="json"), run.staging)
 
 
 def read_public_central(run: RunDirectory, universe: Universe) -> CentralCounts:
     """The same as a release from reports has published them; ReleaseError where a file is damaged or missing."""
-    if universe.central is None:
+    if not universe.source.releases:
         return {}, None
-    (measured,) = universe.strategy.levels[-1].queries
     counts = {
-        level: read_measurement(run.main.measurement(level, measured.query.name)).values
-        for level in universe.central.shares
+        level: read_measurement(run.main.measurement(level, query.name)).values
+        for level, query in universe.source.given(universe.strategy)
     }
     return counts, read_central_release(run.central)
 
@@ -184,9 +182,10 @@ def central_differences(run: RunDirectory, universe: Universe, spine: Spine, fol
     Raises:
         InputError: the release uses no central one.
     """
-    if universe.central is None:
+    survey = universe.source
+    if not isinstance(survey, Survey) or survey.central is None:
         raise InputError(f"--central: {run.root} uses no central release")
-    here = replace(universe, central=replace(universe.central, release=folder.resolve()))
+    here = replace(universe, source=replace(survey, central=replace(survey.central, release=folder.resolve())))
     try:
         found, which = read_central(here, spine, example=status == EXAMPLE)
         copied, stated = read_public_central(run, universe)
@@ -200,10 +199,10 @@ def central_differences(run: RunDirectory, universe: Universe, spine: Spine, fol
             f"{folder}: its manifest is not the one that was used; public/central.json states the SHA-256 "
             f"{stated.manifest_sha256}, and it has {which.manifest_sha256}"
         )
-    (measured,) = universe.strategy.levels[-1].queries
-    for level, values in found.items():
+    for level, query in survey.given(universe.strategy):
+        values = found[level]
         if not np.array_equal(values, copied[level]):
-            name = run.main.measurement(level, measured.query.name).relative_to(run.root).as_posix()
+            name = run.main.measurement(level, query.name).relative_to(run.root).as_posix()
             wrong = int((values != copied[level]).any(axis=1).sum())
             problems.append(f"{name}: {wrong:,} areas of {len(values):,} have other counts than {folder}")
     return problems
@@ -217,14 +216,13 @@ def central_problems(run: RunDirectory, universe: Universe, *, official: bool) -
         universe: its own.
         official: whether its status is that of a release which may be published.
     """
-    if universe.central is None:
+    names = [central.release.name for central in universe.source.releases]
+    if not names:
         return []
     try:
         stated = read_central_release(run.central)
     except ReleaseError as error:
         return [str(error)]
-    if stated.release != universe.central.release.name or stated.status not in (
-        ("official",) if official else ("official", EXAMPLE)
-    ):
+    if [stated.release] != names or stated.status not in (("official",) if official else ("official", EXAMPLE)):
         return ["public/central.json: it does not name the central release of the spec, or one that is charged"]
     return []

@@ -88,7 +88,7 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         charging=charging(
             receipts,
             local=job.spec.privacy.framework == "local",
-            central=job.universes[0].central is not None,
+            central=bool(job.universes[0].source.releases),
         ),
         receipts=receipts,
         solver=cast("dict[str, JsonValue]", dict(notes)),

@@ -6,18 +6,13 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from pipeline.collect.collected import Collected
-from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.local import budget_of_both
+from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
+from pipeline.privacy.accounting.local import local_promise
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.accounting.neighbours import Change, change_in_words, record_change, vacuous
 from pipeline.privacy.budget import Framework, Neighbours, noise_for
 from pipeline.release.stated import Stated
-
-_CONVERSION = "Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"
-
 
 _BYPASS = (
     " A geounit without siblings is not measured: the noise above it is less than stated here, as the budget of both "
@@ -30,16 +25,6 @@ _SELECT = (
 _MADE_ELSEWHERE = (
     " The noise was not drawn by this program: the measurements were made elsewhere. This statement holds if they "
     "were made as the spec states; only their stated variances were compared with it, and nothing else was tested."
-)
-
-
-#: Of a report and a central release.
-_ADDED = "rho of the central release and epsilon^2 / 2 of one report, added up; then "
-_SUM = "none: the epsilons of the central release and of one report, added up"
-
-_NOBODY = (
-    " It holds against everybody who sees the report, the publisher included, and so for everything that is published "
-    "here. Nobody has the true answers, and no ledger is charged: each report spent its own epsilon when it was sent."
 )
 
 
@@ -117,8 +102,8 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
     Raises:
         InputError: there is no noise for this budget; see `budget.noise_for`.
     """
-    if universe.collected is not None:
-        return _of_reports(universe, universe.collected)
+    if universe.framework == "local":
+        return _of_reports(universe)
     zcdp = universe.framework == "zcdp"
     delta = universe.delta if zcdp else Fraction(0)
     change = record_change(universe)
@@ -133,7 +118,7 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         budget_decimal=decimal_text(universe.budget),
         delta=decimal_text(delta),
         epsilon=epsilon,
-        conversion=_CONVERSION if zcdp else "none: the budget is epsilon",
+        conversion=CONVERSION if zcdp else "none: the budget is epsilon",
         words=_in_words(universe, delta)
         + (_SELECT if universe.selections else "")
         + (_BYPASS if universe.bypass else "")
@@ -157,88 +142,11 @@ def _added(universe: Universe) -> str:
     )
 
 
-def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
+def _of_reports(universe: Universe) -> PrivacyStatement:
     """The guarantee of reports that were randomised by their senders; nothing else is drawn."""
-    mechanism, epsilon = collected.mechanism, decimal_text(universe.budget)
-    stated = ", ".join(f"{name} = {value}" for name, value in mechanism.parameters().items())
-    words = (
-        f"Every respondent randomised the answer before it was sent, by {mechanism.name} ({stated}): whatever the "
-        f"answer is, no report is more than {decimal_text(mechanism.ratio)} times as likely as it would be with "
-        f"another answer, which is local differential privacy with epsilon = {epsilon}."
-    )
-    words += _NOBODY if universe.central is None else _of_both(universe, universe.central)
-    ever = mechanism.for_ever
-    if ever is not None and ever.ratio > mechanism.ratio:
-        words += (
-            " Over time: each report is drawn from one permanent response to an answer, so that any number of reports "
-            f"on the same answer has epsilon = {decimal_text(Fraction(ever.epsilon))} together. That an answer has "
-            "changed is not protected."
-        )
-    elif ever is not None:
-        words += (
-            " Over time: a device draws one response to an answer and repeats it for ever, so that any number of "
-            f"reports on the same answer has epsilon = {epsilon} together. That an answer has changed is not protected."
-        )
-    else:
-        words += (
-            " Over time: each report is drawn anew, so that the epsilons of all reports of a respondent add up, those "
-            "to other collections among them."
-        )
-    words += (
-        " Not protected: that somebody took part, and in which area. The number of reports of each area is published "
-        "exactly, and how many could not be used, by reason. One report of a person is meant: where it is not kept who "
-        "sent which, nothing keeps several out, and their epsilons add up."
-    )
-    found = PrivacyStatement(
-        universe=universe.name,
-        framework="local",
-        neighbours=universe.neighbours,
-        budget=str(universe.budget),
-        budget_decimal=epsilon,
-        delta="0",
-        epsilon=epsilon,
-        conversion="epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up",
-        words=words,
-        noise=(),
-        invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
-    )
-    return found if universe.central is None else found.model_copy(update=_figures(universe, universe.central))
-
-
-def _figures(universe: Universe, central: Central) -> dict[str, str]:
-    """Those of a statement about one report and a central release together."""
-    both = budget_of_both(central, universe.budget)
-    zcdp = central.framework == "zcdp"
-    return {
-        "framework": central.framework,
-        "budget": str(both),
-        "budget_decimal": decimal_text(both),
-        "delta": decimal_text(universe.delta),
-        "epsilon": decimal_text(Fraction(zcdp_epsilon(both, universe.delta)), digits=6) if zcdp else decimal_text(both),
-        "conversion": _ADDED + _CONVERSION if zcdp else _SUM,
-    }
-
-
-def _of_both(universe: Universe, central: Central) -> str:
-    """What holds where counts of a central release are used, of it and of both together."""
-    both, at = decimal_text(budget_of_both(central, universe.budget)), ""
-    if central.framework == "zcdp":
-        promise = "zero-concentrated differential privacy with rho"
-        at = (
-            ", and so (epsilon, delta)-differential privacy for every delta; the account states epsilon at delta = "
-            f"{decimal_text(universe.delta)}"
-        )
-    else:
-        promise = "pure differential privacy with epsilon"
-    return (
-        " It holds against everybody who sees the report, the publisher included. At the levels "
-        f"{', '.join(central.shares)}, counts of the release {central.release.name} are used too, which were measured "
-        "of the true answers of the same persons: who made it has them. Its manifest, of which central.json has the "
-        f"hash, states that all that it publishes satisfies {promise} = {decimal_text(central.budget)}. Nothing is "
-        "charged here: each report spent its own epsilon when it was sent. Both together: one report of each "
-        f"respondent and that release satisfy {promise} = {both}{at}, with respect to the change of one person's "
-        "answer."
-    )
+    exact = tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants)
+    stated = {"universe": universe.name, "neighbours": universe.neighbours, "noise": (), "invariants": exact}
+    return PrivacyStatement.model_validate(stated | local_promise(universe))
 
 
 def _noise(universe: Universe) -> Iterator[NoiseStatement]:

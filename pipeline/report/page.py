@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from pipeline.collect.unlisted import UNLISTED
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
@@ -83,7 +80,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         joint=sources.joint,
         households=sources.households,
         odds=_grouped(odds(sources.joint.epsilon), texts),
-        collected=_collected(sources),
+        collected=sources.universes[0].source.view(sources.run),
         joint_budget=decimal_text(Fraction(sources.joint.budget)),
         beyond=beyond_limits(sources.universes),
         companions=universes[1:],
@@ -109,51 +106,6 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         stated=len(sources.spec.about.rows()) > bool(sources.spec.about.title) + bool(sources.spec.about.publisher),
         level_title=sources.words("").level,
         table_title=lambda row: sources.words(row.universe).table(row.table),
-    )
-
-
-@dataclass(frozen=True)
-class CollectedView:
-    """How many reports a release is made from, and how many times as likely an answer can make one as another does.
-
-    Attributes:
-        epsilon: of one report.
-        central: the name of the release whose counts are used too; empty for none.
-        moved: by how much 1,000 reports of a word that is not listed typically move a count; None without words.
-        tested: whether it is known if there are frequent words that are not listed.
-        like: reports of one word that does what all those seem to do; 0 where there are no signs of frequent ones.
-        larger: by how many percent this makes errors of counts of all reports larger.
-    """
-
-    used: int
-    unused: int
-    ratio: str
-    epsilon: str
-    central: str = ""
-    moved: int | None = None
-    tested: bool = True
-    like: int = 0
-    larger: int = 0
-
-
-def _collected(sources: ReportSources) -> CollectedView | None:
-    """The reports that a release is made from; None where it is made from records."""
-    if (collected := sources.universes[0].collected) is None:
-        return None
-    found = json.loads(sources.run.reports.read_bytes())
-    central = sources.universes[0].central
-    unlisted = found.get(UNLISTED)
-    signs = unlisted is not None and unlisted["signs of frequent ones"]
-    return CollectedView(
-        used=found["used"],
-        unused=sum(found["not used"].values()),
-        ratio=decimal_text(collected.mechanism.ratio),
-        epsilon=decimal_text(sources.universes[0].budget),
-        central="" if central is None else central.release.name,
-        moved=None if collected.shift is None else round(1000 * collected.shift),
-        tested=unlisted is not None,
-        like=unlisted["as of one word in"] if signs else 0,
-        larger=round(100 * (math.sqrt(1 + unlisted["excess variance"]) - 1)) if signs else 0,
     )
 
 

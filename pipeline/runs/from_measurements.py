@@ -49,11 +49,8 @@ def estimate_release(
     check_provenance(spec)
     universes = spec.universes()
     for universe in universes:
-        if universe.collected is not None:
-            raise InputError(
-                f"{spec.source}: collect: measurements that were made elsewhere are noisy counts of records; a release "
-                "from reports is made from the reports, with `spinewise run`"
-            )
+        if reason := universe.source.refusal("elsewhere"):
+            raise InputError(f"{spec.source}: {reason}")
         if universe.selections:
             key = universe.key("select")
             raise InputError(

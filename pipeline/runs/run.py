@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from geography.spine import Spine
 from pipeline.confidential.accuracy import write_accuracy
 from pipeline.confidential.custody import Keyholder
+from pipeline.confidential.parts import PARTS
 from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from pipeline.cost.fitting import Fitting, check_memory, fitting
 from pipeline.errors import InputError
@@ -57,7 +58,7 @@ class MeasuredHere:
 
     def steps(self, job: Job) -> MeasuringSteps:
         """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon))
+        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), PARTS)
 
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`."""
@@ -131,8 +132,8 @@ class ReleaseRun:
         self._perform_steps(self._comparing())
 
     def _comparing(self) -> list[Step]:
-        """The comparison with true counts; none where there are reports, and nobody has true counts."""
-        return [self._accuracy] if all(universe.collected is None for universe in self.job.universes) else []
+        """The comparison with true counts; none where nobody has these."""
+        return [self._accuracy] if all(universe.source.has_truth for universe in self.job.universes) else []
 
     def finish(self) -> None:
         """Write the manifest: the release is complete."""

@@ -123,7 +123,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
     local, receipts = job.spec.privacy.framework == "local", bool(manifest.receipts)
-    charged = charging(manifest.receipts, local=local, central=job.universes[0].central is not None)
+    charged = charging(manifest.receipts, local=local, central=bool(job.universes[0].source.releases))
     stated = {
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,

@@ -10,7 +10,6 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.collect.collected import Collected
 from pipeline.errors import SpecError
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.public_share import PublicShare
@@ -18,13 +17,14 @@ from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.selection import StatedSelection
+from pipeline.model.source import Source
 from pipeline.model.strategy import Strategy
 from pipeline.model.universe import Bound, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
 from pipeline.spec.amounts.resolve import amount_records, measure_of, note_amount_schema, with_clipped
-from pipeline.spec.collect.resolve import check_measured, resolve_central, resolve_collected
+from pipeline.spec.collect.resolve import resolve_source
 from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.input.resolve import check_input
 from pipeline.spec.preset import Preset, load_preset
@@ -100,16 +100,17 @@ class UniverseResolver:
         strategy = resolve_strategy(
             sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
         )
-        collected = resolve_collected(
-            context.collect, sections, context.privacy, schema, self.problems, companion=bool(context.name)
+        source = resolve_source(
+            context.collect,
+            sections,
+            context.privacy,
+            schema,
+            strategy,
+            context.level_names,
+            self.problems,
+            companion=bool(context.name),
         )
-        if collected is not None and strategy is not None:
-            check_measured(strategy, sections, schema, self.problems)
-        central = None
-        if collected is not None and context.collect is not None and context.collect.central is not None:
-            problems = self.problems.at("collect.central")
-            central = resolve_central(context.collect.central, context.level_names, problems)
-        budget = self._budget(preset, strategy, collected)
+        budget = self._budget(preset, strategy, source)
         stated_values = self._stated(schema, strategy, budget)
         records = self._records()
         privacy = context.privacy
@@ -117,7 +118,7 @@ class UniverseResolver:
         added = resolve_added(context.update, schema, context.level_names, privacy, n_records, update)
         if len(self.problems.lines) > before or strategy is None or budget is None:
             return None
-        zcdp = (central or privacy).framework == "zcdp"
+        zcdp = "zcdp" in (privacy.framework, *(release.framework for release in source.releases))
         universe = Universe(
             name=context.name,
             schema=schema,
@@ -131,8 +132,7 @@ class UniverseResolver:
             dataset=context.own_privacy.dataset or "",
             bypass=context.bypass,
             population=privacy.population,
-            collected=collected,
-            central=central,
+            source=source,
             measure=measure_of(sections),
             unit=self._unit,
             beacon="" if privacy.beacon is None else privacy.beacon.text,
@@ -218,11 +218,11 @@ class UniverseResolver:
             schema = with_clipped(_schema(self.sections.schema_section, preset), self.sections, self.problems)
         return schema  # noqa: RET504 - None where a problem was noted
 
-    def _budget(self, preset: Preset | None, strategy: Strategy | None, collected: Collected | None) -> Fraction | None:
+    def _budget(self, preset: Preset | None, strategy: Strategy | None, source: Source) -> Fraction | None:
         """The budget that is stated, or the preset's; of reports, their epsilon. None where there is none: noted."""
         framework, own = self.context.privacy.framework, self.context.own_privacy
         if framework == "local":
-            return None if collected is None else Fraction(collected.mechanism.epsilon)
+            return None if source.mechanism is None else Fraction(source.mechanism.epsilon)
         budget = own.rho if framework == "zcdp" else own.epsilon
         if budget is None and preset is not None and framework == "zcdp" and strategy is not None:
             budget = preset_rho(preset, self.context.level_names) or None

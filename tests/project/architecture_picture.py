@@ -108,6 +108,7 @@ ROOMS = (
     Room("features/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
     Room("pipeline/collect", ("answers protected on a device",), 20, 1294, 266, 54),
     Room("pipeline/signatures", ("what is signed, and by whom",), 297, 1294, 266, 54),
+    Room("pipeline/survey", ("numbers from their reports",), 574, 1294, 266, 54),
 )
 
 

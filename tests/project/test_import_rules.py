@@ -27,6 +27,7 @@ PLANTED = {
     ),
     "the vocabulary needs numpy only": ("postprocess.statistics", "scipy"),
     "rooms of pipeline": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
+    "a survey is known to its own modules": ("pipeline.publishing", "pipeline.survey.survey"),
     "a device needs numpy only": ("pipeline.collect", "scipy"),
     "the auditor shares nothing with what it judges": ("auditor", "pipeline.release.layout"),
     "the auditor is known to those who start it alone": ("pipeline.release", "auditor.sampler"),

@@ -171,7 +171,7 @@ def _more_invariants(patch: Patch) -> None:
         total = next(one.query for one in universe.strategy.level("block").queries if one.query.name == "total")
         measure(job, key, fingerprint, replace(universe, invariants=(*universe.invariants, ("block", total))), level)
 
-    patch.setattr("pipeline.confidential.steps.measure_level", more)
+    patch.setattr("pipeline.confidential.parts.measure_level", more)
 
 
 def people(root: Path) -> int:

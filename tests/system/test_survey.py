@@ -13,6 +13,7 @@ from releases.survey_of_words import write_words
 
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
+from pipeline.survey.survey import survey_of
 
 SURVEYS, BLOCKS = 6, {"block": 1, "tract": 40, "county": 120}
 
@@ -35,7 +36,7 @@ def test_intervals_and_errors_of_surveys(tmp_path: Path, mechanism: str, n_value
             survey = write_survey(folder, mechanism, n_values, epsilon, blocks_of_tract=40, seed=seed)
         out = RunDirectory(run(survey.spec, tmp_path / f"out{seed}"))
         (universe,) = load_spec(survey.spec).universes()
-        collected, reports = universe.collected, survey.truth.sum(axis=1)
+        collected, reports = survey_of(universe).collected, survey.truth.sum(axis=1)
         assert collected is not None
         totals = np.stack(pd.read_parquet(out.main.measurement("block", "answer")).value.to_list())
         alone = collected.debiased(totals, reports)

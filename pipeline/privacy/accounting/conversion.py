@@ -12,7 +12,10 @@ from fractions import Fraction
 
 from geography.errors import InputError
 
-__all__ = ["zcdp_epsilon", "zcdp_epsilon_textbook"]
+__all__ = ["CONVERSION", "zcdp_epsilon", "zcdp_epsilon_textbook"]
+
+#: How statements cite `zcdp_epsilon`.
+CONVERSION = "Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"
 
 _DIGITS = 80
 _SLACK = Decimal("1e-30")  # beside 1 or the result, whichever is larger; the computations below lose less

@@ -19,7 +19,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 
 if TYPE_CHECKING:
@@ -27,10 +27,17 @@ if TYPE_CHECKING:
     from pipeline.model.strategy import Central
     from pipeline.model.universe import Universe
 
-__all__ = ["budget_of_both", "local_account"]
+__all__ = ["budget_of_both", "local_account", "local_promise"]
 
 #: Numbers of reports of one respondent that are stated.
 REPORTS = (2, 3, 4, 5)
+#: Of a report and a central release.
+_ADDED = "rho of the central release and epsilon^2 / 2 of one report, added up; then "
+_SUM = "none: the epsilons of the central release and of one report, added up"
+_NOBODY = (
+    " It holds against everybody who sees the report, the publisher included, and so for everything that is published "
+    "here. Nobody has the true answers, and no ledger is charged: each report spent its own epsilon when it was sent."
+)
 
 
 def budget_of_both(central: Central, epsilon: Fraction, reports: int = 1) -> Fraction:
@@ -40,12 +47,12 @@ def budget_of_both(central: Central, epsilon: Fraction, reports: int = 1) -> Fra
 
 def local_account(universe: Universe) -> PrivacyAccount:
     """All statements about the respondents of one universe."""
-    assert universe.collected is not None
-    mechanism = universe.collected.mechanism
+    mechanism = _mechanism_of(universe)
     ever = mechanism.for_ever
     memoised = ever is not None and ever.ratio == mechanism.bound.ratio
-    if universe.central is not None:
-        return _account_of_both(universe, universe.central, memoised=memoised)
+    if universe.source.releases:
+        (central,) = universe.source.releases
+        return _account_of_both(universe, central, memoised=memoised)
     one = "one respondent's having another answer, which was sent in one report"
     if memoised:
         one = "one respondent's having another answer, which was sent in any number of reports that repeat one response"
@@ -59,6 +66,95 @@ def local_account(universe: Universe) -> PrivacyAccount:
         places=(),
         groups=() if memoised else _several(universe.budget, mechanism),
         comparison=None,
+    )
+
+
+def _mechanism_of(universe: Universe) -> Mechanism:
+    """By which the reports were randomised; only such a universe has the framework "local"."""
+    mechanism = universe.source.mechanism
+    assert mechanism is not None
+    return mechanism
+
+
+def local_promise(universe: Universe) -> dict[str, str]:
+    """The figures and words of the statement about one universe, by the names of `PrivacyStatement`."""
+    mechanism, epsilon = _mechanism_of(universe), _decimal(universe.budget)
+    stated = ", ".join(f"{name} = {value}" for name, value in mechanism.parameters().items())
+    words = (
+        f"Every respondent randomised the answer before it was sent, by {mechanism.name} ({stated}): whatever the "
+        f"answer is, no report is more than {_decimal(mechanism.ratio)} times as likely as it would be with "
+        f"another answer, which is local differential privacy with epsilon = {epsilon}."
+    )
+    words += "".join(_of_both(universe, central) for central in universe.source.releases) or _NOBODY
+    ever = mechanism.for_ever
+    if ever is not None and ever.ratio > mechanism.ratio:
+        words += (
+            " Over time: each report is drawn from one permanent response to an answer, so that any number of reports "
+            f"on the same answer has epsilon = {_decimal(Fraction(ever.epsilon))} together. That an answer has "
+            "changed is not protected."
+        )
+    elif ever is not None:
+        words += (
+            " Over time: a device draws one response to an answer and repeats it for ever, so that any number of "
+            f"reports on the same answer has epsilon = {epsilon} together. That an answer has changed is not protected."
+        )
+    else:
+        words += (
+            " Over time: each report is drawn anew, so that the epsilons of all reports of a respondent add up, those "
+            "to other collections among them."
+        )
+    words += (
+        " Not protected: that somebody took part, and in which area. The number of reports of each area is published "
+        "exactly, and how many could not be used, by reason. One report of a person is meant: where it is not kept who "
+        "sent which, nothing keeps several out, and their epsilons add up."
+    )
+    promise = {
+        "framework": "local",
+        "budget": str(universe.budget),
+        "budget_decimal": epsilon,
+        "delta": "0",
+        "epsilon": epsilon,
+        "conversion": "epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up",
+        "words": words,
+    }
+    for central in universe.source.releases:
+        promise |= _figures(universe, central)
+    return promise
+
+
+def _figures(universe: Universe, central: Central) -> dict[str, str]:
+    """Those of a statement about one report and a central release together."""
+    both = budget_of_both(central, universe.budget)
+    zcdp = central.framework == "zcdp"
+    return {
+        "framework": central.framework,
+        "budget": str(both),
+        "budget_decimal": _decimal(both),
+        "delta": _decimal(universe.delta),
+        "epsilon": _decimal(Fraction(zcdp_epsilon(both, universe.delta)), digits=6) if zcdp else _decimal(both),
+        "conversion": _ADDED + CONVERSION if zcdp else _SUM,
+    }
+
+
+def _of_both(universe: Universe, central: Central) -> str:
+    """What holds where counts of a central release are used, of it and of both together."""
+    both, at = _decimal(budget_of_both(central, universe.budget)), ""
+    if central.framework == "zcdp":
+        promise = "zero-concentrated differential privacy with rho"
+        at = (
+            ", and so (epsilon, delta)-differential privacy for every delta; the account states epsilon at delta = "
+            f"{_decimal(universe.delta)}"
+        )
+    else:
+        promise = "pure differential privacy with epsilon"
+    return (
+        " It holds against everybody who sees the report, the publisher included. At the levels "
+        f"{', '.join(central.shares)}, counts of the release {central.release.name} are used too, which were measured "
+        "of the true answers of the same persons: who made it has them. Its manifest, of which central.json has the "
+        f"hash, states that all that it publishes satisfies {promise} = {_decimal(central.budget)}. Nothing is "
+        "charged here: each report spent its own epsilon when it was sent. Both together: one report of each "
+        f"respondent and that release satisfy {promise} = {both}{at}, with respect to the change of one person's "
+        "answer."
     )
 
 
@@ -122,9 +218,9 @@ def _places(value: Fraction) -> Fraction:
     return Fraction(math.ceil(value * 10_000), 10_000)
 
 
-def _decimal(value: Fraction) -> str:
-    """Rounded up to 12 digits."""
-    context = Context(prec=12, rounding=ROUND_CEILING)
+def _decimal(value: Fraction, digits: int = 12) -> str:
+    """Rounded up to so many digits."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
     number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
     return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
 

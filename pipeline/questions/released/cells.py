@@ -156,8 +156,8 @@ def question_in(asked: AskedOnce, release: Counted) -> Resolved:
             "of units with several records, answer and release each choose which are counted, so that their true "
             "numbers may differ"
         )
-    if universe.collected is not None:
-        raise NoSumOfCellsError("the release is made from randomised answers, whose true counts nobody has")
+    if reason := universe.source.refusal("sum"):
+        raise NoSumOfCellsError(reason)
     domain = domain_of(release.spec, universe.schema)
     known = {*universe.schema.names, *(recode.name for recode in universe.schema.recodes), *domain.levels}
     beside = [*parsed.by, *(condition.name for condition in parsed.where)]

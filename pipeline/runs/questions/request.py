@@ -115,11 +115,8 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     spec = as_spec(request.spec)
     _refuse_of_records(spec)
     universe = with_data(spec.universes()[:1], request.data)[0]
-    if universe.collected is not None:
-        raise SpecError(
-            f"{spec.source}: collect: nobody has the true answers that a question is about; ask the release, with "
-            "`spinewise query`"
-        )
+    if reason := universe.source.refusal("question"):
+        raise SpecError(f"{spec.source}: {reason}")
     if not universe.dataset:
         raise SpecError(
             f"{spec.source}: privacy.dataset: missing; a question is charged to the budget of a dataset, and is not "

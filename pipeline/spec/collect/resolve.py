@@ -14,17 +14,53 @@ from pipeline.collect.parameters import PARAMETERS, mechanism_of
 from pipeline.collect.rappor import Rappor
 from pipeline.errors import InputError
 from pipeline.model.schema import Schema
+from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import Central, Strategy
 from pipeline.spec.collect.central import CentralSection
 from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
 from pipeline.spec.sections import GeographySection, PostprocessSection, UniverseSections
+from pipeline.survey.survey import Survey
 
 _ALONE = "not with [collect]: "
 
 
-def resolve_collected(
+def resolve_source(
+    section: CollectSection | None,
+    sections: UniverseSections,
+    privacy: PrivacySection,
+    schema: Schema,
+    strategy: Strategy | None,
+    level_names: Sequence[str],
+    problems: Problems,
+    *,
+    companion: bool,
+) -> Source:
+    """Where the noisy numbers are from: reports, where the spec has a section on them that nothing is wrong with.
+
+    Args:
+        section: the spec's [collect], of the release's own universe.
+        sections: of the universe.
+        privacy: of the release.
+        schema: its cells are the mechanism's values.
+        strategy: of the universe; None where problems were noted.
+        level_names: of the spine, top first.
+        problems: of the universe.
+        companion: whether it is a companion's.
+    """
+    collected = _resolved(section, sections, privacy, schema, problems, companion=companion)
+    if section is None or collected is None:
+        return OWN_NOISE
+    if strategy is not None:
+        _check_measured(strategy, sections, schema, problems)
+    central = None
+    if section.central is not None:
+        central = _resolve_central(section.central, level_names, problems.at("collect.central"))
+    return Survey(collected, central, section.parameters)
+
+
+def _resolved(
     section: CollectSection | None,
     sections: UniverseSections,
     privacy: PrivacySection,
@@ -33,16 +69,7 @@ def resolve_collected(
     *,
     companion: bool,
 ) -> Collected | None:
-    """The mechanism of a release's reports; None without reports, or where problems were noted.
-
-    Args:
-        section: the spec's [collect], of the release's own universe.
-        sections: of the universe.
-        privacy: of the release.
-        schema: its cells are the mechanism's values.
-        problems: of the universe.
-        companion: whether it is a companion's.
-    """
+    """The mechanism of a release's reports; None without reports, or where problems were noted."""
     local = privacy.framework == "local"
     if local and companion:
         return None  # which is noted for the whole spec
@@ -111,7 +138,7 @@ def _words(section: CollectSection, mechanism: Rappor, schema: Schema, problems:
         return None
 
 
-def resolve_central(section: CentralSection, level_names: Sequence[str], problems: Problems) -> Central | None:
+def _resolve_central(section: CentralSection, level_names: Sequence[str], problems: Problems) -> Central | None:
     """What the section means; None where problems were noted."""
     *above, leaves = level_names
     known = True
@@ -173,7 +200,7 @@ def note_apart(spec: _Whole, problems: Problems) -> None:
         )
 
 
-def check_measured(strategy: Strategy, sections: UniverseSections, schema: Schema, problems: Problems) -> None:
+def _check_measured(strategy: Strategy, sections: UniverseSections, schema: Schema, problems: Problems) -> None:
     """Note where the strategy or the invariants are not those of reports: see `section.with_measured`."""
     *above, leaves = strategy.levels
     names = " * ".join(schema.names)

@@ -232,7 +232,7 @@ def test_an_invariant_outside_the_spec(tmp_path: Path, monkeypatch: Patch) -> No
         total = next(one.query for one in universe.strategy.level("block").queries if one.query.name == "total")
         measure(job, key, fingerprint, replace(universe, invariants=(*universe.invariants, ("block", total))), level)
 
-    monkeypatch.setattr("pipeline.confidential.steps.measure_level", more)
+    monkeypatch.setattr("pipeline.confidential.parts.measure_level", more)
     root = faulty(tmp_path, monkeypatch)
     audit = audited(root)
     assert failed(audit) == {"verified"}

@@ -22,6 +22,7 @@ from pipeline.errors import InputError, RecordsError
 from pipeline.model.record_source import RecordSource
 from pipeline.records.reports import count_reports
 from pipeline.spec.release_spec import load_spec
+from pipeline.survey.survey import survey_of
 
 CANDIDATES = ["a0", "a1", "a2", "a3", *(f"nobody says {number}" for number in range(100))]
 
@@ -83,9 +84,10 @@ def test_the_command_prints_the_line_for_the_spec(survey: Survey, tmp_path: Path
     spec.write_text(text.replace('answer = ["unheard of", "other"]', line))
     assert spec.read_text() != text
     (universe,) = load_spec(spec).universes()
-    assert isinstance(universe.collected, CollectedWords)
+    collected = survey_of(universe).collected
+    assert isinstance(collected, CollectedWords)
     asked = CliRunner().invoke(app, ["words", str(survey.spec), "--candidates", dictionary, "--json"])
-    assert json.loads(asked.output)["values"][:-1] == list(universe.collected.words)
+    assert json.loads(asked.output)["values"][:-1] == list(collected.words)
 
 
 def test_the_same_reports_give_the_same_words_where_respondents_repeat(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 from typer.testing import CliRunner
 
-import pipeline.confidential.steps
+import pipeline.confidential.parts
 from flows.cli import app
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, InputError
@@ -70,7 +70,7 @@ def manifest_of(folder: Path) -> Manifest:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The levels of which noise is drawn from now on; none is."""
     levels: list[str] = []
-    monkeypatch.setattr(pipeline.confidential.steps, "measure_level", lambda *given: levels.append(given[-1]))
+    monkeypatch.setattr(pipeline.confidential.parts, "measure_level", lambda *given: levels.append(given[-1]))
     return levels
 
 

@@ -21,6 +21,7 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.record_source import RecordSource
 from pipeline.records.reports import count_reports
 from pipeline.spec.release_spec import load_spec
+from pipeline.survey.survey import survey_of
 
 KEY = bytes(range(32))
 ROWS = [
@@ -136,8 +137,7 @@ def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -
     (tmp_path / "examples").mkdir()
     spec = load_spec(Path(shutil.copy(examples / "survey.toml", tmp_path / "examples")))
     (universe,) = spec.universes()
-    assert universe.collected is not None
-    found = count_reports(universe.require_input(), universe.collected, read_spine(spec.geography), KEY)
+    found = count_reports(universe.require_input(), survey_of(universe).collected, read_spine(spec.geography), KEY)
     assert 95_000 < found.reports.sum() < 105_000
     assert set(found.unused.values()) == {0}
     assert (found.totals.sum(axis=1) == found.reports).all()

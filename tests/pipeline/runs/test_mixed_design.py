@@ -43,6 +43,7 @@ from pipeline.release.status import EXAMPLE
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import canonical_json
+from pipeline.survey.survey import survey_of
 
 BLOCKS = {"block": 1, "tract": 12, "county": 36}
 
@@ -79,11 +80,11 @@ def changed(mixed: MixedSurvey, folder: Path, *changes: tuple[str, str]) -> Path
 def test_upper_levels_have_the_errors_of_both(mixed: MixedSurvey, released: RunDirectory) -> None:
     planned = {row.level: row for row in plan_release(mixed.survey.spec, None, 1).local}
     (universe,) = load_spec(mixed.survey.spec).universes()
-    assert universe.collected is not None
-    assert universe.central is not None
+    survey = survey_of(universe)
+    assert survey.central is not None
     # By hand, of the county: its own count, those of three tracts, and reports; the total is known.
-    variances = [universe.central.noise(level).variance for level in ("county", "tract")]
-    reports = float(universe.collected.unit_variance) * 720
+    variances = [survey.central.noise(level).variance for level in ("county", "tract")]
+    reports = float(survey.collected.unit_variance) * 720
     tract = 1 / (1 / variances[1] + 3 / reports)
     by_hand = (3 / 4) / (1 / variances[0] + 1 / (3 * tract))
     assert planned["county"].local == pytest.approx(by_hand**0.5, rel=1e-6)
@@ -178,16 +179,19 @@ def test_limits_are_of_both(
     mixed: MixedSurvey, framework: Framework, budget: str, epsilon: str, says: tuple[str, ...]
 ) -> None:
     (universe,) = load_spec(mixed.survey.spec).universes()
-    assert universe.central is not None
-    central = replace(universe.central, framework=framework, budget=Fraction(budget))
-    assert beyond_limits([replace(universe, central=central, budget=Fraction(epsilon))]) == says
+    survey = survey_of(universe)
+    assert survey.central is not None
+    central = replace(survey.central, framework=framework, budget=Fraction(budget))
+    source = replace(survey, central=central)
+    assert beyond_limits([replace(universe, source=source, budget=Fraction(epsilon))]) == says
 
 
 def test_pure_promises_add_up(mixed: MixedSurvey) -> None:
     (universe,) = load_spec(mixed.survey.spec).universes()
-    assert universe.central is not None
-    central = replace(universe.central, framework="pure", budget=Fraction(1, 2))
-    both = replace(universe, central=central, delta=Fraction(0))
+    survey = survey_of(universe)
+    assert survey.central is not None
+    central = replace(survey.central, framework="pure", budget=Fraction(1, 2))
+    both = replace(universe, source=replace(survey, central=central), delta=Fraction(0))
     statement, account = privacy_statement(both), privacy_statements(both)
     assert (statement.framework, statement.epsilon, statement.delta) == ("pure", "1.5", "0")
     assert [account.record.epsilon, *(one.epsilon for one in account.groups)] == [

@@ -29,6 +29,7 @@ from pipeline.release.manifest import read_manifest
 from pipeline.release.receipts import NOTHING_TO_CHARGE
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
+from pipeline.survey.survey import survey_of
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,7 @@ def test_leaves_are_nearer_to_the_truth_than_debiased_alone_and_nothing_is_farth
 ) -> None:
     (universe,) = load_spec(survey.spec).universes()
     totals = np.stack(pd.read_parquet(released.main.measurement("block", "answer")).value.to_list())
-    assert universe.collected is not None
-    alone = universe.collected.debiased(totals, survey.truth.sum(axis=1))
+    alone = survey_of(universe).collected.debiased(totals, survey.truth.sum(axis=1))
     for level, blocks, most in (("block", 1, 0.8), ("tract", 12, 1.0), ("county", 36, 1.0)):
         truth, debiased = (x.reshape(-1, blocks, 4).sum(axis=1) for x in (survey.truth, alone))
         errors = [float(((x - truth) ** 2).mean()) for x in (table(released, level)[0], debiased)]
@@ -138,9 +138,8 @@ def test_sums_of_some_leaves_have_the_errors_of_their_reports(survey: Survey, re
     low, high = (found[[f"a{number}{end}" for number in range(4)]].to_numpy() for end in (":low90", ":high90"))
     assert ((low <= truth) & (truth <= high)).mean() > 0.75  # of 24
     (universe,) = load_spec(survey.spec).universes()
-    assert universe.collected is not None
     reports = truth.sum(axis=1)
-    width = 2 * 1.645 * np.sqrt(reports * float(universe.collected.unit_variance) * 3 / 4)
+    width = 2 * 1.645 * np.sqrt(reports * float(survey_of(universe).collected.unit_variance) * 3 / 4)
     whole, wide = low > 0, np.broadcast_to(width[:, None], low.shape)  # not those cut off at zero
     assert whole.sum() > 8
     assert np.allclose((high - low)[whole], wide[whole], atol=1.6)
@@ -172,9 +171,8 @@ def test_the_plan_compares_with_true_records(survey: Survey) -> None:
     assert isinstance(by_level["block"], LocalRow)
     # With the totals known, n reports have the variance n s (1 - 1/k) in each of k numbers.
     (universe,) = load_spec(survey.spec).universes()
-    assert universe.collected is not None
     for row in planned.local:
-        expected = float(row.reports * universe.collected.unit_variance * 3 / 4) ** 0.5
+        expected = float(row.reports * survey_of(universe).collected.unit_variance * 3 / 4) ** 0.5
         assert row.local == pytest.approx(expected, rel=0.01)
     assert by_level["county"].local > 4 * by_level["county"].central
     assert by_level["county"].needed == by_level["block"].needed > by_level["block"].needed_centrally

@@ -13,7 +13,7 @@ import pytest
 from releases.repeated import rerun
 from releases.small import QUICK, run, write_town
 
-import pipeline.confidential.steps
+import pipeline.confidential.parts
 import pipeline.runs.versions
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.measure import measure_level, tabulate_universe
@@ -46,7 +46,7 @@ def test_every_public_file_is_the_same_and_nothing_is_left_behind(
         folders.append(str(job.run.root))
         return tabulate_universe(job, *rest)
 
-    monkeypatch.setattr(pipeline.confidential.steps, "tabulate_universe", tabulate)
+    monkeypatch.setattr(pipeline.confidential.parts, "tabulate_universe", tabulate)
     before = {path: sha256_file(path) for path in town.rglob("*") if path.is_file()}
     found = rerun(town)
     assert found.same
@@ -149,7 +149,7 @@ def test_over_other_records_no_noise_is_drawn(
         measured.append(given[-1])
         return measure_level(*given)
 
-    monkeypatch.setattr(pipeline.confidential.steps, "measure_level", measure)
+    monkeypatch.setattr(pipeline.confidential.parts, "measure_level", measure)
     assert rerun(town).same
     assert measured == ["county", "tract", "block"] * 2
     measured.clear()

@@ -84,7 +84,7 @@ def test_the_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
     before = signal.getsignal(signal.SIGALRM)
     with monkeypatch.context() as patched:
-        patched.setattr("pipeline.confidential.steps.tabulate_universe", lambda *_: time.sleep(30))
+        patched.setattr("pipeline.confidential.parts.tabulate_universe", lambda *_: time.sleep(30))
         began = time.monotonic()
         with pytest.raises(TimedOutError, match=r"out/town: stopped after 0.2 s, the setting timeout; the same"):
             run_here(checked, Silent(), load_settings(timeout=0.2))

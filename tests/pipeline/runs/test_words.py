@@ -30,6 +30,7 @@ from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
+from pipeline.survey.survey import survey_of
 from postprocess.marginal import Marginal
 
 NAMES = ["a0", "a1", "a2", "a3", "other"]
@@ -49,8 +50,9 @@ def released(survey: Survey, tmp_path_factory: pytest.TempPathFactory) -> RunDir
 
 def collected_of(survey: Survey) -> CollectedWords:
     (universe,) = load_spec(survey.spec).universes()
-    assert isinstance(universe.collected, CollectedWords)
-    return universe.collected
+    collected = survey_of(universe).collected
+    assert isinstance(collected, CollectedWords)
+    return collected
 
 
 def debiased(survey: Survey, released: RunDirectory) -> np.ndarray:

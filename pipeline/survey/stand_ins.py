@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.collect.collected import Collected
-from pipeline.estimation.public_key import public_key
+from pipeline.model.public_key import public_key
 
 Reals = NDArray[np.float64]
 

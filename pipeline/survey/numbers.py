@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.collect.collected import Collected
-from pipeline.estimation.public_key import public_key
+from pipeline.model.public_key import public_key
+from postprocess.arrays import adding_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +24,9 @@ class DebiasedCounts:
     collected: Collected
     reports: NDArray[np.int64]
 
-    def __call__(self, totals: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
-        """See `measurement_files.Debiased`; a cell that is the rest of the reports has 0 (`Marginal.answered`)."""
-        counts = self.collected.debiased(totals.astype(np.int64), self.reports[first : first + len(totals)])
+    def __call__(self, stored: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
+        """See `source.ToCounts`; a cell that is the rest of the reports has 0 (`Marginal.answered`)."""
+        counts = self.collected.debiased(stored.astype(np.int64), self.reports[first : first + len(stored)])
         return np.where(self.collected.counted, counts, 0.0)
 
 
@@ -68,6 +69,10 @@ class ErrorsOfReports:
     ) -> NDArray[np.float64]:
         """See `Collected.stated_variances`."""
         return self.collected.stated_variances(answers, cells, persons)
+
+    def alone(self, stored: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Debiased counts `(n, n_cells)` of areas with such totals; of each area they add up to its reports."""
+        return adding_up(self.collected.debiased(stored, sizes), sizes)
 
 
 @dataclass(frozen=True, eq=False)

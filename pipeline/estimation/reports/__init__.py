@@ -1,1 +1,0 @@
-"""Estimation from randomised reports: numbers of them, debiased counts, and simulated reports."""

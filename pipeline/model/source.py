@@ -1,0 +1,227 @@
+"""Where the noisy numbers of a universe come from: noise that the run draws itself, or what a feature has of others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geography.spine import Spine
+from pipeline.collect.mechanism import Mechanism
+from pipeline.model.allocation import Allocated, Allocation, Noise, budgeted
+from pipeline.model.query import Query
+from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
+from pipeline.model.texts.message import marked
+from pipeline.privacy.budget import noise_for
+from postprocess.marginal import Marginal
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+#: What not every source can give: answers to questions on records; sums of cells that equal such an answer;
+#: measurements that were made elsewhere; an audit of the noise; a plan; an export of noisy counts.
+Wanted = Literal["question", "sum", "elsewhere", "audit", "plan", "noisy counts"]
+#: (level, query) -> published exact answers `(n_geounits, size)`; read when it is called.
+ReadExact = Callable[[], Mapping[tuple[str, str], NDArray[np.int64]]]
+#: Stored numbers `(n_leaves, size)` of the leaves' one query, and the sizes `(n_leaves,)`; read when it is called.
+ReadStored = Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+#: What metadata call a measurement's file and its variances.
+NOISY = marked("{query}: noisy answers as they were published")
+VARIANCE = marked("Variance of the noise on each")
+
+
+class ToCounts(Protocol):
+    """Makes unbiased counts of stored numbers."""
+
+    def __call__(self, stored: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
+        """Counts `(n, size)` of the numbers of the geounits from number `first` on."""
+
+
+class SimulatedCounts(Protocol):
+    """Counts of a simulated run, of its truth; from public seeds, whatever the batches."""
+
+    def __call__(self, replicate: int, first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Noisy counts `(n, n_cells)` of the true ones of the leaves from number `first` on."""
+
+
+class CountErrors(Protocol):
+    """How errors depend on the counts themselves, see `postprocess.downward.reported_errors.OwnErrors`; in persons."""
+
+    def __call__(
+        self,
+        answers: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        reports: NDArray[np.int64],
+        standard: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """By what factor standard errors differ from the stated ones, `standard`."""
+
+    def variances(
+        self, answers: NDArray[np.int64], cells: NDArray[np.int64], persons: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The stated variances of an area's own counts, persons squared."""
+
+    def alone(self, stored: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Unbiased counts `(n, n_cells)` of areas by their own stored numbers alone; they add up to the sizes."""
+
+
+class PublicFiles(Protocol):
+    """The files of a release that a source may have beside the measurements."""
+
+    @property
+    def reports(self) -> Path:
+        """What is said of randomised reports."""
+
+
+class Source(ABC):
+    """Where noisy numbers come from, and all that differs by it. What holds of most is the default.
+
+    A source states facts: which mechanism with which noise on which numbers; budgets, epsilons and promises are made of
+    them by the core's accounting alone.
+    """
+
+    #: Whether the true counts are known to whoever runs the release.
+    has_truth: bool = True
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """By which senders randomised each record before it was sent; None where records are true."""
+        return None
+
+    @property
+    def releases(self) -> tuple[Central, ...]:
+        """Other releases of the same persons whose measurements are used too, and whose budgets add up with this."""
+        return ()
+
+    def refusal(self, wanted: Wanted) -> str:  # noqa: ARG002
+        """Why it cannot give what is wanted, in a sentence without its full stop; "" where it can."""
+        return ""
+
+    # What is measured, with which noise.
+
+    def sizes(self, read: ReadExact) -> NDArray[np.int64] | None:  # noqa: ARG002
+        """`(n_leaves,)`: how many records stand behind each leaf, where the noise depends on it; else None."""
+        return None
+
+    @abstractmethod
+    def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:
+        """The noise on a query of a level, as far as the spec says it; InputError where there is none."""
+
+    @abstractmethod
+    def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
+        """The noise on each level, top first; without sizes, with as many records as the spec expects."""
+
+    def given(self, strategy: Strategy) -> tuple[tuple[str, Query], ...]:  # noqa: ARG002
+        """(level, query) of measurements that another release has made, and that are copied."""
+        return ()
+
+    def measured(self, query: Query) -> Marginal:
+        """A query as it is measured: some cells may be measured only as the rest of all others."""
+        return query
+
+    def to_counts(self, level: str, sizes: NDArray[np.int64] | None) -> ToCounts | None:  # noqa: ARG002
+        """What makes counts of a level's stored numbers; None where these are counts with noise."""
+        return None
+
+    # Files.
+
+    def files(self, run: PublicFiles) -> tuple[Path, ...]:  # noqa: ARG002
+        """Public files that are written with the measurements, beside them."""
+        return ()
+
+    def stored(self, level: str) -> tuple[str, str]:  # noqa: ARG002
+        """What metadata say of a level's measurements: the file, with {query}, and its variances."""
+        return NOISY, VARIANCE
+
+    # Margins.
+
+    def informed(self, run: PublicFiles) -> Source:  # noqa: ARG002
+        """The same with what the release's public files tell of its errors; ReleaseError where they are damaged."""
+        return self
+
+    def truth_for_simulation(
+        self,
+        spine: Spine,  # noqa: ARG002
+        read: ReadStored,  # noqa: ARG002
+        seed: int,  # noqa: ARG002
+    ) -> tuple[sp.csr_array, ...] | None:
+        """Histograms `(n, n_cells)` of each level that stand in for the truth; None for the released ones.
+
+        Args:
+            spine: the geography.
+            read: gives what is stored of the leaves.
+            seed: public.
+        """
+        return None
+
+    def simulated(self, seed: int, universe: str) -> SimulatedCounts | None:  # noqa: ARG002
+        """What simulates the leaves' counts; None where the noise does not depend on the truth."""
+        return None
+
+    def errors(self) -> CountErrors | None:
+        """A rule of its own for the ends of intervals; None for the core's."""
+        return None
+
+    # What readers are told.
+
+    def view(self, run: PublicFiles) -> object | None:  # noqa: ARG002
+        """What the report's template shows of it, of a finished release; None for nothing more."""
+        return None
+
+    @property
+    @abstractmethod
+    def deployment(self) -> tuple[str, str]:
+        """Where the noise is drawn, in one word of NIST's registry, and in sentences, "" where the word says all."""
+
+    @property
+    @abstractmethod
+    def post_processing(self) -> str:
+        """What is done after the noise."""
+
+    @property
+    def randomisers(self) -> Sequence[str]:
+        """The mechanisms that are not the release's own, a line each."""
+        return ()
+
+
+@dataclass(frozen=True)
+class OwnNoise(Source):
+    """The run draws the noise on true counts itself, by the budget and the strategy."""
+
+    def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:
+        """See `Source.noise`."""
+        budget = universe.strategy_budget
+        return noise_for(universe.framework, budget, level.share, measured.share, universe.neighbours)
+
+    def allocations(
+        self,
+        universe: Allocated,
+        spine: Spine,
+        sizes: NDArray[np.int64] | None,  # noqa: ARG002
+    ) -> tuple[Allocation, ...]:
+        """See `Source.allocations`."""
+        return budgeted(universe, spine)
+
+    @property
+    def deployment(self) -> tuple[str, str]:
+        """See `Source.deployment`."""
+        return "Central", ""
+
+    @property
+    def post_processing(self) -> str:
+        """See `Source.post_processing`."""
+        return (
+            "From the noisy measurements alone: least squares over the whole spine, then level by level non-negative "
+            "whole numbers that add up and hold every constraint; margins from simulated runs with public noise."
+        )
+
+
+#: Of a universe that has no other source.
+OWN_NOISE: Final = OwnNoise()

@@ -1,0 +1,1 @@
+"""A release from reports that respondents randomised themselves: where its numbers come from, and their errors."""
