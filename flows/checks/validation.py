@@ -11,7 +11,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import broken_bound, check_constraints, check_total, declared_constraints
+from flows.estimation.constraints import (
+    broken_bound,
+    check_constraints,
+    check_total,
+    declared_constraints,
+    facility_bounds,
+)
 from flows.runs.chosen_clips import check_chosen
 from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
@@ -410,7 +416,7 @@ def _check_constraints(
 ) -> None:
     invariants = {(level, query.name): answers.sums[level, query] for level, query in universe.invariants}
     with result.noted("constraints"):
-        declared = declared_constraints(universe, spine, facilities, invariants)
+        declared = declared_constraints(universe, spine, facility_bounds(universe, facilities), invariants)
         result.remarks += check_constraints(universe, spine, declared)
     for bound, counts in zip(universe.bounds, facilities, strict=True):
         geocodes = spine.level(bound.level).geocodes

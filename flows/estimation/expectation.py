@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.estimation.constraints import published_facilities
 from flows.estimation.marginals import measured_marginal
 from flows.estimation.problem import exact_answers, reports_in, unmeasured_problem
 from geography.spine import Spine
@@ -20,7 +21,6 @@ from pipeline.model.query import Query
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
-from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
@@ -116,10 +116,7 @@ class Expectation:
         Raises:
             ReleaseError: a file is missing or damaged, or is not what the spec says.
         """
-        facilities = [
-            read_public_facilities(files.constraint(number), bound, spine.level(bound.level).geocodes)
-            for number, bound in enumerate(universe.bounds)
-        ]
+        facilities = published_facilities(files, universe, spine)
         invariants = {
             (name, query.name): exact_answers(files, spine.level(name), query) for name, query in universe.invariants
         }

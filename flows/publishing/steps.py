@@ -13,9 +13,8 @@ from flows.estimation.margins import Margins
 from flows.estimation.unbiased import Unbiased
 from flows.publishing.ahead import Ahead, begin_alike, begin_tables
 from flows.publishing.answers import answer_steps, change_steps, used_answers
-from flows.publishing.household_sizes import publish_household_sizes
+from flows.publishing.linked import household_table_files, households_of_persons, linked_steps, microdata_files
 from flows.publishing.manifest import begin_rows
-from flows.publishing.means import means_files, publish_means
 from flows.publishing.package import write_package
 from flows.publishing.report import write_report
 from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
@@ -23,8 +22,7 @@ from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
-from pipeline.model.join import joined_companions
-from pipeline.model.residents import size_sources
+from pipeline.model.links.link import released_in_order
 from pipeline.model.universe import Universe
 
 #: Effort of the simulated runs, which are of a sample: 26,000 geounits are visited several times, millions in part.
@@ -48,7 +46,6 @@ class Publication:
     def __init__(self, job: Job, universe: Universe) -> None:
         self.job = job
         self.universe = universe
-        self._joins = job.spec.joins()
         self._estimation = estimation_of(job, universe)
         self._margins = Margins(self._estimation)
         self._unbiased = Unbiased(self._estimation)
@@ -88,13 +85,7 @@ class Publication:
                 files = tuple(folder.table(table.name, level.name) for table in tables)
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
-        if not universe.name:
-            steps += self._size_steps()
-        if universe.amount is not None:
-            for number, level in enumerate(job.spine.levels):
-                if files := means_files(job, universe, level.name):
-                    publish = partial(publish_means, job, universe, number)
-                    steps.append(Step("means", publish, universe.name, level.name, len(level), 0.2, files=files))
+        steps += linked_steps(job, universe)
         if job.spec.publish.unbiased and (files := self._unbiased.files()):
             unbiased, geounits = self._unbiased.publish, job.n_geounits
             steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
@@ -107,38 +98,19 @@ class Publication:
             steps.append(Step(stage, self._publish_microdata, universe.name, geounits=leaves, files=files))
         return steps
 
-    def _size_steps(self) -> list[Step]:
-        """Average household sizes of joined companions, whose tables are published before the persons' own."""
-        job, steps = self.job, []
-        for number, level in enumerate(job.spine.levels):
-            for source in size_sources(job.universes, self._joins, level.name):
-                companion = source.residents.companion
-                publish = partial(publish_household_sizes, job, source, number)
-                files = (job.run.household_sizes(companion, level.name),)
-                steps.append(Step("household sizes", publish, companion, level.name, len(level), 0.2, files=files))
-        return steps
-
     def _record_files(self) -> tuple[Path, ...]:
         """What is written while persons are given their households: microdata, and tables by households."""
-        tables = () if self.universe.name else self.job.spec.tables_of_households()
-        counted = tuple(self.job.run.household_table(table.name, level) for table in tables for level in table.levels)
-        return (*(self._microdata_files() if self.job.spec.publish.microdata else ()), *counted)
-
-    def _microdata_files(self) -> tuple[Path, ...]:
-        """Those of joined companions are written together with the persons', whom they are released before."""
-        universe, companions = self.universe, joined_companions(self._joins)
-        if universe.name in companions or universe.amount is not None:
-            return ()
-        joined = [each for each in self.job.universes if each.name in companions and not universe.name]
-        return tuple(self.job.folder(each).microdata for each in (universe, *joined))
+        job, universe = self.job, self.universe
+        of_records = job.spec.publish.microdata and universe.amount is None
+        return (*(microdata_files(job, universe) if of_records else ()), *household_table_files(job, universe))
 
     def _publish_tables(self, level: int) -> None:
         publish_tables(self.job, self.universe, level, self._estimation.released(level), self._margins)
 
     def _publish_microdata(self) -> None:
         leaves = self._estimation.released(self.job.spine.n_levels - 1)
-        if self._joins and not self.universe.name:
-            publish_joined_microdata(self.job, self.universe, self._joins, leaves)
+        if households := households_of_persons(self.job, self.universe):
+            publish_joined_microdata(self.job, households, leaves)
         else:
             publish_microdata(self.job, self.universe, leaves)
 
@@ -148,12 +120,8 @@ class Publication:
 
 
 def publications(job: Job) -> tuple[Publication, ...]:
-    """One for each universe: joined companions, which bound the persons; the release's own and others; amounts last."""
-    joined = joined_companions(job.spec.joins())
-    ordered = sorted(
-        job.universes, key=lambda universe: 2 if universe.amount is not None else int(universe.name not in joined)
-    )
-    return tuple(Publication(job, universe) for universe in ordered)
+    """One for each universe, those first by which others are known."""
+    return tuple(Publication(job, universe) for universe in released_in_order(job.universes, job.links))
 
 
 def report_steps(job: Job) -> list[Step]:

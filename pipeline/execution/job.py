@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pipeline.execution.progress import Progress
 from pipeline.execution.steps import Notes
 from pipeline.execution.workers import Workers
 from pipeline.model.area_names import AreaNames
+from pipeline.model.links.link import Link
 from pipeline.model.universe import Universe
 from pipeline.release.beacon import Beacon
 from pipeline.release.layout import RunDirectory, UniverseDirectory
@@ -68,6 +70,11 @@ class Job:
     shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
     central: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     central_release: CentralRelease | None = None
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """What its universes have in common."""
+        return self.spec.links(self.universes)
 
     @property
     def n_geounits(self) -> int:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pipeline.model.beside import counted_in
 from pipeline.model.household_table import NO_MARGINS, HouseholdTable
-from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_companions
+from pipeline.model.join import HOUSEHOLD, MEMBERS
 from pipeline.model.labels import Labels
+from pipeline.model.links.households import Households, size_sources
+from pipeline.model.links.link import links_of_kind
+from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.query import Query
-from pipeline.model.residents import size_sources
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
@@ -124,6 +125,7 @@ class Contents:
     def __init__(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> None:
         self._spec = spec
         self._universes = tuple(universes)
+        self._links = spec.links(self._universes)
         self._run = run
         self._levels = spec.geography.level_names
         self._texts = texts_in(spec.report.language)
@@ -138,9 +140,8 @@ class Contents:
 
     def household_sizes(self) -> Iterator[DataFile]:
         """Average household sizes of joined companions."""
-        joins = self._spec.joins()
         for level in self._levels:
-            for source in size_sources(self._universes, joins, level):
+            for source in size_sources(self._links, level):
                 companion = source.residents.companion
                 named = self._spec.labels(companion).records or companion
                 columns = [
@@ -159,16 +160,16 @@ class Contents:
 
     def amounts(self) -> Iterator[DataFile]:
         """Sums and means of the companions of amounts, for each of their tables."""
-        own, texts = self._universes[0], self._texts
-        for universe in (each for each in self._universes if each.amount is not None):
-            labels = self._spec.labels(universe.name)
+        texts = self._texts
+        for link in links_of_kind(self._links, SumsOfCounts):
+            universe, labels = link.sums, self._spec.labels(link.of)
             for table in universe.tables:
                 answers = list(zip(table.query.answer_labels(), labels.answers(table.query), strict=True))
                 for level in table.levels:
                     columns: list[Column] = []
                     for name, title in answers:
                         columns += self._with_interval(name + SUM, "number", texts("{title}: sum", title=title))
-                        if counted_in(table, universe, own, level) is not None:
+                        if link.records(table, level) is not None:
                             columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
                             mean = texts("{title}: mean", title=title)
                             columns += self._with_interval(name + MEAN, "number", mean, filled=False)
@@ -279,7 +280,8 @@ class Contents:
         """Microdata of every universe, if they are published."""
         if not self._spec.publish.microdata:
             return
-        companions, leaf, texts = joined_companions(self._spec.joins()), self._levels[-1], self._texts
+        leaf, texts, households = self._levels[-1], self._texts, links_of_kind(self._links, Households)
+        companions = {link.by for link in households}
         for universe in (each for each in self._universes if each.amount is None):
             labels = self._spec.labels(universe.name)
             joined: list[Column] = []
@@ -288,15 +290,11 @@ class Contents:
                     Column(HOUSEHOLD, "integer", texts("Number of the household")),
                     Column(MEMBERS, "integer", texts("Persons in the household")),
                 ]
-            elif not universe.name:
+            else:
                 joined = [
-                    Column(
-                        household_column(one, companions),
-                        "integer",
-                        texts("Number among {what}", what=one),
-                        filled=False,
-                    )
-                    for one in companions
+                    Column(link.column, "integer", texts("Number among {what}", what=link.by), filled=False)
+                    for link in households
+                    if link.of == universe.name
                 ]
             attributes = [
                 Column(one.name, "string", labels.attribute(one.name), values=one.values)

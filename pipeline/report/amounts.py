@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.model.links.link import links_of_kind
+from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.schema import ChosenEnd
 from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.means import Means, read_means
@@ -72,17 +74,16 @@ class AmountView:
 
 def amount_views(sources: ReportSources) -> tuple[AmountView, ...]:
     """Of every companion of an amount; errors as `read_means`."""
-    return tuple(_view(sources, universe) for universe in sources.universes if universe.amount is not None)
+    return tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
 
 
-def _view(sources: ReportSources, universe: Universe) -> AmountView:
-    amount = universe.amount
-    assert amount is not None
+def _view(sources: ReportSources, link: SumsOfCounts) -> AmountView:
+    universe, amount = link.sums, link.amount
     few = [table for table in universe.tables if table.query.size <= _MOST_ANSWERS]
     table = min(few, key=lambda one: one.query.size, default=None)
     levels = () if table is None else tuple(_levels(sources, universe, table))
     low, high, unit = (str(end) for end in (amount.low, amount.high, amount.unit))
-    return AmountView(universe.name, amount.name, low, high, unit, universe.signed, universe.chosen, levels)
+    return AmountView(universe.name, amount.name, low, high, unit, link.signed, universe.chosen, levels)
 
 
 def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:

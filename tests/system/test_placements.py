@@ -39,7 +39,7 @@ TASKS = {
         "flows.estimation.part_tasks.estimate_below",
     ),
     "flows/estimation/draws.py": ("flows.estimation.draws.run_draw", "flows.estimation.drawn_parts.draw_below"),
-    "flows/estimation/joins.py": ("flows.estimation.joins.estimate_implied",),
+    "flows/estimation/households.py": ("flows.estimation.households.estimate_implied",),
     "flows/estimation/linear_parts.py": ("flows.estimation.linear_parts.linear_below",),
     "flows/estimation/margins.py": (
         "flows.estimation.margins.run_simulation",

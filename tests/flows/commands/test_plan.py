@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.cost.model import WORKER_START, cost_of
+from flows.estimation.computed import Computed
 from flows.estimation.expectation import Expectation
-from flows.estimation.problem import stated_problem, with_values
 from flows.plan.exact_shares import PARTS, in_parts, rounded_up
 from flows.plan.release_plan import plan_release
 from flows.plan.write_spec import exact_text, write_divided
@@ -80,7 +80,7 @@ def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
     spine = read_public_spine(directory / "public" / "spine.parquet", loaded.geography.level_names)
     job = Job(RunDirectory(directory), loaded, loaded.universes(), spine, Workers(1), Silent())
     for universe, stated in zip(job.universes, found["universes"], strict=True):
-        problem = with_values(stated_problem(job, universe), job, universe)
+        problem = Computed(job, universe).problem
         basis = basis_of(problem)
         variances = list(variances_of(problem, upward_pass(problem, basis)))
         queries = {query.name: query for query in universe.strategy.distinct_queries()}

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.estimation.joins import sparse_answers
+from flows.estimation.sums import sparse_answers
 from pipeline.errors import SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema
