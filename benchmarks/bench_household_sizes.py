@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
-from pipeline.model.residents import residents_of
+from pipeline.model.links.households import residents_of
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import ReleasedTable, read_table

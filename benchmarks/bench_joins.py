@@ -36,7 +36,6 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.estimation.join_queries import composition_of
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
@@ -47,6 +46,7 @@ from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from postprocess.joins.bounds import joined_bounds
+from postprocess.joins.composition import Composition
 
 Counted = NDArray[np.int64]
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "one_population.toml"
@@ -87,8 +87,7 @@ def truth(spec: ReleaseSpec) -> dict[str, list[sp.csr_array]]:
 
 def agreeing(spec: ReleaseSpec, histograms: dict[str, list[sp.csr_array]]) -> list[float]:
     """Per level, the share of the geounits whose persons can be the members of their households."""
-    composition = composition_of(spec.joins(), "households")
-    assert composition is not None
+    composition = Composition.of(spec.joins())
     shares = []
     for persons, households in zip(histograms[""], histograms["households"], strict=True):
         kept = np.ones(persons.shape[0], dtype=bool)

@@ -116,7 +116,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
     """The batched solver over all families against cvxpy family by family, on a sample and extrapolated by level."""
     from threadpoolctl import threadpool_limits
 
-    from pipeline.estimation import problem as flows_problem
+    from pipeline.estimation.computed import Computed
     from pipeline.execution.job import Job
     from pipeline.execution.progress import Silent
     from pipeline.execution.workers import Workers
@@ -137,9 +137,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
             checked.run, checked.spec, checked.universes, read_spine(checked.spec.geography), Workers(1), Silent()
         )
         with threadpool_limits(1):
-            problem = flows_problem.with_values(
-                flows_problem.stated_problem(job, checked.universes[0]), job, checked.universes[0]
-            )
+            problem = Computed(job, checked.universes[0]).problem
             basis = basis_of(problem)
             estimates = upward_pass(problem, basis)
             sampled: list[tuple[int, list[Family]]] = []

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from geography.spine import LeftOut, Level, Spine
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.area_names import AreaNames
+from pipeline.model.links.link import Link
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
@@ -32,6 +33,11 @@ class PublishedRelease:
     spec: ReleaseSpec
     universes: tuple[Universe, ...]
     spine: Spine
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """What its universes have in common."""
+        return self.spec.links(self.universes)
 
     @cached_property
     def names(self) -> AreaNames:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.model.join import HOUSEHOLD, MEMBERS, joined_companions
+from pipeline.model.join import HOUSEHOLD, MEMBERS
+from pipeline.model.links.households import Households
+from pipeline.model.links.link import links_of_kind
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.storage.plain_tables import CsvFiles, plain_parts
@@ -52,16 +54,15 @@ def write_population(release: PublishedRelease, folder: Path) -> None:
 
 def _joined(release: PublishedRelease) -> tuple[Universe, Universe]:
     """The persons, and the companion that they are joined with."""
-    companions = joined_companions(release.spec.joins())
-    if len(companions) != 1:
-        found = f"{', '.join(companions)} are joined" if companions else "the spec has no [[join]]"
+    links = links_of_kind(release.links, Households)
+    if len(links) != 1:
+        found = f"{', '.join(link.by for link in links)} are joined" if links else "the spec has no [[join]]"
         raise InputError(
             f"--format activitysim: needs persons who are joined with the households of one companion; {found}"
         )
     if not release.spec.publish.microdata:
         raise InputError("--format activitysim: the release has no microdata; its spec says publish.microdata = false")
-    by_name = {universe.name: universe for universe in release.universes}
-    return by_name[""], by_name[companions[0]]
+    return links[0].persons, links[0].households
 
 
 def _write_households(release: PublishedRelease, households: Universe, files: CsvFiles) -> int:

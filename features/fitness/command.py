@@ -127,8 +127,8 @@ def _public(
     from pipeline.errors import InputError
     from pipeline.model.texts.catalogue import texts_in
 
-    own = releases[0]
-    tables = tuple(table for release in releases for table in public_tables(release, own))
+    own, by_name = releases[0], {release.universe.name: release for release in releases}
+    tables = tuple(table for release in releases for table in public_tables(release, by_name[release.counted]))
     if not tables:
         raise InputError(
             f"{own.name}: publishes neither intervals nor draws (publish.margins, publish.draws); its errors are known "

@@ -88,10 +88,10 @@ def _judged(
     tables: list[TableFitness] = []
     compared: dict[Message, tuple[Message, list[TableFitness]]] = {}
     truths = [_truth(release) for release in releases]
+    of_universe = {release.universe.name: truth for release, truth in zip(releases, truths, strict=True)}
     for release, truth in zip(releases, truths, strict=True):
         published = Histograms(message("this release"), _BASIS, [release.histogram(level) for level in release.levels])
-        counted = truth if release.universe.measure.counts else truths[0]
-        sizes = [np.asarray(one.sum(axis=1), dtype=np.int64).ravel() for one in counted]
+        sizes = [np.asarray(one.sum(axis=1), dtype=np.int64).ravel() for one in of_universe[release.counted]]
         tables += _tables(release, published, truth, sizes)
         if others is None or not release.universe.measure.counts:
             continue  # the other ways are of counts

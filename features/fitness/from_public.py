@@ -31,14 +31,13 @@ DRAWS = message("draws of what the truth may be, which are linear: they overstat
 SIGNS = message("the signs and the shares of the largest group from draws of what the truth may be")
 
 
-def public_tables(release: Release, own: Release) -> list[TableFitness]:
+def public_tables(release: Release, counted: Release) -> list[TableFitness]:
     """The expected fitness of every table of one universe that has intervals or draws.
 
     Args:
         release: of the universe.
-        own: the release's own universe, whose records an amount is of.
+        counted: the universe that has the number of its records; see `Release.counted`.
     """
-    counted = release if release.universe.measure.counts else own
     people = {level: np.asarray(counted.histogram(level).sum(axis=1)).ravel() for level in release.levels}
     places = ((table, level) for table in release.universe.tables for level in release.levels if level in table.levels)
     found = (_public_table(release, table, level, people[level]) for table, level in places)

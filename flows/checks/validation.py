@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.collect.unlisted import bits_of, remarks_of
 from pipeline.errors import InputError
-from pipeline.estimation.constraints import broken_bound, check_constraints, check_total, declared_constraints
+from pipeline.estimation.constraints import (
+    broken_bound,
+    check_constraints,
+    check_total,
+    declared_constraints,
+    facility_bounds,
+)
 from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.public_input import InputScope, OpenedInputs, Part
 from pipeline.model.join import Join
@@ -424,7 +430,7 @@ def _check_constraints(
 ) -> None:
     invariants = {(level, query.name): answers.sums[level, query] for level, query in universe.invariants}
     with result.noted("constraints"):
-        declared = declared_constraints(universe, spine, facilities, invariants)
+        declared = declared_constraints(universe, spine, facility_bounds(universe, facilities), invariants)
         result.remarks += check_constraints(universe, spine, declared)
     for bound, counts in zip(universe.bounds, facilities, strict=True):
         geocodes = spine.level(bound.level).geocodes

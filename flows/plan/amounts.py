@@ -18,8 +18,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from pipeline.errors import InputError, SpecError
-from pipeline.model.beside import counted_in
 from pipeline.model.exact import parse_exact
+from pipeline.model.links.sums_of_counts import SumsOfCounts, links_with_counts
 from pipeline.model.measure import Sums
 from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
@@ -68,23 +68,16 @@ def amount_rows(universes: Sequence[Universe], errors: Mapping[str, Errors]) -> 
         universes: of the spec, its own first.
         errors: what the plan expects of each.
     """
-    own = universes[0]
-    return tuple(
-        row
-        for universe in universes
-        for amount in universe.measure.amounts
-        for row in _rows(universe, amount, own, errors)
-    )
+    return tuple(row for link in links_with_counts(universes) for row in _rows(link, errors))
 
 
-def _rows(
-    universe: Universe, amount: AmountAttribute, own: Universe, errors: Mapping[str, Errors]
-) -> Iterator[AmountRow]:
+def _rows(link: SumsOfCounts, errors: Mapping[str, Errors]) -> Iterator[AmountRow]:
+    universe, amount = link.sums, link.amount
     unit, middle = float(amount.unit), float(amount.low + amount.high) / 2
     for level in universe.level_names:
         for table in (table for table in universe.tables if level in table.levels):
             error, margin = errors[universe.name].get((level, table.query.terms), (None, None))
-            beside = counted_in(table, universe, own, level)
+            beside = link.records(table, level)
             _, counted = (None, None) if beside is None else errors[""].get((level, beside.query.terms), (None, None))
             means = {}
             if margin is not None and counted is not None:

@@ -20,7 +20,7 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
 from pipeline.model.join import Join, joined_companions
-from pipeline.model.residents import residents_of
+from pipeline.model.links.households import residents_of
 from pipeline.reading.sums import answer_weights
 from pipeline.spec.join_section import JoinSection
 from postprocess.arrays import BoolArray, FloatArray, Weights

@@ -22,9 +22,9 @@ from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
-from pipeline.model.join import joined_companions
+from pipeline.model.links.households import Households
+from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
-from pipeline.model.residents import size_sources
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
 from pipeline.privacy.limits import beyond_limits
@@ -107,12 +107,9 @@ class Plan:
     @property
     def average_sizes(self) -> dict[str, tuple[str, ...]]:
         """Joined companion -> the levels at which its average household size is published."""
-        universes, joins = [plan.universe for plan in self.universes], self.spec.joins()
-        found: dict[str, tuple[str, ...]] = dict.fromkeys(joined_companions(joins), ())
-        for level in self.spine.level_names:
-            for source in size_sources(universes, joins, level):
-                found[source.residents.companion] += (level,)
-        return found
+        links = links_of_kind(self.spec.links([plan.universe for plan in self.universes]), Households)
+        levels = self.spine.level_names
+        return {link.by: tuple(one for one in levels if link.average_size(one) is not None) for link in links}
 
     @property
     def promise(self) -> str:

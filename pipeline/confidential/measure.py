@@ -22,8 +22,9 @@ from pipeline.estimation.constraints import (
     check_records_possible,
     check_total,
     declared_constraints,
+    facility_bounds,
 )
-from pipeline.estimation.joins import check_top
+from pipeline.estimation.households import check_top
 from pipeline.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.join import Join, joined_companions
@@ -135,7 +136,7 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
         }
         broken |= broken_bounds(universe, level, own, counts)
         del counts
-    declared = declared_constraints(universe, job.spine, own, invariants)
+    declared = declared_constraints(universe, job.spine, facility_bounds(universe, own), invariants)
     gaps = check_constraints(universe, job.spine, declared)
     if joins:
         _check_joined_top(job, joins, declared, facilities)
@@ -152,7 +153,7 @@ def _check_joined_top(
         invariants = {
             (level, query.name): query.answer_csr(true_histogram(job, each, level)) for level, query in each.invariants
         }
-        declared = declared_constraints(each, job.spine, facilities[each.name], invariants)
+        declared = declared_constraints(each, job.spine, facility_bounds(each, facilities[each.name]), invariants)
         constraints[each.name] = carried_constraints(job.spine, declared)
     check_top(job.spine.levels[0], joins, constraints)
 

@@ -12,6 +12,7 @@ from functools import cached_property
 import scipy.sparse as sp
 
 from pipeline.estimation.computed import Computed
+from pipeline.estimation.knowledge import Results
 from pipeline.estimation.measurement_files import SourceFiles
 from pipeline.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from pipeline.estimation.part import PartTask
@@ -21,7 +22,6 @@ from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.batch_store import Arrays
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
-from pipeline.model.join import joined_companions
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
@@ -38,19 +38,17 @@ LEAST_SHARED = 8
 
 def estimation_of(job: Job, universe: Universe) -> Estimation:
     """The estimation of one universe: at once, or by subtrees where the spine is too large for that."""
-    if universe.name not in joined_companions(job.spec.joins()):
-        return _estimation(job, universe)
-    return _estimation(job, universe, lambda: _estimation(job, job.universes[0]).computed)
 
+    def results(name: str) -> Results:
+        return estimation_of(job, next(one for one in job.universes if one.name == name)).computed
 
-def _estimation(job: Job, universe: Universe, persons: Callable[[], Computed] | None = None) -> Estimation:
     most = MOST_CELLS if job.most_cells is None else job.most_cells
     part = PART_CELLS if job.part_cells is None else job.part_cells
     if job.workers.shares_parts:
         cells = job.spine.n_leaves * universe.schema.n_cells
         most = part = min(SHARED_CELLS, max(1, cells // LEAST_SHARED))
     cut = cut_of(job.spine, universe.schema.n_cells, most, part)
-    return Estimation(job, universe, persons) if cut is None else SubtreeEstimation(job, universe, cut, persons)
+    return Estimation(job, universe, results) if cut is None else SubtreeEstimation(job, universe, cut, results)
 
 
 class ComputedBySubtree(Computed):
@@ -62,11 +60,21 @@ class ComputedBySubtree(Computed):
         cut: where the spine is cut.
         step: the name under which the parts are kept: that of the combining step and of the cut, since a run that is
             resumed with less memory may be cut at another place.
+        results: see `Computed`.
         full: by the full estimator, whichever the spec names.
     """
 
-    def __init__(self, job: Job, universe: Universe, cut: Cut, step: str, *, full: bool = False) -> None:
-        super().__init__(job, universe, full=full)
+    def __init__(
+        self,
+        job: Job,
+        universe: Universe,
+        cut: Cut,
+        step: str,
+        results: Callable[[str], Results] | None = None,
+        *,
+        full: bool = False,
+    ) -> None:
+        super().__init__(job, universe, results, full=full)
         self.cut = cut
         self.step = step
 
@@ -109,9 +117,9 @@ class SubtreeEstimation(Estimation):
 
     _computed: ComputedBySubtree
 
-    def __init__(self, job: Job, universe: Universe, cut: Cut, persons: Callable[[], Computed] | None = None) -> None:
+    def __init__(self, job: Job, universe: Universe, cut: Cut, results: Callable[[str], Results] | None = None) -> None:
         self._cut = cut
-        super().__init__(job, universe, persons)
+        super().__init__(job, universe, results)
 
     @property
     def cut(self) -> Cut:
@@ -166,7 +174,7 @@ class SubtreeEstimation(Estimation):
             place = (level.name, level.geocodes, self.universe.schema)
             write_histogram(target, self.job.run.staging, *place, histograms, signed=self.universe.measure.signed)
             name = Step("estimate", self.estimate_below, self.universe.name, level.name).name
-            notes[name] = sum(reports, SolverReport()).public() | self.shared.notes(self.job.spine.index_of(level.name))
+            notes[name] = sum(reports, SolverReport()).public() | self.known.notes(self.job.spine.index_of(level.name))
         return notes
 
     def _histograms(self, level: str, reports: list[SolverReport]) -> Iterator[sp.csr_array]:
@@ -182,7 +190,7 @@ class SubtreeEstimation(Estimation):
         flags = self._computed.checked[self.cut.level + 1 :]
         checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
         part, files, basis = self._computed.part(number)
-        part = self.shared.in_part(self.joined.of_part(part, self.cut.level, rows), self.cut.level, rows)
+        part = self.known.of_part(part, self.cut.level, rows)
         return BelowTask(number, part, files, basis, counts[first:last], checked, self._computed.passes)
 
     def close(self) -> None:
@@ -201,4 +209,4 @@ class SubtreeEstimation(Estimation):
 
     def _nothing_computed(self, *, full: bool = False) -> ComputedBySubtree:
         step = self._step_linear if full else f"{self.steps()[0].name} {self.cut.name}"
-        return ComputedBySubtree(self.job, self.universe, self.cut, step, full=full)
+        return ComputedBySubtree(self.job, self.universe, self.cut, step, self._results, full=full)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from weakref import proxy
 
-from pipeline.estimation.join_queries import with_join_queries
+from pipeline.estimation.knowledge import Results
+from pipeline.estimation.known import Known
 from pipeline.estimation.measurement_files import SourceFiles
 from pipeline.estimation.problem import stated_problem, with_values
 from pipeline.execution.job import Job
@@ -24,18 +27,28 @@ class Computed:
     Args:
         job: the run.
         universe: that is estimated.
+        results: gives the intermediate results of another universe, by its name; by default computed at once.
         full: by the full estimator, whichever the spec names.
     """
 
-    def __init__(self, job: Job, universe: Universe, *, full: bool = False) -> None:
+    def __init__(
+        self, job: Job, universe: Universe, results: Callable[[str], Results] | None = None, *, full: bool = False
+    ) -> None:
         self.job = job
         self.universe = universe
         self.full = full
+        self._results = results or partial(_computed_at_once, job)
+
+    @cached_property
+    def known(self) -> Known:
+        """What is known of the universe besides its measurements."""
+        # A proxy, so that what is computed is freed at once, and not when cycles are collected.
+        return Known.of(self.job, self.universe, proxy(self), self._results)
 
     @cached_property
     def stated(self) -> Problem:
         """The problem without the values of its measurements; ReleaseError where a file is not what the spec says."""
-        stated = with_join_queries(stated_problem(self.job, self.universe), self.job.spec.joins(), self.universe)
+        stated = stated_problem(self.job, self.universe, self.known)
         return replace(stated, estimator="full") if self.full else stated
 
     @cached_property
@@ -70,3 +83,7 @@ class Computed:
     def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
         """Of each part below a cut its number, problem without values, files of measurements, and the basis."""
         return []
+
+
+def _computed_at_once(job: Job, universe: str) -> Results:
+    return Computed(job, next(one for one in job.universes if one.name == universe))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,27 +13,72 @@ from numpy.typing import NDArray
 from geography.codes import counted, first_few
 from geography.spine import Level, Spine
 from pipeline.errors import RecordsError
+from pipeline.estimation.knowledge import Knowledge
+from pipeline.execution.job import Job
 from pipeline.model.universe import Bound, Universe
+from pipeline.release.facilities import read_public_facilities
+from pipeline.release.layout import UniverseDirectory
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.problem import Constraints
+from postprocess.problem import Constraints, Problem
 
 #: Records, or units of an amount, in all. Sums of doubles are exact to 0.00001, to which constraints are kept, up to
 #: 2^53 / 10^5 = 9 * 10^10 at most, and each of many terms is rounded.
 LARGEST_TOTAL = 10**10
 
 
-def facility_bounds(bound: Bound, facilities: NDArray[np.int64]) -> FacilityBounds:
-    """The bound for facilities `(n, n_columns)`; answers without a column of facilities are not bounded."""
-    counts = np.full((len(facilities), bound.query.size), NO_COLUMN, dtype=np.int64)
-    counts[:, sorted(bound.columns)] = facilities
-    return FacilityBounds(bound.name, bound.level, bound.query, counts, bound.lower, bound.upper)
+class BoundedByFacilities(Knowledge):
+    """Each facility of an area has so many persons, and where there is none, there are none.
+
+    Args:
+        job: the run.
+        universe: with the bounds.
+    """
+
+    def __init__(self, job: Job, universe: Universe) -> None:
+        self._job = job
+        self._universe = universe
+
+    def declared(self) -> tuple[FacilityBounds, ...]:
+        """See `Knowledge.declared`; ReleaseError where a published file is damaged."""
+        return facility_bounds(self._universe, self._facilities)
+
+    def stated(self, problem: Problem) -> Problem:
+        """See `Knowledge.stated`: bounded answers are rounded first."""
+        bounded = {bound.query.terms: bound.query for bound in self._universe.bounds}
+        return replace(problem, rounding=(*problem.rounding, *bounded.values()))
+
+    @cached_property
+    def _facilities(self) -> list[NDArray[np.int64]]:
+        return published_facilities(self._job.folder(self._universe), self._universe, self._job.spine)
+
+
+def published_facilities(folder: UniverseDirectory, universe: Universe, spine: Spine) -> list[NDArray[np.int64]]:
+    """The published facilities of each bound of a universe, `(n_geounits, n_columns)`.
+
+    Raises:
+        ReleaseError: a file is missing or damaged.
+    """
+    return [
+        read_public_facilities(folder.constraint(number), bound, spine.level(bound.level).geocodes)
+        for number, bound in enumerate(universe.bounds)
+    ]
+
+
+def facility_bounds(universe: Universe, facilities: Sequence[NDArray[np.int64]]) -> tuple[FacilityBounds, ...]:
+    """The bounds of a universe for facilities `(n, n_columns)` of each; answers without a column are not bounded."""
+    found = []
+    for bound, of_bound in zip(universe.bounds, facilities, strict=True):
+        counts = np.full((len(of_bound), bound.query.size), NO_COLUMN, dtype=np.int64)
+        counts[:, sorted(bound.columns)] = of_bound
+        found.append(FacilityBounds(bound.name, bound.level, bound.query, counts, bound.lower, bound.upper))
+    return tuple(found)
 
 
 def declared_constraints(
     universe: Universe,
     spine: Spine,
-    facilities: Sequence[NDArray[np.int64]],
+    bounds: Sequence[FacilityBounds],
     invariants: Mapping[tuple[str, str], NDArray[np.int64]],
 ) -> Constraints:
     """Everything that the spec requires estimates and release to keep, each constraint at its own level.
@@ -40,12 +86,11 @@ def declared_constraints(
     Args:
         universe: the release's own, or a companion.
         spine: the geography.
-        facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
+        bounds: by facilities.
         invariants: (level, query) -> exact answers `(n_geounits, size)`.
     """
     exact = [Invariant(level, query, invariants[level, query.name]) for level, query in universe.invariants]
-    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
-    return declare(spine, universe.structural_zeros, exact, bounded)
+    return declare(spine, universe.structural_zeros, exact, bounds)
 
 
 def carried_constraints(spine: Spine, declared: Constraints) -> Constraints:
@@ -118,7 +163,7 @@ def broken_bounds(
     Args:
         universe: the release's own, or a companion.
         level: of the spine.
-        facilities: as in `declared_constraints`.
+        facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
         counts: the confidential histograms `(n_geounits, n_cells)` of the level.
     """
     sentences = {
@@ -136,7 +181,7 @@ def broken_bound(
 
     Args:
         bound: of the universe.
-        facilities: `(n_geounits, n_columns)`, as in `declared_constraints`.
+        facilities: of the bound, `(n_geounits, n_columns)`.
         answers: `(n_geounits, size)` of the bound's query, from the records.
         geocodes: `(n_geounits,)` of the bound's level.
     """

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
-from pipeline.model.beside import counted_in
+from pipeline.model.links.link import Link
+from pipeline.model.links.of_release import links_of
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.release_spec import ReleaseSpec
@@ -88,8 +89,9 @@ def published_tables(
         settings = spec.postprocess
         determined = Determined(universe, spine, facilities[universe.name], settings.estimator, settings.complete)
         tables = [_kept_levels(determined, table, sections, sentences) for table in universe.tables]
-        if universe.measure.signed and spec.publish.margins:
-            tables = [_counted_levels(table, universe, kept[0], sentences) for table in tables]
+        if spec.publish.margins:
+            links = [link for link in links_of((*kept, universe)) if link.of == universe.name]
+            tables = [_levels_with_intervals(table, universe, links, sentences) for table in tables]
         kept.append(replace(universe, tables=tuple(table for table in tables if table.levels)))
     changed = [
         universe for universe, before in zip(kept, universes, strict=True) if _levels(universe) != _levels(before)
@@ -127,9 +129,9 @@ def _kept_levels(determined: Determined, table: Table, sections: UniverseSection
     return replace(table, levels=tuple(levels))
 
 
-def _counted_levels(table: Table, universe: Universe, own: Universe, sentences: list[str]) -> Table:
-    """A table of sums that may be below 0 at the levels at which the numbers of records are published."""
-    levels = tuple(level for level in table.levels if counted_in(table, universe, own, level) is not None)
+def _levels_with_intervals(table: Table, universe: Universe, links: Sequence[Link], sentences: list[str]) -> Table:
+    """A table at the levels at which what its intervals need is published: of sums below 0 the numbers of records."""
+    levels = tuple(level for level in table.levels if all(link.has_intervals(table, level) for link in links))
     sentences += [
         f"{universe.key(f'tables.{table.name}')}: sums that may be below 0 have intervals only where the release "
         f"itself has a table of the same answers, and its own of {table.query.name!r} is left out at level {level!r}, "

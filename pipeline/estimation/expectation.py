@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.estimation.constraints import published_facilities
 from pipeline.estimation.problem import invariants_of, sizes_in, unmeasured_problem
 from pipeline.model.allocation import Noise, allocations
 from pipeline.model.query import Query
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
-from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
@@ -113,10 +113,7 @@ class Expectation:
         Raises:
             ReleaseError: a file is missing or damaged, or is not what the spec says.
         """
-        facilities = [
-            read_public_facilities(files.constraint(number), bound, spine.level(bound.level).geocodes)
-            for number, bound in enumerate(universe.bounds)
-        ]
+        facilities = published_facilities(files, universe, spine)
         return cls.of(universe, spine, facilities, estimator, invariants_of(files, universe, spine))
 
     @cached_property

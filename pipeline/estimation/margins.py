@@ -15,28 +15,26 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pipeline.estimation.knowledge import IntervalRule
 from pipeline.estimation.margin_packing import packed_errors, unpacked_errors
 from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.sampled_runs import SampledRuns
-from pipeline.estimation.shares.intervals import SharedIntervals
 from pipeline.estimation.table_variances import TableVariances
 from pipeline.execution.batch_store import Arrays
 from pipeline.execution.batches import run_kept
 from pipeline.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
-from pipeline.model.beside import counted_in
 from pipeline.model.public_key import public_key
 from pipeline.model.source import CountErrors, Source
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.downward.intervals import Intervals
-from postprocess.downward.origin import Clipped
 from postprocess.downward.reported_errors import n_owners
 from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
+from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -132,10 +130,9 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
-        self._intervals: dict[tuple[str, int], Intervals | ReportedIntervals] = {}
+        self._rules: dict[tuple[str, int], IntervalRule] = {}
+        self._of_rows: tuple[tuple[int, slice], tuple[AnswerVariances, slice]] | None = None
         self._begun: dict[tuple[str, int], Callable[[], Intervals]] = {}
-        self._shared: SharedIntervals | None = None
-        self._records: ReleasedTable | None = None
 
     @property
     def replicates(self) -> int:
@@ -226,28 +223,28 @@ class Margins:
         """
         if not self.replicates:
             return None
-        if (table.name, level) not in self._intervals:
-            published = PublishedTable(table.name, level, table.query)
-            self._intervals = {(table.name, level): self._of_table(published)}  # tables are written one after the other
-            self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
-            self._records = self._records_of(table, level)
-        variances, own = self.variances.of_rows(level, rows)
-        intervals, basis = self._intervals[table.name, level], self.estimation.basis
-        if (clipped := self._clipped(rows)) is not None:
-            assert isinstance(intervals, Intervals), "sums are not made from reports"
-            # Sizes are those above the least that sums can be, as the simulated runs' are.
-            above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
-            low, high = intervals.ends(basis, variances, above, own)
-            large = (intervals.large(basis, variances, above, own), intervals.large(basis, variances, below, own))
-            return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
+        if (table.name, level) not in self._rules:
+            intervals = self._of_table(PublishedTable(table.name, level, table.query))
+            rule = self.estimation.known.intervals(_OfRuns(self, intervals), table, level)
+            self._rules = {(table.name, level): rule}  # tables are written one after the other
+        return self._rules[table.name, level].ends(counts, rows)
+
+    def of_runs(
+        self, intervals: Intervals | ReportedIntervals, counts: NDArray[np.int64], rows: slice
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The ends for those who know the simulated runs alone; see `IntervalRule.ends`."""
+        basis, level = self.estimation.basis, intervals.table.level
+        variances, own = self.variances_of(level, rows)
         if isinstance(intervals, ReportedIntervals):
             alone = self._alone(intervals.table.marginal, level, rows)
-            ends = intervals.ends(basis, variances, counts, own, alone)
-        else:
-            ends = intervals.ends(basis, variances, counts, own)
-        if self._shared is not None:
-            self._shared.put_into(ends, counts, rows)
-        return ends
+            return intervals.ends(basis, variances, counts, own, alone)
+        return intervals.ends(basis, variances, counts, own)
+
+    def variances_of(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
+        """See `TableVariances.of_rows`; those of the last rows are kept, which are asked for more than once."""
+        if self._of_rows is None or self._of_rows[0] != (level, rows):
+            self._of_rows = (level, rows), self.variances.of_rows(level, rows)
+        return self._of_rows[1]
 
     def _of_table(self, table: PublishedTable) -> Intervals | ReportedIntervals:
         """The intervals of a table; other processes work on those of the tables after it."""
@@ -281,32 +278,29 @@ class Margins:
         found: NDArray[np.float64] = marginal.answer(self._own.alone(stored, sizes))
         return found
 
-    def _records_of(self, table: Table, level: int) -> ReleasedTable | None:
-        """The released records of a table of sums that may be below 0, at a level; None where these cannot be."""
-        estimation = self.estimation
-        if not estimation.universe.measure.signed:
-            return None
-        job, geounits = estimation.job, estimation.job.spine.levels[level]
-        own = job.universes[0]
-        beside = counted_in(table, estimation.universe, own, geounits.name)
-        assert beside is not None, "refused with the spec"
-        return read_table(job.folder(own).table(beside.name, geounits.name), len(geounits))
-
-    def _clipped(self, rows: slice) -> Clipped | None:
-        """What so many records can sum up to, some geounits of the table's level; None where sums are not below 0."""
-        if self._records is None:
-            return None
-        (amount,) = self.estimation.universe.measure.amounts
-        counted = self._records.rows(rows)
-        assert counted.lows is not None
-        assert counted.highs is not None
-        return Clipped(counted.counts, counted.lows, counted.highs, amount.first, amount.last)
-
     def close(self) -> None:
         """Free what was computed."""
         self.errors.clear()
-        self._intervals.clear()
+        self._rules.clear()
         self._begun.clear()
-        self._shared = self._records = None
+        self._of_rows = None
         self.__dict__.pop("_totals", None)
         self.__dict__.pop("variances", None)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfRuns:
+    """The intervals of a table by the errors of simulated runs; see `IntervalRule`."""
+
+    margins: Margins
+    intervals: Intervals | ReportedIntervals
+
+    def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """See `IntervalRule.ends`."""
+        return self.margins.of_runs(self.intervals, counts, rows)
+
+    def large(self, counts: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:
+        """See `IntervalRule.large`."""
+        assert isinstance(self.intervals, Intervals), "sums are not made from reports"
+        variances, own = self.margins.variances_of(self.intervals.table.level, rows)
+        return self.intervals.large(self.margins.estimation.basis, variances, counts, own)

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
 from pipeline.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
+from pipeline.estimation.known import Known
 from pipeline.estimation.measurement_files import MeasurementSource, differing
-from pipeline.estimation.shares.stated import stated_shares
 from pipeline.model.allocation import Allocation, allocations
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
 from pipeline.release.measurements import exact_header, header_of, open_measurement
 from postprocess.arrays import IntArray
@@ -43,22 +42,22 @@ def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:
     return replace(problem, measured=measured)
 
 
-def stated_problem(job: Job, universe: Universe) -> Problem:
+def stated_problem(job: Job, universe: Universe, known: Known) -> Problem:
     """The same without the values of the measurements, which are read where they are needed.
+
+    Args:
+        job: the run.
+        universe: that is estimated.
+        known: all that is known of it.
 
     Raises:
         ReleaseError: a file is missing or damaged, or is not what the spec says.
     """
     folder = job.folder(universe)
-    facilities = [
-        read_public_facilities(folder.constraint(number), bound, job.spine.level(bound.level).geocodes)
-        for number, bound in enumerate(universe.bounds)
-    ]
     invariants = invariants_of(folder, universe, job.spine)
-    declared = declared_constraints(universe, job.spine, facilities, invariants)
+    declared = declared_constraints(universe, job.spine, known.declared(), invariants)
     settings = job.spec.postprocess
-    bounded = {bound.query.terms: bound.query for bound in universe.bounds}
-    return Problem(
+    problem = Problem(
         spine=job.spine,
         shape=universe.schema.shape,
         measured=tuple(tuple(file.without_values() for file in files) for files in measurement_files(job, universe)),
@@ -67,11 +66,10 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         estimator=settings.estimator,
         solver=settings.solver,
         seed=settings.seed,
-        rounding=tuple(bounded.values()),
         kinds=tuple(allocation.kinds for allocation in allocations_of(job, universe)),
-        shares=stated_shares(job, universe),
         completed=_completed(universe) if settings.complete == "proportional" else (),
     )
+    return known.stated(problem)
 
 
 def _completed(universe: Universe) -> tuple[Marginal, ...]:
@@ -101,7 +99,9 @@ def unmeasured_problem(
     if invariants is None:
         constraints = _constraints_without_values(universe, spine, facilities)
     else:
-        constraints = carried_constraints(spine, declared_constraints(universe, spine, facilities, invariants))
+        constraints = carried_constraints(
+            spine, declared_constraints(universe, spine, facility_bounds(universe, facilities), invariants)
+        )
     return Problem(
         spine=spine,
         shape=universe.schema.shape,
@@ -121,7 +121,7 @@ def _constraints_without_values(
     universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]]
 ) -> Constraints:
     """What is known before a run: the zeros, the bounds, and that invariants will be."""
-    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
+    bounded = facility_bounds(universe, facilities)
     carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
     bounds = [list(level) for level in carried.bounds]
     for name, query in universe.invariants:

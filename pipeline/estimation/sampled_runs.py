@@ -101,7 +101,7 @@ class SampledRuns:
         tables = [table for table in self._tables if table.level == level]
         if not tables:
             return 0.0
-        origin = self._estimation.joined.origin(level)
+        origin = self._estimation.known.origin(level)
         if origin is not None:
             released = sp.csr_array(released - origin)
         sizes: list[IntArray] = [np.zeros(1, dtype=np.int64)] * len(tables)

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from geography.spine import Level
 from pipeline.estimation.computed import Computed
-from pipeline.estimation.joins import Joined
+from pipeline.estimation.knowledge import Results
+from pipeline.estimation.known import Known
 from pipeline.estimation.packing import packed_level, unpacked_level
-from pipeline.estimation.shares.spreads import PublicShares
 from pipeline.execution.batches import run_kept
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
@@ -42,16 +42,14 @@ class Estimation:
     Args:
         job: the run.
         universe: that is estimated.
-        persons: gives the intermediate results of the release's own universe, from which joined households learn.
+        results: gives the intermediate results of another universe, by its name; by default computed at once.
     """
 
-    def __init__(self, job: Job, universe: Universe, persons: Callable[[], Computed] | None = None) -> None:
+    def __init__(self, job: Job, universe: Universe, results: Callable[[str], Results] | None = None) -> None:
         self.job = job
         self.universe = universe
-        self._persons = persons
+        self._results = results
         self._computed = self._nothing_computed()
-        self._joined: Joined | None = None
-        self._shared: PublicShares | None = None
 
     @property
     def cut(self) -> Cut | None:
@@ -75,8 +73,8 @@ class Estimation:
 
     @property
     def simulated(self) -> Problem:
-        """The stated problem with what its simulated runs learn from joined universes."""
-        return self.joined.simulated(self.shared.in_problem(self.stated))
+        """The stated problem with what its simulated runs know."""
+        return self.known.simulated(self.stated)
 
     @property
     def passes(self) -> tuple[Pass, ...]:
@@ -130,7 +128,7 @@ class Estimation:
         """
         problem, estimates = self._computed.combined()
         counts, report = downward_level(
-            self.shared.in_problem(self.joined.at_level(problem, level)),
+            self.known.at_level(problem, level),
             self.basis,
             level,
             estimates[level],
@@ -140,23 +138,14 @@ class Estimation:
             passes=self._computed.passes,
         )
         if not level:
-            counts = self.joined.at_top(problem, counts)
+            counts = self.known.at_top(problem, counts)
         self._write(self.job.spine.levels[level], counts)
-        return report.public() | self.shared.notes(level)
+        return report.public() | self.known.notes(level)
 
     @property
-    def joined(self) -> Joined:
-        """What the universe learns from those that it is joined with."""
-        if self._joined is None:
-            self._joined = Joined(self.job, self.universe, self._persons or (lambda: self._computed))
-        return self._joined
-
-    @property
-    def shared(self) -> PublicShares:
-        """The public shares of the universe, with how far the areas are from them."""
-        if self._shared is None:
-            self._shared = PublicShares(self.job, lambda: self._computed)
-        return self._shared
+    def known(self) -> Known:
+        """What is known of the universe besides its measurements."""
+        return self._computed.known
 
     def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
         """A function that works on the batches of a level, and keeps their results for a run that is resumed."""
@@ -182,8 +171,6 @@ class Estimation:
     def free(self) -> None:
         """Free the intermediate results; they are recomputed where they are needed."""
         self._computed = self._nothing_computed()
-        self._joined = None
-        self._shared = None
 
     def close(self) -> None:
         """Free the intermediate results and those kept for a resumed run; all files of the universe are written."""
@@ -203,4 +190,4 @@ class Estimation:
         return self._computed if self.stated.estimator == "full" else self._nothing_computed(full=True)
 
     def _nothing_computed(self, *, full: bool = False) -> Computed:
-        return Computed(self.job, self.universe, full=full)
+        return Computed(self.job, self.universe, self._results, full=full)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from geography.spine import Spine
@@ -12,6 +13,7 @@ from pipeline.execution.progress import Progress
 from pipeline.execution.steps import Notes
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import OpenedInputs
+from pipeline.model.links.link import Link
 from pipeline.model.universe import Universe
 from pipeline.release.beacon import Beacon
 from pipeline.release.layout import RunDirectory, UniverseDirectory
@@ -59,6 +61,11 @@ class Job:
     receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
     inputs: OpenedInputs = field(default_factory=OpenedInputs)
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """What its universes have in common."""
+        return self.spec.links(self.universes)
 
     @property
     def n_geounits(self) -> int:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.model.beside import counted_in
 from pipeline.model.household_table import NO_MARGINS, HouseholdTable
-from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_companions
+from pipeline.model.join import HOUSEHOLD, MEMBERS
 from pipeline.model.labels import Labels
+from pipeline.model.links.households import Households
+from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.source import VARIANCE
 from pipeline.model.texts.catalogue import texts_in
@@ -142,6 +143,7 @@ class Contents:
     def __init__(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> None:
         self._spec = spec
         self._universes = tuple(universes)
+        self._links = spec.links(self._universes)
         self._run = run
         self._texts = texts_in(spec.report.language)
 
@@ -184,10 +186,11 @@ class Contents:
         """Sums and means of the companion of an amount, for one of its tables at a level."""
         universe, table, level = self._universe(file), file.subject, file.level
         labels, texts = self._spec.labels(universe.name), self._texts
+        counted = [link.records(table, level) for link in self._links if link.of == universe.name and link.same_records]
         columns: list[Column] = []
         for name, title in zip(table.query.answer_labels(), labels.answers(table.query), strict=True):
             columns += self._with_interval(name + SUM, "number", texts("{title}: sum", title=title))
-            if counted_in(table, universe, self._universes[0], level) is not None:
+            if any(one is not None for one in counted):
                 columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
                 mean = texts("{title}: mean", title=title)
                 columns += self._with_interval(name + MEAN, "number", mean, filled=False)
@@ -281,22 +284,19 @@ class Contents:
     def microdata(self, file: ProductFile) -> DataFile:
         """Microdata of a universe."""
         universe, texts = self._universe(file), self._texts
-        companions, labels = joined_companions(self._spec.joins()), self._spec.labels(universe.name)
+        households, labels = links_of_kind(self._links, Households), self._spec.labels(universe.name)
+        companions = {link.by for link in households}
         joined: list[Column] = []
         if universe.name in companions:
             joined = [
                 Column(HOUSEHOLD, "integer", texts("Number of the household")),
                 Column(MEMBERS, "integer", texts("Persons in the household")),
             ]
-        elif not universe.name:
+        else:
             joined = [
-                Column(
-                    household_column(one, companions),
-                    "integer",
-                    texts("Number among {what}", what=one),
-                    filled=False,
-                )
-                for one in companions
+                Column(link.column, "integer", texts("Number among {what}", what=link.by), filled=False)
+                for link in households
+                if link.of == universe.name
             ]
         attributes = [
             Column(one.name, "string", labels.attribute(one.name), values=one.values)

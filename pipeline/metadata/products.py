@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
 from pipeline.metadata.datapackage import measured, resource, selected
-from pipeline.model.residents import size_sources
+from pipeline.model.links.households import size_sources
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -191,9 +191,9 @@ def _tables(of: ReleaseScope) -> Iterator[ProductFile]:
 
 
 def _household_sizes(of: ReleaseScope) -> Iterator[ProductFile]:
-    joins = of.spec.joins()
+    links = of.spec.links(of.universes)
     for level in of.spec.geography.level_names:
-        for source in size_sources(of.universes, joins, level):
+        for source in size_sources(links, level):
             companion = source.residents.companion
             yield ProductFile(of.run.household_sizes(companion, level), companion, level, source)
 

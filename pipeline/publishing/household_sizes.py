@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.execution.job import Job
-from pipeline.model.residents import SizeSource
+from pipeline.model.links.households import SizeSource
 from pipeline.model.universe import Table
 from pipeline.release.joined.sizes import HouseholdSizes, write_household_sizes
 from pipeline.release.tables import read_table_parts

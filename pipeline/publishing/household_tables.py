@@ -31,7 +31,7 @@ class HouseholdTally:
         self._parts: list[list[sp.csr_array]] = [[] for _ in tables]
 
     def counting(self, assigned: Iterator[tuple[int, NDArray[np.int64]]]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """The same spans of leaves as they come, each counted on its way; see `Households.assigned`."""
+        """The same spans of leaves as they come, each counted on its way; see `AssignedHouseholds.assigned`."""
         first = 0
         for n_leaves, numbers in assigned:
             if self._tables:

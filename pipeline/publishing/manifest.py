@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
-from pipeline.model.join import Join, joined_companions, largest_household
+from pipeline.model.links.link import Link
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.limits import beyond_limits
@@ -45,7 +45,7 @@ def joint_of(universes: tuple[Universe, ...]) -> Statement:
     return joint_statement(universes, [account_of(universe) for universe in universes])
 
 
-def households_of(universes: tuple[Universe, ...], joins: Sequence[Join]) -> tuple[Statement, ...]:
+def households_of(universes: tuple[Universe, ...], links: Sequence[Link]) -> tuple[Statement, ...]:
     """What a household costs over all universes, for each joined companion: of the largest size that joins allow.
 
     Where they allow any size, it is stated for `MEMBERS` at least. None are stated where invariants let no record
@@ -55,8 +55,9 @@ def households_of(universes: tuple[Universe, ...], joins: Sequence[Join]) -> tup
 
     accounts = [account_of(universe) for universe in universes]
     stated = (
-        household_statement(universes, accounts, companion, largest_household(joins, companion, MEMBERS))
-        for companion in joined_companions(joins)
+        household_statement(universes, accounts, link.by, members)
+        for link in links
+        if (members := link.together(MEMBERS)) is not None
     )
     return tuple(statement for statement in stated if statement is not None)
 
@@ -79,7 +80,7 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         privacy=tuple(privacy_statement(universe, made_elsewhere=not key.commitment) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         joint=joint_of(job.universes),
-        households=households_of(job.universes, job.spec.joins()),
+        households=households_of(job.universes, job.links),
         beyond_limits=beyond_limits(job.universes),
         provenance=provenance_of(job),
         key_salt=key.salt,

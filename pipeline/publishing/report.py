@@ -64,7 +64,7 @@ def report_sources(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] 
         statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         joint=joint_of(job.universes),
-        households=households_of(job.universes, job.spec.joins()),
+        households=households_of(job.universes, job.links),
         notes=job.notes,
         exact=numbers.exact,
         moments=numbers.moments,

@@ -15,25 +15,14 @@ from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
-from pipeline.metadata.products import (
-    AMOUNTS,
-    DRAWS,
-    ESTIMATES,
-    HOUSEHOLD_SIZES,
-    HOUSEHOLD_TABLES,
-    MICRODATA,
-    TABLES,
-    Product,
-)
-from pipeline.model.join import joined_companions
-from pipeline.model.residents import size_sources
+from pipeline.metadata.products import DRAWS, ESTIMATES, TABLES, Product
+from pipeline.model.links.link import released_in_order
 from pipeline.model.universe import Universe
 from pipeline.publishing.ahead import Ahead, begin_alike, begin_tables
 from pipeline.publishing.answers import answer_steps, change_steps, used_answers
 from pipeline.publishing.files import product_files
-from pipeline.publishing.household_sizes import publish_household_sizes
+from pipeline.publishing.linked import household_table_files, households_of_persons, linked_steps, microdata_files
 from pipeline.publishing.manifest import begin_rows
-from pipeline.publishing.means import publish_means
 from pipeline.publishing.package import write_package
 from pipeline.publishing.report import write_report
 from pipeline.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
@@ -54,7 +43,6 @@ class Publication:
     def __init__(self, job: Job, universe: Universe) -> None:
         self.job = job
         self.universe = universe
-        self._joins = job.spec.joins()
         self._estimation = estimation_of(job, universe)
         self._margins = Margins(self._estimation)
         self._unbiased = Unbiased(self._estimation)
@@ -91,13 +79,7 @@ class Publication:
             if files := self._files(TABLES, level.name):
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
-        if not universe.name:
-            steps += self._size_steps()
-        if not universe.measure.counts:
-            for number, level in enumerate(job.spine.levels):
-                if files := self._files(AMOUNTS, level.name):
-                    publish = partial(publish_means, job, universe, number)
-                    steps.append(Step("means", publish, universe.name, level.name, len(level), 0.2, files=files))
+        steps += linked_steps(job, universe)
         if files := self._files(ESTIMATES):
             unbiased, geounits = self._unbiased.publish, job.n_geounits
             steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
@@ -110,29 +92,9 @@ class Publication:
             steps.append(Step(stage, self._publish_microdata, universe.name, geounits=leaves, files=files))
         return steps
 
-    def _size_steps(self) -> list[Step]:
-        """Average household sizes of joined companions, whose tables are published before the persons' own."""
-        job, steps = self.job, []
-        for number, level in enumerate(job.spine.levels):
-            for source in size_sources(job.universes, self._joins, level.name):
-                companion = source.residents.companion
-                publish = partial(publish_household_sizes, job, source, number)
-                files = product_files(job, HOUSEHOLD_SIZES, universe=companion, level=level.name)
-                steps.append(Step("household sizes", publish, companion, level.name, len(level), 0.2, files=files))
-        return steps
-
     def _record_files(self) -> tuple[Path, ...]:
         """What is written while persons are given their households: microdata, and tables by households."""
-        return (*self._microdata_files(), *self._files(HOUSEHOLD_TABLES))
-
-    def _microdata_files(self) -> tuple[Path, ...]:
-        """Those of joined companions are written together with the persons', whom they are released before."""
-        universe, companions = self.universe, joined_companions(self._joins)
-        if universe.name in companions:
-            return ()
-        joined = [each.name for each in self.job.universes if each.name in companions and not universe.name]
-        together = (universe.name, *joined)
-        return tuple(path for each in together for path in product_files(self.job, MICRODATA, universe=each))
+        return (*microdata_files(self.job, self.universe), *household_table_files(self.job, self.universe))
 
     def _files(self, product: Product, level: str = "") -> tuple[Path, ...]:
         return product_files(self.job, product, universe=self.universe.name, level=level)
@@ -142,8 +104,8 @@ class Publication:
 
     def _publish_microdata(self) -> None:
         leaves = self._estimation.released(self.job.spine.n_levels - 1)
-        if self._joins and not self.universe.name:
-            publish_joined_microdata(self.job, self.universe, self._joins, leaves)
+        if households := households_of_persons(self.job, self.universe):
+            publish_joined_microdata(self.job, households, leaves)
         else:
             publish_microdata(self.job, self.universe, leaves)
 
@@ -153,12 +115,8 @@ class Publication:
 
 
 def publications(job: Job) -> tuple[Publication, ...]:
-    """One for each universe: joined companions, which bound the persons; the release's own and others; amounts last."""
-    joined = joined_companions(job.spec.joins())
-    ordered = sorted(
-        job.universes, key=lambda universe: 2 if not universe.measure.counts else int(universe.name not in joined)
-    )
-    return tuple(Publication(job, universe) for universe in ordered)
+    """One for each universe, those first by which others are known."""
+    return tuple(Publication(job, universe) for universe in released_in_order(job.universes, job.links))
 
 
 def report_steps(job: Job) -> list[Step]:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from geography.spine import Level
 from pipeline.execution.job import Job
-from pipeline.model.join import Join, household_column, joined_companions
+from pipeline.model.links.households import Households
 from pipeline.model.universe import Table, Universe
 from pipeline.publishing.household_tables import HouseholdTally, write_household_tables
 from pipeline.release.histograms import read_histogram
-from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata, write_microdata
+from pipeline.release.microdata import AssignedHouseholds, JoinedRecords, write_joined_microdata, write_microdata
 from pipeline.release.tables import ReleasedTable, rows_at_once, write_table
 from postprocess.errors import SolverError
 from postprocess.joins.assignment import assigned_spans
@@ -90,7 +90,7 @@ def publish_microdata(job: Job, universe: Universe, counts: sp.csr_array) -> Non
     job.progress.advance(len(leaves))
 
 
-def publish_joined_microdata(job: Job, universe: Universe, joins: Sequence[Join], counts: sp.csr_array) -> None:
+def publish_joined_microdata(job: Job, links: Sequence[Households], counts: sp.csr_array) -> None:
     """Write what follows from who lives in which household.
 
     That is the microdata of persons and of the companions that they are joined with, if they are published, and the
@@ -98,26 +98,23 @@ def publish_joined_microdata(job: Job, universe: Universe, joins: Sequence[Join]
 
     Args:
         job: the run.
-        universe: of the persons.
-        joins: one or more.
+        links: of the persons with their households, one or more.
         counts: the released histogram of the leaves of the persons, `(n, n_cells)`; those of companions are written.
 
     Raises:
         ReleaseError: a released histogram is not there, or a file cannot be written.
         SolverError: the persons of a leaf cannot be assigned to its households; the message names it.
     """
-    leaves, companions = job.spine.leaf_level, joined_companions(joins)
+    leaves, universe = job.spine.leaf_level, links[0].persons
     persons = JoinedRecords(job.folder(universe).microdata, universe.schema, counts)
     households, tallies = [], []
-    for companion in (each for each in job.universes if each.name in companions):
-        folder, column = job.folder(companion), household_column(companion.name, companions)
-        homes = read_histogram(folder.histogram(leaves.name), leaves.geocodes, companion.schema)
-        memberships = [join for join in joins if join.companion == companion.name]
-        assigned = assigned_spans(memberships, counts, homes, job.spec.postprocess.seed)
-        records = JoinedRecords(folder.microdata, companion.schema, homes)
-        tables = [table for table in job.spec.tables_of_households() if table.companion == companion.name]
-        tallies.append(HouseholdTally(tables, persons, records))
-        households.append(Households(records, column, tallies[-1].counting(assigned)))
+    for link in links:
+        folder, schema = job.folder(link.households), link.households.schema
+        homes = read_histogram(folder.histogram(leaves.name), leaves.geocodes, schema)
+        assigned = assigned_spans(link.joins, counts, homes, job.spec.postprocess.seed)
+        records = JoinedRecords(folder.microdata, schema, homes)
+        tallies.append(HouseholdTally(link.tables, persons, records))
+        households.append(AssignedHouseholds(records, link.column, tallies[-1].counting(assigned)))
     try:
         if job.spec.publish.microdata:
             write_joined_microdata(persons, households, job.run.staging, leaves.name, leaves.geocodes)

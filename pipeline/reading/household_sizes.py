@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.model.join import Join, joined_companions
-from pipeline.model.residents import SizeSource, residents_of, size_sources
-from pipeline.model.universe import Table, Universe
+from pipeline.model.links.households import Households, SizeSource
+from pipeline.model.links.link import Link, links_of_kind
+from pipeline.model.universe import Table
 from pipeline.reading.numbers import Numbers
 from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes
 from pipeline.release.layout import RunDirectory
@@ -25,8 +25,7 @@ class SizesOfHouseholds:
 
     Args:
         run: whose files are read.
-        universes: of the release, its own first.
-        joins: of the release.
+        links: of the release.
         persons: the numbers of the release's own universe.
         companion: whose records are the households; "" for the only joined one.
 
@@ -34,27 +33,24 @@ class SizesOfHouseholds:
         InputError: the joins do not tell who lives in its households.
     """
 
-    def __init__(
-        self, run: RunDirectory, universes: Sequence[Universe], joins: Sequence[Join], persons: Numbers, companion: str
-    ) -> None:
-        joined = joined_companions(joins)
+    def __init__(self, run: RunDirectory, links: Sequence[Link], persons: Numbers, companion: str) -> None:
+        joined = {link.by: link for link in links_of_kind(links, Households)}
         if not companion and len(joined) == 1:
-            companion = joined[0]
+            (companion,) = joined
         if companion not in joined:
             found = f"{companion!r} is not joined" if companion else "no companion is named"
             raise InputError(
                 f"{persons.name}: average household size: {found}; the companions with a [[join]] are "
                 f"{', '.join(joined) or 'none'}"
             )
-        if residents_of(joins, companion) is None:
+        if joined[companion].residents is None:
             raise InputError(
                 f"{persons.name}: average household size: the joins with {companion!r} do not tell who lives in its "
                 "households, or not how many a household has; a join with `size` and without `others` does"
             )
         self.companion = companion
         self._run = run
-        self._universes = universes
-        self._joins = joins
+        self._link = joined[companion]
         self._persons = persons
 
     def at(self, level: str) -> pd.DataFrame:
@@ -105,8 +101,7 @@ class SizesOfHouseholds:
         return sizes
 
     def _source(self, level: str) -> SizeSource | None:
-        sources = size_sources(self._universes, self._joins, level)
-        return next((each for each in sources if each.residents.companion == self.companion), None)
+        return self._link.average_size(level)
 
     def _unpublished(self, level: str) -> InputError:
         return InputError(

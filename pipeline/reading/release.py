@@ -18,6 +18,8 @@ from geography.codes import counted, first_few
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.about import About
 from pipeline.model.labels import Labels, beside, listed
+from pipeline.model.links.link import counted_by, links_of_kind
+from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
@@ -119,6 +121,11 @@ class Release:
                 return Release(self._release, universe)
         raise InputError(f"{self.name}: no companion {name!r}; there are {', '.join(self.companions) or 'none'}")
 
+    @property
+    def counted(self) -> str:
+        """The name of the universe that has the number of the records: of sums that of their counts, else its own."""
+        return counted_by(self.universe.name, self._release.links)
+
     def table(self, name: str, level: str) -> pd.DataFrame:
         """A published table: one row a geounit, and beside each count its 90 % interval.
 
@@ -193,7 +200,7 @@ class Release:
             InputError: this holds no amount, or has no such table at the level.
         """
         number, universe = self.index_of(level), self.universe
-        if universe.measure.counts:
+        if all(link.of != universe.name for link in links_of_kind(self._release.links, SumsOfCounts)):
             raise InputError(
                 f"{self.name}: means: {universe.name or 'the release itself'} holds counts and no amounts; name a "
                 "companion of an amount"
@@ -244,7 +251,7 @@ class Release:
 
     def _sizes(self, companion: str) -> SizesOfHouseholds:
         own = companion or self.universe.name
-        return SizesOfHouseholds(self.run, self._release.universes, self.spec.joins(), self._main(), own)
+        return SizesOfHouseholds(self.run, self._release.links, self._main(), own)
 
     def _main(self) -> Release:
         return Release(self._release, self._release.universes[0]) if self.universe.name else self

@@ -99,7 +99,7 @@ class JoinedRecords:
 
 
 @dataclass(frozen=True, eq=False)
-class Households:
+class AssignedHouseholds:
     """The households that persons were assigned to.
 
     Attributes:
@@ -116,7 +116,7 @@ class Households:
 
 def write_joined_microdata(
     persons: JoinedRecords,
-    households: Sequence[Households],
+    households: Sequence[AssignedHouseholds],
     staging: Path,
     level: str,
     geocodes: NDArray[np.str_],

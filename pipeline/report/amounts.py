@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.measure import Sums
+from pipeline.model.links.link import links_of_kind
+from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.schema import ChosenEnd
 from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.means import Means, read_means
@@ -73,20 +74,17 @@ class AmountView:
 
 def amount_views(sources: ReportSources) -> tuple[AmountView, ...]:
     """Of every companion of an amount; errors as `read_means`."""
-    return tuple(
-        _view(sources, universe, universe.measure)
-        for universe in sources.universes
-        if isinstance(universe.measure, Sums)
-    )
+    return tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
 
 
-def _view(sources: ReportSources, universe: Universe, sums: Sums) -> AmountView:
-    amount = sums.amount
+def _view(sources: ReportSources, link: SumsOfCounts) -> AmountView:
+    universe, amount = link.sums, link.amount
     few = [table for table in universe.tables if table.query.size <= _MOST_ANSWERS]
     table = min(few, key=lambda one: one.query.size, default=None)
     levels = () if table is None else tuple(_levels(sources, universe, table))
     low, high, unit = (str(end) for end in (amount.low, amount.high, amount.unit))
-    return AmountView(universe.name, amount.name, low, high, unit, sums.signed, sums.chosen, levels)
+    chosen = universe.measure.chosen
+    return AmountView(universe.name, amount.name, low, high, unit, link.signed, chosen, levels)
 
 
 def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:

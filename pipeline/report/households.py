@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.residents import size_sources
+from pipeline.model.links.households import size_sources
 from pipeline.release.joined.sizes import HouseholdSizes, decimals_of, read_household_sizes
 from pipeline.report.sources import ReportSources
 from postprocess.statistics import quantile_of
@@ -58,11 +58,10 @@ class LevelSizes:
 
 def level_sizes(sources: ReportSources) -> tuple[LevelSizes, ...]:
     """Of every companion and level of which they are published; errors as `read_household_sizes`."""
-    joins = sources.spec.joins()
     return tuple(
         _of_level(read_household_sizes(sources.run.household_sizes(source.residents.companion, level.name), len(level)))
         for level in sources.spine.levels
-        for source in size_sources(sources.universes, joins, level.name)
+        for source in size_sources(sources.links, level.name)
     )
 
 

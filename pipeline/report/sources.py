@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
+from pipeline.model.links.link import Link
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
@@ -61,6 +63,11 @@ class ReportSources:
     packed: Callable[[str, int, Table], PackedTable | None]
     names: AreaNames = field(default_factory=dict)
     origins: Mapping[str, OriginSection] = field(default_factory=dict)
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """What its universes have in common."""
+        return self.spec.links(self.universes)
 
     @property
     def texts(self) -> Texts:

@@ -12,6 +12,8 @@ from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.cost.limits import check_possible
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.settings import load_settings, where_set
+from pipeline.model.links.households import Households
+from pipeline.model.links.link import links_of_kind
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -162,10 +164,10 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
         partial(privacy_statement, universe),
         *tables,
     ]
-    if spec.join and not universe.name:
-        from pipeline.estimation.join_queries import further_queries  # brings the solvers
+    for link in links_of_kind(spec.links(), Households) if spec.join and not universe.name else ():
+        from pipeline.estimation.households import told_apart  # brings the solvers
 
-        checks.append(partial(further_queries, spec.joins(), universe.name))
+        checks.append(partial(told_apart, link))
     return checks
 
 

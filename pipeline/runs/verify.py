@@ -133,7 +133,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "accounts": manifest.accounts == tuple(account_of(universe) for universe in job.universes),
         "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
         "joint": manifest.joint == joint_of(job.universes),
-        "households": manifest.households == households_of(job.universes, job.spec.joins()),
+        "households": manifest.households == households_of(job.universes, job.links),
         "provenance": manifest.provenance == provenance_of(job),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
         "rows": manifest.rows is None or manifest.rows == row_roots(job),

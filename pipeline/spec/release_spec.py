@@ -14,6 +14,8 @@ from pipeline.model.about import About
 from pipeline.model.household_table import HouseholdTable
 from pipeline.model.join import Join
 from pipeline.model.labels import Labels
+from pipeline.model.links.link import Link
+from pipeline.model.links.of_release import links_of
 from pipeline.model.universe import Universe
 from pipeline.spec.amounts.resolve import note_uncounted
 from pipeline.spec.collect.resolve import note_apart
@@ -116,6 +118,18 @@ class ReleaseSpec(UniverseSections):
     def tables_of_households(self) -> tuple[HouseholdTable, ...]:
         """The tables of persons by their households, in the spec's order; errors as `universes`."""
         return self._resolved_parts()[2] if self.household_tables else ()
+
+    def links(self, universes: Sequence[Universe] | None = None) -> tuple[Link, ...]:
+        """What universes have in common of which one is released first; errors as `universes`.
+
+        Args:
+            universes: some of the release's own, with other tables than the spec's; by default all as the spec has
+                them.
+        """
+        if universes is not None and not self.join:
+            return links_of(universes)
+        own, joins, tables = self._resolved_parts()
+        return links_of(own if universes is None else universes, joins, tables)
 
     def _resolved_parts(self) -> tuple[tuple[Universe, ...], tuple[Join, ...], tuple[HouseholdTable, ...]]:
         problems = Problems(self._source)

@@ -16,8 +16,8 @@ import numpy as np
 from pipeline.model.household_table import HouseholdTable
 from pipeline.model.join import HOUSEHOLD, MEMBERS, Join, household_column, joined_companions
 from pipeline.model.join_kinds import JoinKinds, Unfit
+from pipeline.model.links.households import answer_with, residents_of
 from pipeline.model.query import Query
-from pipeline.model.residents import answer_with, residents_of
 from pipeline.model.universe import Table, Universe
 from pipeline.release.layout import query_file_name
 from pipeline.spec.join_forms import JoinForms, StatedJoin

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import pipeline.model.links.households
 import pipeline.model.universe
 import pipeline.privacy.accounting.joint as joint
 import pipeline.privacy.ledger.charge
-import pipeline.publishing.manifest
 import pipeline.records.units
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
@@ -81,6 +81,6 @@ JOINED: tuple[Mutant, ...] = (
     mutant("a household without its own record", "s", on="joined",
            plant=attribute(joint, "household_statement", _persons_alone)),
     mutant("a household of fewer members than joins allow", "s", on="joined",
-           plant=attribute(pipeline.publishing.manifest, "largest_household", lambda *_: 2)),
+           plant=attribute(pipeline.model.links.households, "largest_household", lambda *_: 2)),
     mutant("a person in another household of the block", "vc", on="joined", edit=_moved),
 )  # fmt: skip

@@ -42,7 +42,7 @@ TASKS = {
         "pipeline.estimation.draws.run_draw",
         "pipeline.estimation.drawn_parts.draw_below",
     ),
-    "pipeline/estimation/joins.py": ("pipeline.estimation.joins.estimate_implied",),
+    "pipeline/estimation/households.py": ("pipeline.estimation.households.estimate_implied",),
     "pipeline/estimation/linear_parts.py": ("pipeline.estimation.linear_parts.linear_below",),
     "pipeline/estimation/margins.py": (
         "pipeline.estimation.margins.run_simulation",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from postprocess.arrays import FloatArray, IntArray
+from pipeline.estimation.knowledge import IntervalRule
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal
+from postprocess.shares.estimates import Estimates
 from postprocess.shares.expectation import Expected, expectations
 from postprocess.shares.intervals import constant_coverage
+from postprocess.shares.shared import Shared
 from postprocess.statistics import EXACT_VARIANCE
-
-if TYPE_CHECKING:
-    from pipeline.estimation.whole_spine import Estimation
 
 #: Decimals of persons that are kept, so that neither batches nor parts show.
 _DECIMALS = 4
@@ -37,22 +37,21 @@ class SharedIntervals:
     expected: Expected
 
     @classmethod
-    def of(cls, estimation: Estimation, table: Marginal, level: int) -> SharedIntervals | None:
+    def of(
+        cls, shares: Sequence[Shared], unbiased: Mapping[str, Estimates], table: Marginal, parents: IntArray
+    ) -> SharedIntervals | None:
         """None where no answer of the table is shared at the level.
 
         Args:
-            estimation: of the universe.
+            shares: of the level, with their spreads.
+            unbiased: share -> the unbiased estimates of its answers.
             table: the query of the table.
-            level: of the spine.
+            parents: `(n,)` of the level's geounits.
         """
-        if not estimation.stated.shares:
-            return None
-        own = [one for one in estimation.shared.levels[level] if one.query.key == table.key]
+        own = [one for one in shares if one.query.key == table.key]
         if not own:
             return None
-        parents = estimation.job.spine.levels[level].parents
         cells = np.unique(np.concatenate([one.answers for one in own]))
-        unbiased = estimation.shared.unbiased[level]
         estimates, variances = (np.empty((len(parents), len(cells))) for _ in range(2))
         for one in own:
             place = np.searchsorted(cells, one.answers)
@@ -80,3 +79,26 @@ class SharedIntervals:
             )
             low[found, cell] = np.maximum(np.minimum(least, count[found] - 1), 0)
             high[found, cell] = np.maximum(most, count[found] + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class WithShares:
+    """The intervals of a table of which some numbers are shared; see `IntervalRule`.
+
+    Attributes:
+        rule: of the other numbers.
+        shared: of those.
+    """
+
+    rule: IntervalRule
+    shared: SharedIntervals
+
+    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """See `IntervalRule.ends`."""
+        ends = self.rule.ends(counts, rows)
+        self.shared.put_into(ends, counts, rows)
+        return ends
+
+    def large(self, counts: IntArray, rows: slice) -> BoolArray:
+        """See `IntervalRule.large`."""
+        return self.rule.large(counts, rows)

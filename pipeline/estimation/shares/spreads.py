@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.estimation.knowledge import IntervalRule, Knowledge, Results
 from pipeline.estimation.part import PartTask
+from pipeline.estimation.shares.intervals import SharedIntervals, WithShares
+from pipeline.estimation.shares.stated import stated_shares
 from pipeline.execution.batch_store import Arrays
+from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.execution.workers import foreign_arrays
+from pipeline.model.universe import Table, Universe
 from postprocess.linear.answers import answers_of_subtrees
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 from postprocess.shares.estimates import Estimates, adjusted
 from postprocess.shares.shared import Shared
-
-if TYPE_CHECKING:
-    from pipeline.estimation.computed import Computed
-    from pipeline.execution.job import Job
 
 #: Estimates and variances of one query's answers at one level, `(n, size)` both.
 Answers = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -76,41 +76,33 @@ def estimate_answers(task: AnswersTask) -> list[list[Answers]]:
     ]
 
 
-class PublicShares:
+class PublicShares(Knowledge):
     """The public shares of one universe with their spreads, which are estimated at first use.
 
     Args:
         job: the run.
-        computed: gives the intermediate results of the universe.
+        universe: with the shares.
+        results: its intermediate results.
     """
 
-    def __init__(self, job: Job, computed: Callable[[], Computed]) -> None:
+    def __init__(self, job: Job, universe: Universe, results: Results) -> None:
         self._job = job
-        self._computed = computed
+        self._universe = universe
+        self._results = results
 
-    def in_problem(self, problem: Problem) -> Problem:
-        """The problem of the whole spine, or of its upper levels, with the spreads of its shares."""
-        return replace(problem, shares=self.levels[: problem.spine.n_levels]) if problem.shares else problem
+    def stated(self, problem: Problem) -> Problem:
+        """See `Knowledge.stated`; the shares are without spreads."""
+        return replace(problem, shares=stated_shares(self._job, self._universe))
 
-    def in_part(self, part: Problem, first: int, rows: Sequence[slice]) -> Problem:
-        """A part's problem with the spreads of its shares.
-
-        Args:
-            part: of the universe, from level `first` of the spine on.
-            first: its first level.
-            rows: per level of it, its geounits.
-        """
-        if not part.shares:
-            return part
-        levels = zip(self.levels[first:], rows, strict=True)
-        return replace(part, shares=tuple(tuple(one.of_rows(own) for one in level) for level, own in levels))
+    def shares(self, level: int, rows: slice) -> tuple[Shared, ...]:
+        """See `Knowledge.shares`."""
+        return tuple(one.of_rows(rows) for one in self.levels[level]) if self._stated else ()
 
     def notes(self, level: int) -> Notes:
-        """What the manifest says of a level: of each of its shares the spread of each answer."""
-        stated = self._computed().stated.shares
-        if not stated or not stated[level]:
+        """See `Knowledge.notes`: of each of a level's shares the spread of each answer."""
+        if not self._stated or not self._stated[level]:
             return {}
-        universe_shares = {share.name: share for share in self._computed().universe.shares}
+        universe_shares = {share.name: share for share in self._universe.shares}
         found = {}
         for one in self.levels[level]:
             labels = universe_shares[one.name].query.answer_labels()
@@ -118,6 +110,14 @@ class PublicShares:
                 labels[int(answer)]: spread.public() for answer, spread in zip(one.answers, one.spreads, strict=True)
             }
         return {"shares": found}
+
+    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
+        """See `Knowledge.intervals`: those of numbers that are shared are put over the rule's."""
+        if not self._stated or not self._stated[level]:
+            return rule
+        parents = self._job.spine.levels[level].parents
+        shared = SharedIntervals.of(self.levels[level], self.unbiased[level], table.query, parents)
+        return rule if shared is None else WithShares(rule, shared)
 
     @cached_property
     def levels(self) -> tuple[tuple[Shared, ...], ...]:
@@ -151,7 +151,7 @@ class PublicShares:
 
     def _at_top(self) -> dict[str, Answers]:
         """The answers of the top level, of the shares of the one below it."""
-        computed = self._computed()
+        computed = self._results
         problem, estimates = computed.combined()
         found = {}
         for one in self._stated[1] if len(self._stated) > 1 else ():
@@ -161,12 +161,12 @@ class PublicShares:
 
     @property
     def _stated(self) -> tuple[tuple[Shared, ...], ...]:
-        return self._computed().stated.shares
+        return self._results.stated.shares
 
     @cached_property
     def _answers(self) -> list[list[Answers]]:
         """Per level, of each share's query the answers that each subtree's measurements give."""
-        computed = self._computed()
+        computed = self._results
         problem, estimates = computed.combined()
         answers: list[list[Answers]] = [
             [answers_of_subtrees(problem, computed.basis, level, estimates[level], one.query) for one in own]
@@ -174,7 +174,7 @@ class PublicShares:
         ]
         return [*answers, *self._below_cut(computed, problem.spine.n_levels)]
 
-    def _below_cut(self, computed: Computed, first: int) -> Iterator[list[Answers]]:
+    def _below_cut(self, computed: Results, first: int) -> Iterator[list[Answers]]:
         """The answers of the levels from `first` on, where the spine is cut above them."""
         parts = computed.parts()
         if not parts:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.model.beside import counted_in
+from pipeline.model.links.sums_of_counts import links_with_counts
 from pipeline.model.measure import COUNTS, ClippedCounts, Measure, Sums
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import SIDES, ChosenEnd, ClippedAttribute, Schema
@@ -156,11 +156,11 @@ def note_uncounted(universes: Sequence[Universe], margins: bool, problems: Probl
         margins: whether intervals are published, which need these numbers.
         problems: of the whole spec.
     """
-    for universe in (one for one in universes if one.measure.signed and margins):
-        for table in universe.tables:
-            if missing := [level for level in table.levels if counted_in(table, universe, universes[0], level) is None]:
+    for link in links_with_counts(universes) if margins else ():
+        for table in link.sums.tables:
+            if missing := [level for level in table.levels if not link.has_intervals(table, level)]:
                 problems.add(
-                    universe.key(dotted(["tables", table.name])),
+                    link.sums.key(dotted(["tables", table.name])),
                     "sums that may be below 0 have intervals only where the release itself has a table of the same "
                     f"answers; it has none at level {', '.join(missing)}",
                 )

@@ -20,7 +20,7 @@ from auditor.reading.findings import Findings
 from auditor.reading.joins import JoinedGroup
 from auditor.reading.spine import Level
 from pipeline.model.schema import Attribute, Schema
-from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata
+from pipeline.release.microdata import AssignedHouseholds, JoinedRecords, write_joined_microdata
 from postprocess.joins.assignment import assigned_spans
 from postprocess.membership import NO_MOST
 
@@ -59,7 +59,7 @@ def public(tmp_path: Path) -> Path:
     write_joined_microdata(
         JoinedRecords(folder / "persons.parquet", _schema(PERSON_VALUES), persons),
         [
-            Households(
+            AssignedHouseholds(
                 JoinedRecords(folder / "homes.parquet", _schema(HOUSEHOLD_VALUES), homes),
                 "household",
                 assigned_spans(town_joins(), persons, homes, 0),

@@ -20,8 +20,8 @@ from flows.plan.release_plan import plan_release
 from flows.plan.write_spec import exact_text, write_divided
 from geography.errors import SpinewiseError
 from pipeline.cost.model import WORKER_START, cost_of
+from pipeline.estimation.computed import Computed
 from pipeline.estimation.expectation import Expectation
-from pipeline.estimation.problem import stated_problem, with_values
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -80,7 +80,7 @@ def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
     spine = read_public_spine(directory / "public" / "spine.parquet", loaded.geography.level_names)
     job = Job(RunDirectory(directory), loaded, loaded.universes(), spine, Workers(1), Silent())
     for universe, stated in zip(job.universes, found["universes"], strict=True):
-        problem = with_values(stated_problem(job, universe), job, universe)
+        problem = Computed(job, universe).problem
         basis = basis_of(problem)
         variances = list(variances_of(problem, upward_pass(problem, basis)))
         queries = {query.name: query for query in universe.strategy.distinct_queries()}

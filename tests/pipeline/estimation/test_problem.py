@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ReleaseError
+from pipeline.estimation.computed import Computed
 from pipeline.estimation.measurement_files import read_compact
-from pipeline.estimation.problem import measurement_files, stated_problem, with_values
+from pipeline.estimation.problem import measurement_files
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -48,7 +49,7 @@ def test_values_are_kept_exactly_in_the_smallest_type(tmp_path: Path, extreme: i
 
 def test_the_problem_has_the_measurements_and_the_constraints(town: Path, town_spec: Path) -> None:
     job = job_of(town, town_spec)
-    problem = with_values(stated_problem(job, job.universes[0]), job, job.universes[0])
+    problem = Computed(job, job.universes[0]).problem
     assert problem.spine.fingerprint() == job.spine.fingerprint()
     assert [len(level) for level in problem.measured] == [3, 3, 3]
     for level, queries in zip(job.spine.level_names, problem.measured, strict=True):
@@ -64,7 +65,7 @@ def test_the_problem_has_the_measurements_and_the_constraints(town: Path, town_s
 
 def test_a_part_of_the_geounits_is_read_alone_and_checked(town: Path, town_spec: Path) -> None:
     job = job_of(town, town_spec)
-    whole = with_values(stated_problem(job, job.universes[0]), job, job.universes[0]).measured[-1][0]
+    whole = Computed(job, job.universes[0]).problem.measured[-1][0]
     (file, *_) = measurement_files(job, job.universes[0])[-1]
     codes = job.spine.leaf_level.geocodes
     assert np.array_equal(file.read(codes[3:7], 3).values, whole.values[3:7])
@@ -78,7 +79,7 @@ def test_nothing_restricted_is_read(town: Path, town_spec: Path, tmp_path: Path)
     shutil.copytree(town / "public", tmp_path / "town" / "public")
     job = job_of(tmp_path / "town", town_spec)
     for universe in job.universes:
-        with_values(stated_problem(job, universe), job, universe)
+        _ = Computed(job, universe).problem
 
 
 def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec: Path, tmp_path: Path) -> None:
@@ -88,14 +89,14 @@ def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec:
     path = job.run.main.measurement("block", "detailed")
     shutil.copy(job.run.main.measurement("tract", "detailed"), path)
     with pytest.raises(ReleaseError, match=r"detailed\.parquet does not match the spec: its level is tract"):
-        with_values(stated_problem(job, job.universes[0]), job, job.universes[0])
+        _ = Computed(job, job.universes[0]).problem
     stored = read_measurement(town / "public" / "measurements" / "block" / "detailed.parquet")
     with MeasurementWriter.open(path, job.run.staging, stored.header) as writer:
         writer.write(stored.geocodes[::-1], stored.values)
     with pytest.raises(ReleaseError, match="does not have the geounits of level 'block'"):
-        with_values(stated_problem(job, job.universes[0]), job, job.universes[0])
+        _ = Computed(job, job.universes[0]).problem
     other = MeasurementHeader("block", "detailed", 18, "discrete_gaussian", stored.header.scale * 2, 4.0)
     with MeasurementWriter.open(path, job.run.staging, other) as writer:
         writer.write(stored.geocodes, stored.values)
     with pytest.raises(ReleaseError, match="its scale is"):
-        with_values(stated_problem(job, job.universes[0]), job, job.universes[0])
+        _ = Computed(job, job.universes[0]).problem

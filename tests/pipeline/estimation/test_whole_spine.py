@@ -22,14 +22,36 @@ from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.problem import Problem
 
 
+def _job(town: Path, town_spec: Path) -> Job:
+    spec, run = load_spec(town_spec), RunDirectory(town)
+    return Job(
+        run, spec, spec.universes(), read_public_spine(run.spine, spec.geography.level_names), Workers(1), Silent()
+    )
+
+
+def test_what_was_computed_is_freed_at_once(town: Path, town_spec: Path) -> None:
+    """And not when cycles are collected, of which what is known could be part: the arrays of a country are large."""
+    job = _job(town, town_spec)
+    gc.disable()
+    try:
+        for universe in job.universes:
+            estimation = Estimation(job, universe)
+            problem, upward = estimation.combined()
+            kept = [weakref.ref(each) for each in (problem, upward[0], estimation.known)]
+            estimation.known.at_level(problem, 0)
+            assert estimation.known.notes(0) == {}
+            del problem, upward
+            estimation.free()
+            assert [one() for one in kept] == [None] * 3
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_was_computed_is_freed_with_the_block(
     town: Path, town_spec: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    spec, run = load_spec(town_spec), RunDirectory(town)
-    job = Job(
-        run, spec, spec.universes(), read_public_spine(run.spine, spec.geography.level_names), Workers(1), Silent()
-    )
+    job = _job(town, town_spec)
     passes: list[int] = []
 
     def counted(problem: Problem, basis: Basis) -> list[LevelEstimate]:

@@ -20,6 +20,7 @@ from pipeline.execution.steps import Step
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Schema
+from pipeline.publishing.linked import households_of_persons
 from pipeline.publishing.steps import publications
 from pipeline.publishing.tables import publish_joined_microdata
 from pipeline.release.histograms import write_histogram
@@ -80,8 +81,9 @@ def test_the_order_of_the_joins_of_a_spec_makes_no_difference(tmp_path: Path) ->
     job = _job(tmp_path)
     persons, _ = _released(job)
     written = []
-    for joins in (job.spec.joins(), job.spec.joins()[::-1]):
-        publish_joined_microdata(job, job.universes[0], joins, persons)
+    (link,) = households_of_persons(job, job.universes[0])
+    for joins in (link.joins, link.joins[::-1]):
+        publish_joined_microdata(job, [replace(link, joins=joins)], persons)
         written.append((job.run.main.microdata.read_bytes(), job.run.universe("homes").microdata.read_bytes()))
     assert written[0] == written[1]
 
@@ -110,7 +112,7 @@ def test_a_leaf_whose_households_cannot_be_filled_is_named(tmp_path: Path) -> No
     dense = persons.toarray()
     dense[leaf, :16] = 0
     with pytest.raises(SolverError, match=f"^block {job.spine.leaf_level.geocodes[leaf]}: its persons cannot be"):
-        publish_joined_microdata(job, job.universes[0], job.spec.joins(), sp.csr_array(dense))
+        publish_joined_microdata(job, households_of_persons(job, job.universes[0]), sp.csr_array(dense))
     assert not job.run.main.microdata.exists()
     assert not job.run.universe("homes").microdata.exists()
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.model.schema import Attribute, Schema
-from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata, write_microdata
+from pipeline.release.microdata import AssignedHouseholds, JoinedRecords, write_joined_microdata, write_microdata
 
 PERSONS = Schema((Attribute("age", ("child", "adult")), Attribute("lives", ("home", "dorm"))))
 HOMES = Schema((Attribute("tenure", ("owned", "rented")),))
@@ -51,7 +51,7 @@ def _write(folder: Path, seed: int = 0, cuts: list[int] | None = None, names: tu
     (folder / "staging").mkdir(exist_ok=True)
     persons, homes, assigned = _population(seed)
     households = [
-        Households(JoinedRecords(folder / f"{name}.parquet", HOMES, homes), name, _parts(assigned, cuts or []))
+        AssignedHouseholds(JoinedRecords(folder / f"{name}.parquet", HOMES, homes), name, _parts(assigned, cuts or []))
         for name in names
     ]
     records = JoinedRecords(folder / "persons.parquet", PERSONS, persons)
@@ -111,7 +111,7 @@ def test_assignments_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
     persons, homes, assigned = _population()
     (tmp_path / "staging").mkdir()
     for wrong in ([*assigned[:-1], np.append(assigned[-1], 0)], [assigned[0][1:], *assigned[1:]]):
-        home = Households(JoinedRecords(tmp_path / "h", HOMES, homes), "household", _parts(wrong, [2]))
+        home = AssignedHouseholds(JoinedRecords(tmp_path / "h", HOMES, homes), "household", _parts(wrong, [2]))
         with pytest.raises(ValueError, match=r"leaves \d+ to \d+: \d+ persons, \d+ assigned"):
             write_joined_microdata(
                 JoinedRecords(tmp_path / "p", PERSONS, persons), [home], tmp_path / "staging", "block", GEOCODES
@@ -123,6 +123,8 @@ def test_assignments_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
 def test_an_attribute_cannot_have_the_name_of_a_column(tmp_path: Path, name: str) -> None:
     schema = Schema((Attribute(name, ("a", "b")),))
     nobody = sp.csr_array((N, 2), dtype=np.int64)
-    home = Households(JoinedRecords(tmp_path / "h", schema, nobody), "household", [(N, np.zeros(0, dtype=np.int64))])
+    home = AssignedHouseholds(
+        JoinedRecords(tmp_path / "h", schema, nobody), "household", [(N, np.zeros(0, dtype=np.int64))]
+    )
     with pytest.raises(InputError, match=f"{name!r} names a column"):
         write_joined_microdata(JoinedRecords(tmp_path / "p", HOMES, nobody), [home], tmp_path, "block", GEOCODES)

@@ -1,0 +1,110 @@
+"""What the estimation of a universe knows besides its measurements: one interface for all that can be known.
+
+A kind of knowledge is a class in a module of its own, and `known` has the list of them. It comes from public inputs, or
+from universes that are released before.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import scipy.sparse as sp
+
+from pipeline.estimation.measurement_files import SourceFiles
+from pipeline.execution.steps import Notes
+from pipeline.model.universe import Table
+from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.bounds.declare import FacilityBounds
+from postprocess.linear.upward import LevelEstimate
+from postprocess.members import Implied
+from postprocess.problem import GroupBounds, Problem
+from postprocess.shares.shared import Shared
+
+
+class Results(Protocol):
+    """The intermediate results of a universe's estimation, so far as knowledge is made of them; see `Computed`."""
+
+    @property
+    def stated(self) -> Problem:
+        """The problem without the values of its measurements."""
+
+    @property
+    def basis(self) -> Basis:
+        """The basis of the stated problem."""
+
+    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
+
+    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+        """Of each part below a cut what `PartTask` takes."""
+
+
+class IntervalRule(Protocol):
+    """The 90 % intervals of the numbers of a table at one level."""
+
+    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """The ends `(n, size)` for the released numbers `(n, size)` of some rows; NaN where none is determined."""
+
+    def large(self, counts: IntArray, rows: slice) -> BoolArray:
+        """Which numbers `(n, size)` are so large that they are not bound by the least that they can be."""
+
+
+class Knowledge:
+    """What is known of a universe; nothing, but for what a kind of knowledge says otherwise.
+
+    Attributes:
+        simulated: whether simulated runs know it, too.
+    """
+
+    simulated: bool = True
+
+    def declared(self) -> tuple[FacilityBounds, ...]:
+        """Hard bounds at a level, which are carried to all others together with what is exact."""
+        return ()
+
+    def stated(self, problem: Problem) -> Problem:
+        """The problem of the whole spine with the queries that estimates must tell apart, and the order of passes."""
+        return problem
+
+    def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:  # noqa: ARG002
+        """Hard bounds of some geounits of a level; ReleaseError where a released file that they need is not there."""
+        return ()
+
+    def implied(self, level: int, rows: slice) -> Implied | None:  # noqa: ARG002
+        """The members that households of some geounits of a level are expected to have."""
+        return None
+
+    def shares(self, level: int, rows: slice) -> tuple[Shared, ...]:  # noqa: ARG002
+        """How the numbers of parents are expected to be shared among some geounits of a level."""
+        return ()
+
+    def origin(self, level: int) -> sp.csr_array | None:  # noqa: ARG002
+        """The least that each cell `(n, n_cells)` of a level can be; None for 0."""
+        return None
+
+    def at_top(self, problem: Problem, released: sp.csr_array) -> sp.csr_array:  # noqa: ARG002
+        """The top level `(n, n_cells)`, moved to where it can hold with what is exact of universes released after.
+
+        Args:
+            problem: of the whole spine, or of its upper levels.
+            released: whole numbers that keep what is exact of the universe itself.
+
+        Raises:
+            InfeasibleError: there are no such numbers; the message names a geounit.
+        """
+        return released
+
+    def notes(self, level: int) -> Notes:  # noqa: ARG002
+        """What the manifest says of it at a level."""
+        return {}
+
+    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:  # noqa: ARG002
+        """The rule of the intervals of a table at a level, for those who know it.
+
+        Args:
+            rule: for those who do not.
+            table: of the universe.
+            level: of the spine.
+        """
+        return rule

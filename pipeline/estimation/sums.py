@@ -1,0 +1,105 @@
+"""What the released counts say of sums of an amount: which sums so many records can have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from pipeline.estimation.knowledge import IntervalRule, Knowledge
+from pipeline.estimation.released import Released
+from pipeline.execution.job import Job
+from pipeline.model.links.sums_of_counts import SumsOfCounts
+from pipeline.model.universe import Table
+from pipeline.release.tables import ReleasedTable, read_table
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.origin import Clipped
+from postprocess.marginal import Marginal, detail_of
+from postprocess.problem import GroupBounds, Problem
+
+
+class BoundedByCounts(Knowledge):
+    """Every cell of the sums of n records is from n times the least to n times the most that a record adds.
+
+    Args:
+        job: the run.
+        link: of the sums with the release's own counts, which are released before.
+    """
+
+    def __init__(self, job: Job, link: SumsOfCounts) -> None:
+        self._job = job
+        self._link = link
+        self._counts = Released(job, link.counts)
+        self._origins: dict[int, sp.csr_array] = {}
+
+    def stated(self, problem: Problem) -> Problem:
+        """See `Knowledge.stated`: every cell."""
+        return replace(problem, further=(*problem.further, detail_of(problem.shape)))
+
+    def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
+        """See `Knowledge.bounds`: low x n to high x n units, n the released number of records."""
+        amount, counts = self._link.amount, self._link.cells.answer_csr(self._counts.histogram(level)[rows])
+        marginal = detail_of(self._link.sums.schema.shape)
+        return (GroupBounds(amount.name, marginal, amount.first * counts, amount.last * counts),)
+
+    def origin(self, level: int) -> sp.csr_array | None:
+        """See `Knowledge.origin`: of sums that may be below 0."""
+        if not self._link.signed:
+            return None
+        if level not in self._origins:
+            counts = sparse_answers(self._link.cells, self._counts.histogram(level))
+            self._origins = {level: self._link.amount.first * counts}  # levels are worked on one after the other
+        return self._origins[level]
+
+    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
+        """See `Knowledge.intervals`: of sums that may be below 0, with what a wrong number of records does to them."""
+        if not self._link.signed:
+            return rule
+        geounits = self._job.spine.levels[level]
+        counted = self._link.records(table, geounits.name)
+        assert counted is not None, "refused with the spec"
+        path = self._job.folder(self._link.counts).table(counted.name, geounits.name)
+        return _WidenedByRecords(rule, self._link, read_table(path, len(geounits)))
+
+
+@dataclass(frozen=True, eq=False)
+class _WidenedByRecords:
+    """Intervals of sums that may be below 0.
+
+    Attributes:
+        rule: of sums above the least that they can be, as the simulated runs' are.
+        link: of the sums with the counts.
+        records: the released numbers of records.
+    """
+
+    rule: IntervalRule
+    link: SumsOfCounts
+    records: ReleasedTable
+
+    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """See `IntervalRule.ends`."""
+        clipped = self._clipped(rows)
+        above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
+        low, high = self.rule.ends(above, rows)
+        large = (self.rule.large(above, rows), self.rule.large(below, rows))
+        return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
+
+    def large(self, counts: IntArray, rows: slice) -> BoolArray:
+        """See `IntervalRule.large`."""
+        return self.rule.large(counts - self._clipped(rows).origin, rows)
+
+    def _clipped(self, rows: slice) -> Clipped:
+        """What so many records can sum up to, some geounits of the table's level."""
+        own, amount = self.records.rows(rows), self.link.amount
+        assert own.lows is not None
+        assert own.highs is not None
+        return Clipped(own.counts, own.lows, own.highs, amount.first, amount.last)
+
+
+def sparse_answers(query: Marginal, counts: sp.csr_array) -> sp.csr_array:
+    """Answers `(n_rows, size)` for sparse histograms, sparse: for queries of which most answers are 0 in every row."""
+    n_rows = counts.shape[0]
+    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
+    places = (rows, query.cell_answer[counts.indices])
+    return sp.csr_array(sp.coo_array((counts.data, places), shape=(n_rows, query.size)))

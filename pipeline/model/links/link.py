@@ -1,0 +1,93 @@
+"""Links: what two universes of a release have in common, of which one is released first."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Table, Universe
+
+
+class Link(ABC):
+    """Two universes, of which one is released first, and the other is known by it.
+
+    A link states facts, without files: what estimation makes of them is in `pipeline.estimation.known`, what is
+    published of both in `pipeline.publishing.linked`.
+    """
+
+    @property
+    @abstractmethod
+    def of(self) -> str:
+        """The universe that is released after; "" is the release's own."""
+
+    @property
+    @abstractmethod
+    def by(self) -> str:
+        """The universe that is released first."""
+
+    @property
+    def same_records(self) -> bool:
+        """Whether both are of the same records, of which `by` has the number."""
+        return False
+
+    def records(self, table: Table, level: str) -> Table | None:  # noqa: ARG002
+        """The table of `by` with the denominators of a table of `of` at a level; None where there is none.
+
+        Args:
+            table: of the universe `of`.
+            level: of both tables.
+        """
+        return None
+
+    def has_intervals(self, table: Table, level: str) -> bool:  # noqa: ARG002
+        """Whether what intervals of a table of `of` need of the tables of `by` is published at a level."""
+        return True
+
+    def together(self, otherwise: int) -> int | None:  # noqa: ARG002
+        """The most records of `of` that change together with one of `by`; None where there is no such group.
+
+        Args:
+            otherwise: the number where nothing limits it.
+        """
+        return None
+
+
+def released_in_order(universes: Sequence[Universe], links: Sequence[Link]) -> tuple[Universe, ...]:
+    """Universes in the order in which they are released: those by which others are known come first.
+
+    The release's own comes as early as it can, and universes that are known by others as late; else they are in their
+    own order.
+
+    Args:
+        universes: of a release, its own first.
+        links: between them.
+    """
+    found: list[Universe] = []
+
+    def put(universe: Universe) -> None:
+        before = {link.by for link in links if link.of == universe.name}
+        for other in universes:
+            if other.name in before:
+                put(other)
+        if universe not in found:
+            found.append(universe)
+
+    after = {link.of for link in links}
+    for universe in (*universes[:1], *(one for one in universes if one.name not in after), *universes):
+        put(universe)
+    return tuple(found)
+
+
+def counted_by(universe: str, links: Iterable[Link]) -> str:
+    """The universe that has the number of the records which a universe is of: of sums that of their counts, else it."""
+    return next((link.by for link in links if link.of == universe and link.same_records), universe)
+
+
+Kind = TypeVar("Kind", bound=Link)
+
+
+def links_of_kind(links: Iterable[Link], kind: type[Kind]) -> tuple[Kind, ...]:
+    """The links of one kind, for what is about them alone."""
+    return tuple(link for link in links if isinstance(link, kind))

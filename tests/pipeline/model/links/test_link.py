@@ -1,0 +1,78 @@
+"""The order in which universes are released, by generation; and whose records a universe is of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.model.links.link import Link, counted_by, released_in_order
+from pipeline.model.universe import Universe
+
+
+@dataclass(frozen=True)
+class Made(Link):
+    """A link of a kind that no release has."""
+
+    after: str
+    first: str
+    same: bool = False
+
+    @property
+    def of(self) -> str:
+        return self.after
+
+    @property
+    def by(self) -> str:
+        return self.first
+
+    @property
+    def same_records(self) -> bool:
+        return self.same
+
+
+def universes(names: list[str]) -> list[Universe]:
+    return cast("Any", [SimpleNamespace(name=name) for name in names])
+
+
+def order(names: list[str], links: list[Made]) -> list[str]:
+    return [universe.name for universe in released_in_order(universes(names), links)]
+
+
+@st.composite
+def releases(draw: st.DrawFn) -> tuple[list[str], list[Made]]:
+    """The release's own and companions; links that no universe waits for itself by."""
+    names = ["", *draw(st.permutations("abcdef"))]
+    rank = draw(st.permutations(names))
+    pairs = [(later, earlier) for i, later in enumerate(rank) for earlier in rank[:i]]
+    return names, [Made(*pair) for pair in draw(st.lists(st.sampled_from(pairs), max_size=8))]
+
+
+@given(releases())
+def test_each_universe_comes_once_and_after_those_by_which_it_is_known(release: tuple[list[str], list[Made]]) -> None:
+    names, links = release
+    found = order(names, links)
+    assert sorted(found) == sorted(names)
+    for link in links:
+        assert found.index(link.by) < found.index(link.of)
+
+
+@given(st.permutations("abcdef"), st.data())
+def test_households_come_first_and_sums_last_in_the_order_of_the_spec(
+    companions: list[str], data: st.DataObject
+) -> None:
+    """Of persons with households, sums and other companions: the order that published steps have always had."""
+    kinds = {name: data.draw(st.sampled_from(["households", "sums", "other"])) for name in companions}
+    names = ["", *companions]
+    links = [Made("", name) for name in data.draw(st.permutations(names)) if kinds.get(name) == "households"]
+    links += [Made(name, "", same=True) for name in companions if kinds[name] == "sums"]
+    rank = {"households": 0, "other": 1, "sums": 2}
+    assert order(names, links) == sorted(names, key=lambda name: rank[kinds.get(name, "other")])
+
+
+def test_sums_are_of_the_records_that_are_counted_and_households_of_their_own() -> None:
+    links = [Made("", "homes"), Made("wages", "", same=True)]
+    assert [counted_by(name, links) for name in ("", "homes", "wages", "beds")] == ["", "homes", "", "beds"]
