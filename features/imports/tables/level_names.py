@@ -25,7 +25,8 @@ _LINES = (
     "block_group blockgroup blkgrp bg oa output_area maz mgra sa1 village enumeration_area ea dauid da setor "
     "setor_censitario cusec precinct vtd mahalle desa kelurahan",
     "block mesh_block meshblock mb grid cell_id blk dbuid db postcode",
-    "leaf",
+    "leaf area areas geo geography geographic_area geo_area place territory territorio gebiet raumeinheit "
+    "zone_statistique area_unit areal_unit location_unit region_geo regios regioner regions ref_area terr",
 )
 _RANKS = {name: rank for rank, line in enumerate(_LINES) for name in line.split()}
 _ENDING = re.compile(r"_?(id|code|cod|cd|no|nr|number|fips|geoid|kode|kod|schluessel|gid)$")
@@ -42,9 +43,10 @@ def words(text: str) -> frozenset[str]:
 
 def folded(name: str) -> str:
     """The name in small letters without accents, words joined by _."""
-    parts = unicodedata.normalize("NFKD", name.strip())
+    # Bulk files of Eurostat name the columns by the rows and by the column headings: "geo\\time".
+    parts = unicodedata.normalize("NFKD", name.split("\\")[0].strip())
     plain = "".join(letter for letter in parts if not unicodedata.combining(letter))
-    return re.sub(r"[\s./-]+", "_", plain).lower()
+    return re.sub(r"[\s./-]+", "_", re.sub(r"['\u2019\"]", "", plain)).lower()
 
 
 def plain(name: str) -> str:
