@@ -74,9 +74,13 @@ def find_area_totals(areas: Sequence[str], counts: Counts) -> AreaTotals:
     rows = list(range(len(areas)))
     tops, problem = _tops(counts)
     if problem is not None:
-        whole = int(counts.sum() - counts[problem].sum())
-        sentence = _almost(areas[problem], int(counts[problem].sum()), whole, "all others")
-        return AreaTotals({}, (), problem=sentence, suspects=(areas[problem],))
+        has = int(counts[problem].sum())
+        layers = round(int(counts.sum()) / has) - 1
+        whole = int(counts.sum() - has)
+        if layers > 1:
+            sentence = _almost(areas[problem], has, whole / layers, f"each of {layers} layers of all others")
+            return AreaTotals({}, (), problem=sentence)
+        return AreaTotals({}, (), problem=_almost(areas[problem], has, whole, "all others"), suspects=(areas[problem],))
     rest = [i for i in rows if i not in tops]
     parent: dict[int, int] = {}
     totals: list[int] = list(tops)
@@ -112,12 +116,12 @@ def find_area_totals(areas: Sequence[str], counts: Counts) -> AreaTotals:
     return AreaTotals(names, tuple(areas[i] for i in order), tuple(areas[i] for i in unplaced))
 
 
-def _almost(area: str, has: int, expected: int, others: str) -> str:
+def _almost(area: str, has: int, expected: float, others: str) -> str:
     difference = has - expected
     if not difference:
         return f"{area!r} has {has:,}, and so have {others} together: it may be their sum"
     return (
-        f"{area!r} has {has:,} and {others} add up to {expected:,} ({abs(difference):,} "
+        f"{area!r} has {has:,} and {others} add up to {expected:,.10g} ({abs(difference):,.10g} "
         f"{'less' if difference > 0 else 'more'}): it looks like their sum and is not in every cell"
     )
 
@@ -156,6 +160,11 @@ def _tops(counts: Counts) -> tuple[list[int], int | None]:
             others = whole - counts[i]
             n_equal, n_cells = int((counts[i] == others).sum()), int((counts[i] + others > 0).sum())
             if (n_cells == 1 or 2 * n_equal >= n_cells or n_cells > 3) and _bits(counts[i]) > 3:
+                return [], i
+        for i in np.flatnonzero(sizes).tolist():
+            times = round(total / int(sizes[i]))
+            same = (counts[i] * times == whole) & (whole > 0)
+            if 3 <= times <= _MOST_LAYERS and 2 * int(same.sum()) > int((whole > 0).sum()) > 1:
                 return [], i
     return [], None
 
@@ -265,7 +274,9 @@ def _layers(areas: Sequence[str], counts: Counts, rest: Sequence[int], top: Coun
         if all((one == sums[0]).all() for one in sums) and _bits(sums[0]) > _BITS:
             return _placed(areas, counts, sorted(form, key=len))
         close = max(sizes) - min(sizes) <= _CLOSE * max(sizes)
-        if close and min(map(len, form)) > 1 and len(rest) > _FEWEST:
+        n_equal = sum(int(((one == sums[0]) & (one > 0)).sum()) for one in sums[1:])
+        most = 2 * n_equal > len(sums[0]) * (len(sums) - 1)
+        if close and (min(map(len, form)) > 1 or most) and len(rest) > _FEWEST:
             first, second = sorted(form, key=len)[:2]
             return _almost(
                 f"{areas[first[0]]} to {areas[first[-1]]}", int(counts[first].sum()), int(counts[second].sum()),

@@ -185,7 +185,8 @@ def read_cells(column: Column, *, named: bool, thousands: str | None = None) -> 
 
 
 def _tidy(text: str) -> str:
-    return text.translate(_SPACES).strip()
+    tidy = text.translate(_SPACES).strip()
+    return tidy[1:] if tidy[:1] == "'" and tidy[1:2].isdigit() else tidy  # as spreadsheets mark a number that is text
 
 
 def _is_plain(text: str) -> bool:

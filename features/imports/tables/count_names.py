@@ -58,6 +58,8 @@ def named_count(name: str) -> bool:
     text = re.sub(r"_?\(?[0-9]{1,2}\)?$", "", folded(name))
     if about_counts(name):
         return False
+    if re.fullmatch(r"(19|20)[0-9]{2}(m[0-9]{2}|q[1-4])?", folded(name)):
+        return True  # a column of counts of one year
     return text in _COUNT_NAMES or bool(name_words(name) & _COUNT_WORDS)
 
 
@@ -74,6 +76,17 @@ def is_other_number(name: str) -> bool:
 def measures_an_area(name: str) -> bool:
     """Whether a number with this name, beside an area's counts, is none of them: by its whole name, as in age_0_4."""
     return re.sub(r"_?[0-9]+$", "", folded(name)) in _OTHER_NUMBERS | _MEASURES or about_counts(name)
+
+
+_THOUSANDS = re.compile(
+    r"(?<![a-z0-9])(1[ .,']?000(?![0-9])|'000|000s|thousands?|tausend|tsd|millions?|mio|milliers?|millones|miljoen|"
+    r"mille|duizend|tusen|tusind)(?![a-z])"
+)
+
+
+def in_thousands(text: str) -> bool:
+    """Whether a name or a value says that numbers are in thousands, or more."""
+    return _THOUSANDS.search(text.lower()) is not None
 
 
 def is_time(name: str) -> bool:

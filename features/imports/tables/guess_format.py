@@ -143,6 +143,9 @@ def _rows(sample: str, separator: str) -> list[list[str]]:
 
 def _separator(sample: str) -> str:
     """The separator with which all rows have as many fields as the header, and the most of them."""
+    header = sample.split("\n", 1)[0]
+    if "\\" in header.split("\t")[0] and "\t" in header:
+        return "\t"  # keys between commas, then tabs, as in bulk files of Eurostat
     best, most = ",", 1
     likely, share = ",", 0.0
     for separator in _SEPARATORS:

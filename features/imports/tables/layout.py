@@ -16,7 +16,7 @@ HEAD_ROWS, TAIL_ROWS = 300, 60
 _MOST_HEADER_ROWS = 5
 _DIGIT = re.compile(r"[+-]?[(<]?[0-9][0-9., '\u00a0\u2009\u202f]*[%)]?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _NOTE = re.compile(
-    r"^(\(?[0-9a-z]\)|\(?[0-9]{1,2}[.)]\s|[*†‡#©¹²³]|\(|-\s|source|note|footnote|quelle|fuente|fonte|bron|kilde|zdroj|"
+    r"^([_=\-–—]{3,}|\(?[0-9a-z]\)|\(?[0-9]{1,2}[.)]\s|[*†‡#©¹²³]|\(|-\s|source|note|footnote|quelle|fuente|fonte|bron|kilde|zdroj|"
     r"hinweis|anmerkung|nota|remarque|copyright|©|last updated|updated|stand:|extracted|generated|this table|data )",
     re.IGNORECASE,
 )
@@ -209,7 +209,8 @@ def _header_end(head: Sequence[Row], start: int, numeric: Sequence[int]) -> int:
         complete = all(_at(head[end], i) for i in used) and len({names[i] for i in used}) == len(used)
         labels = [i for i in used if i not in numeric]
         bare_labels = all(not _at(row, i) for i in labels)
-        texts = all(_at(row, i) and not is_numberish(_at(row, i)) for i in numeric if i in used)
+        filled = [_at(row, i) for i in numeric if i in used and _at(row, i)]
+        texts = bool(filled) and not any(map(is_numberish, filled))
         if (texts and (bare_labels or any(_unlike(row, below, i) for i in labels))) or (
             not complete and bare_labels and labels and all(_at(row, i) for i in numeric)
         ):

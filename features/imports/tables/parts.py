@@ -25,6 +25,7 @@ from features.imports.tables.sheets import (
     is_workbook,
     settle,
     text_grid,
+    with_keys_apart,
     write_grid,
 )
 from features.imports.tables.sources import describe_source, fetch
@@ -125,7 +126,7 @@ class Parts:
         if not is_text_file(path) or not path.is_file() or not path.stat().st_size:
             return TableFile(path, text, origin)
         self.decisions["separator"] = text.separator
-        grid = text_grid(path, text)
+        grid = with_keys_apart(text_grid(path, text))
         head = [row for row, _ in zip(grid.rows(), range(HEAD_ROWS), strict=False)]
         if header_rows is None and _plain_text(path, text.encoding, head):
             return TableFile(path, text, origin)
@@ -247,7 +248,12 @@ def _unit(path: Path) -> str:
 
 def _plain_text(path: Path, encoding: str, head: list[list[str]]) -> bool:
     """Whether a long text file is a plain table as far as its first and its last rows show."""
-    if path.stat().st_size < 1 << 22 or path.name.lower().endswith(".gz") or encoding.startswith("utf-16"):
+    if (
+        path.stat().st_size < 1 << 22
+        or "\\" in "".join(head[0] if head else [])
+        or path.name.lower().endswith(".gz")
+        or encoding.startswith("utf-16")
+    ):
         return False
     with path.open("rb") as file:
         file.seek(-(1 << 16), 2)

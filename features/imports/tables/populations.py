@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from features.imports.tables.asked import Asked, Form
-from features.imports.tables.count_names import is_time, named_weight
+from features.imports.tables.count_names import about_counts, in_thousands, is_time, named_weight
 from features.imports.tables.level_names import folded, is_label, rank
 from features.imports.tables.number_columns import NumberColumns
 from features.imports.tables.profile import Column
@@ -47,6 +47,8 @@ class Records:
         return not leaf.n_missing and leaf.unique
 
 
+#: A column of units, such as SCALAR_FACTOR, has no more values than this.
+_FEW_UNITS = 3
 #: Values of a column that say that its rows are not all counts.
 _MEASURE_WORDS = frozenset(
     [
@@ -90,6 +92,7 @@ def check_population(records: Records, form: Form, counts: Collection[str], aske
         return
     if asked.people is not None:
         return
+    _check_units(records, counts)
     for name in records.others:
         column = records.columns[name]
         if name in counts or name in records.attributes or column.n_distinct < 2:
@@ -105,6 +108,23 @@ def check_population(records: Records, form: Form, counts: Collection[str], aske
             raise InputError(
                 f"{records.file}: column {name!r}: the rows with {measures[0]!r} are no counts ({values}); leave them "
                 f"out, or say that it is a value as others are: --attribute {name}"
+            )
+
+
+def _check_units(records: Records, counts: Collection[str]) -> None:
+    """InputError where the table says that its numbers are in thousands, or more."""
+    needed = "counts are needed as whole numbers of people"
+    for name in counts:
+        if in_thousands(name):
+            raise InputError(
+                f"{records.file}: column {name!r}: its name says that the numbers are in thousands; {needed}"
+            )
+    for name, column in records.columns.items():
+        if name in counts or name in records.attributes or not about_counts(name) or column.n_distinct > _FEW_UNITS:
+            continue
+        if units := list(filter(in_thousands, column.values)):
+            raise InputError(
+                f"{records.file}: column {name!r} has {units[0]!r}: the numbers are in thousands, or more; {needed}"
             )
 
 

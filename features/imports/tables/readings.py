@@ -5,6 +5,7 @@ Where two readings differ in people, only the user can decide: the import stops 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from features.imports.tables.count_names import (
     is_time,
     measures_an_area,
     named_count,
+    named_weight,
     years_of,
 )
 from features.imports.tables.guess_wide import families_of, is_family
@@ -38,6 +40,8 @@ _BY_NAME = "its name shows it"
 _MOST_SHOWN = 6
 #: So many columns that nothing connects are offered one by one.
 _FEW = 4
+#: Columns with more values than this are none that a table is made by.
+_FEW_VALUES = 300
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ def choose_reading(records: Records, asked: Asked) -> Reading:
     elif asked.counts or asked.form == "wide" or (asked.form is None and records.one_row_each):
         counts = list(asked.counts) or _count_columns(records)
         readings = _wide(file, counts, by_user=bool(asked.counts)) if counts else []
+        if not readings:
+            _check_records(records, [])
         readings = readings or [_microdata(columns[leaf], "no column holds counts")]
     else:
         readings = _of_rows(records)
@@ -294,15 +300,32 @@ def _of_rows(records: Records) -> list[Reading]:
     candidates, labels = _candidates(records)
     if together := _side_by_side_rows(records, candidates, labels):
         return together
-    found = [_of_rows_by(records, name, labels) for name in candidates]
-    readings = [reading for reading in found if reading is not None]
-    shown = [reading for reading in readings if _BY_NAME in reading.reason]
+    named = [name for name in candidates if named_count(name)]
+    shown = [reading for name in named if (reading := _of_rows_by(records, name, labels)) is not None]
     if len(shown) == 1 and f"{_BY_NAME}, and" in shown[0].reason:
         return shown
+    others = [_of_rows_by(records, name, labels) for name in candidates if name not in named]
+    readings = [*shown, *(reading for reading in others if reading is not None)]
     record = _microdata(records.columns[records.leaf], "the counts are numbers of each record")
     if not readings:
+        _check_records(records, labels)
         return [replace(record, reason="a row is a record (no column holds counts)")]
     return [*sorted(readings, key=lambda reading: _BY_NAME not in reading.reason), record]
+
+
+def _check_records(records: Records, labels: Sequence[str]) -> None:
+    """InputError where rows are those of a table of counts, and no column holds counts."""
+    columns, leaf = records.columns, records.leaf
+    n_rows = columns[leaf].n_rows
+    small = [name for name in labels if columns[name].n_distinct <= _FEW_VALUES and not named_weight(name)]
+    places = columns[leaf].n_distinct * math.prod(columns[name].n_distinct for name in small)
+    if n_rows < _FEW or 2 * n_rows < places or not stand_once(records.file, [leaf, *small]):
+        return
+    of = f"each combination of {', '.join(map(repr, [leaf, *small]))}" if small else f"each value of {leaf!r}"
+    raise InputError(
+        f"{records.file}: {of} has one row, as in a table of counts, and no column holds counts; name it as "
+        "--count, or, if each row is a record: --form microdata"
+    )
 
 
 def _candidates(records: Records) -> tuple[list[str], list[str]]:
@@ -336,7 +359,8 @@ def _side_by_side_rows(records: Records, candidates: Sequence[str], labels: Sequ
         return []
     for name in candidates:
         cells = records.numbers[name]
-        if named_count(name) or 2 * len(cells.numbers) >= records.columns[name].n_distinct:
+        mostly = 2 * len(cells.numbers) >= records.columns[name].n_distinct
+        if named_count(name) or (mostly and (not named or list(cells.wrong) == ["mark"])):
             check_counts(records.file, cells)
     whole = [name for name in candidates if not records.numbers[name].wrong]
     return _together(records.file, whole) or (_together(records.file, several) if len(several) > 1 else [])

@@ -109,6 +109,21 @@ def text_grid(path: Path, text: TextFormat) -> Grid:
     return Grid(str(path), rows, "line")
 
 
+def with_keys_apart(grid: Grid) -> Grid:
+    r"""The grid, with the keys of a bulk file of Eurostat (`sex,age,geo\time`, then tabs) in columns of their own."""
+    first = next(grid.rows(), [""])
+    keys = first[0].split(",") if first else []
+    if "\\" not in (first or [""])[0] or len(keys) < 2:
+        return grid
+
+    def rows() -> Rows:
+        for row in grid.rows():
+            parts = row[0].split(",") if row else []
+            yield [*parts, *row[1:]]
+
+    return Grid(grid.label, rows, grid.unit)
+
+
 def sheet_grids(source: str) -> dict[str, Grid]:
     """The sheets of a workbook by their names, in order.
 

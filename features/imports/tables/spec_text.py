@@ -53,7 +53,10 @@ _HEAD = """
 A release spec for {source},
 written by `spinewise import table`. Read it before it runs. What was guessed:
 """
-_TO_DECIDE = "To be decided before it runs: whether {inputs}, which {were} made from the records, may be published: [provenance]."
+_TO_DECIDE = (
+    "To be decided before it runs: whether {inputs}, which {were} made from the records, may be published: "
+    "see [provenance]."
+)
 _NOTHING_TO_DECIDE = "It runs as it is."
 _AREAS_OF_RECORDS = """
 The list of areas was made from the records, and it is published with the release: an area in it reveals that
@@ -142,8 +145,6 @@ def table_spec(
         assigned("passes", '["total"]', "the total of each area is fixed first: sums of many small cells keep it"),
         "",
     ]
-    if persons.counted is not None:
-        lines += ["[labels]", assigned("records", quoted(persons.counted), "what is counted")]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -183,6 +184,8 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str], *, 
             lines.append(f"# {attribute.about}")
         lines.append(listed(attribute.name, attribute.values))
     lines += [commented(f"left out: {text}") for text in universe.left_out]
+    if universe.counted is not None:
+        lines += ["", f"[{prefix}schema.labels]", assigned("records", quoted(universe.counted), "what is counted")]
     names = [attribute.name for attribute in universe.attributes]
     lines += [
         "",

@@ -45,6 +45,11 @@ def may_be_total(text: str) -> bool:
 _MOST_VALUES = 300
 
 
+def _is_weak(text: str) -> bool:
+    """Whether a value can hardly be anything but a total: all, both sexes."""
+    return folded(text).strip("*:") in _WEAK_WORDS
+
+
 @dataclass(frozen=True)
 class CountTable:
     """A way to see a table as counts: the columns of counts, and those by which the rows differ."""
@@ -137,7 +142,8 @@ def _without_totals(
             continue
         totals, wrong = found
         if wrong.any() and not parts.request.asked.fits(int(matrix[kept & ~totals].sum(axis=0).max())):
-            if weak:
+            firm = {name: table.has(name, [_is_weak(text) for text in table.texts[name]]) for name in masks}
+            if weak and not any((wrong & firm[name] & mask).any() for name, mask in masks.items()):
                 continue
             return kept, [], _difference(file, table, seen, masks, matrix, kept, (totals, wrong))
         kept &= ~totals

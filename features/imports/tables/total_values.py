@@ -12,7 +12,8 @@ from features.imports.tables.table_file import TableFile
 from features.imports.tables.total_rows import is_total
 from pipeline.errors import InputError
 
-_LEAST_VALUES = 3
+#: So many bits of agreement make a sum no accident.
+_BITS = 30
 
 
 def check_total_values(file: TableFile, leaf: str, count: Cells, attributes: Sequence[str]) -> None:
@@ -28,7 +29,7 @@ def check_total_values(file: TableFile, leaf: str, count: Cells, attributes: Seq
         whole = cells.sum(axis=1)
         for i, value in enumerate(values):
             is_sum = bool(np.array_equal(2 * cells[:, i], whole)) and bool(cells[:, i].any())
-            if is_sum and (is_total(value) or len(values) > _LEAST_VALUES):
+            if is_sum and (is_total(value) or np.log2(1 + cells[:, i]).sum() > _BITS):
                 raise InputError(
                     f"{file}: column {name!r}: the rows with {value!r} are the sum of the others in every area, so "
                     f'that everybody would be counted twice; leave them out, as with duckdb: and --query "select * '
