@@ -6,10 +6,11 @@ import gzip
 import io
 import itertools
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -23,7 +24,7 @@ MUNICIPALITIES = tuple((f"GM{i:04d}", f"PV{i // 3 + 21}") for i in range(9))
 
 
 @cache
-def population() -> pd.DataFrame:
+def population() -> Any:
     """The truth: area, region, their names, sex, age, count; counts on both sides of 1,000, and one of 0."""
     rng = np.random.default_rng(35)
     rows = []
@@ -39,7 +40,7 @@ def population() -> pd.DataFrame:
 class Table:
     """A table on its way to a file: rows of text with a header, what stands around them, and what has to come of it."""
 
-    frame: pd.DataFrame
+    frame: Any  # a pandas.DataFrame, of texts and numbers in the same columns
     labels: list[str]
     counts: list[str]
     header: list[list[str]] | None = None
@@ -230,7 +231,7 @@ def regions(interleaved: bool, with_country: bool = False, off: int = 0) -> Step
         keys = [name for name in table.labels if name in ("sex", "age", "sex_label")]
         region_of = table.frame["area"].map(of)
         parts = []
-        blocks = []
+        blocks: list[Any] = []
         for code in dict.fromkeys(of.values()):
             sums = table.frame[region_of == code].groupby(keys, as_index=False, sort=False)["count"].sum()
             for name in table.labels:
@@ -297,7 +298,7 @@ def geo_time(table: Table) -> None:
 # More columns
 
 
-def more(name: str, values: Callable[[int], list[object]], *, stops: bool = False) -> Step:
+def more(name: str, values: Callable[[int], Sequence[object]], *, stops: bool = False) -> Step:
     def step(table: Table) -> None:
         table.frame[name] = values(len(table.frame))
         table.may_stop |= stops

@@ -178,9 +178,9 @@ def _nested_codes(areas: Sequence[str], counts: Counts, rest: Sequence[int]) -> 
     parent: dict[int, int] = {}
     for i in rest:
         code = areas[i]
-        above = next((code[:end] for end in range(len(code) - 1, 0, -1) if code[:end] in places), None)
-        if above is not None:
-            parent[i] = places[above]
+        start = next((code[:end] for end in range(len(code) - 1, 0, -1) if code[:end] in places), None)
+        if start is not None:
+            parent[i] = places[start]
     children: dict[int, list[int]] = {}
     for i, above in parent.items():
         children.setdefault(above, []).append(i)
@@ -330,7 +330,7 @@ def _by_codes(
 
 
 def _by_runs(counts: Counts, upper: Sequence[int], lower: Sequence[int]) -> dict[int, int] | None:
-    parent = {}
+    parent: dict[int, int] = {}
     at = 0
     for i in upper:
         size = 0

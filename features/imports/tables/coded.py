@@ -13,6 +13,9 @@ from features.imports.tables.cells import Cells
 from features.imports.tables.table_file import TableFile
 from pipeline.records.columns import Distinct
 
+#: Columns of a file are kept up to this size.
+_MOST_KEPT_BYTES = 400_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Coded:
@@ -29,18 +32,23 @@ class Coded:
     @classmethod
     def of(cls, file: TableFile, names: Sequence[str]) -> Coded:
         """The columns of a file."""
-        numbers: dict[str, dict[str, int]] = {name: {} for name in names}
-        parts: dict[str, list[NDArray[np.int32]]] = {name: [] for name in names}
-        for chunk in file.chunks(names):
+        new = [name for name in dict.fromkeys(names) if name not in file.kept]
+        numbers: dict[str, dict[str, int]] = {name: {} for name in new}
+        parts: dict[str, list[NDArray[np.int32]]] = {name: [] for name in new}
+        for chunk in file.chunks(new) if new else ():
             for name, known in numbers.items():
                 distinct = Distinct.of(chunk.column(name))
                 place = [known.setdefault(text, len(known)) for text in distinct.texts]
                 if (distinct.index == len(place)).any():
                     place.append(known.setdefault("", len(known)))
                 parts[name].append(np.array([*place, 0], dtype=np.int32)[distinct.index])
+        read = {name: (np.concatenate(parts[name]), list(numbers[name])) for name in new}
+        columns = {name: read[name] if name in read else file.kept[name] for name in names}
+        for name, column in read.items():
+            if sum(codes.nbytes for codes, _ in file.kept.values()) + column[0].nbytes <= _MOST_KEPT_BYTES:
+                file.kept[name] = column
         return cls(
-            {name: np.concatenate(some) for name, some in parts.items()},
-            {name: list(known) for name, known in numbers.items()},
+            {name: codes for name, (codes, _) in columns.items()}, {name: texts for name, (_, texts) in columns.items()}
         )
 
     def keys(self, names: Sequence[str], rows: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:

@@ -56,11 +56,13 @@ class TableFile:
         path: the file that is read.
         text: how it is written.
         origin: the user's file, where the table was made of another one.
+        kept: columns that were read before, as `Coded` has them, so that a long file is not read for each question.
     """
 
     path: Path
     text: TextFormat = PLAIN
     origin: Origin | None = field(default=None, compare=False)
+    kept: dict[str, tuple[NDArray[np.int32], list[str]]] = field(default_factory=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
         return str(self.path) if self.origin is None else self.origin.label

@@ -11,6 +11,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ cells = rng.integers(60, 2500, (12, 4))
 TOT = int(cells.sum())
 sexes = ["Female", "Male"]
 ages = ["Under 16", "16 and over"]
-long = [
+long: list[tuple[Any, ...]] = [
     (A[i], N[i], s, a, int(cells[i, j * 2 + k]))
     for i in range(12)
     for j, s in enumerate(sexes)
@@ -36,7 +37,7 @@ long = [
 ]
 
 
-def csvtext(rows: Sequence[Sequence[object]], sep: str = ",") -> str:
+def csvtext(rows: Sequence[Sequence[Any]], sep: str = ",") -> str:
     text = io.StringIO()
     csv.writer(text, delimiter=sep, lineterminator="\n").writerows(rows)
     return text.getvalue()
@@ -63,7 +64,7 @@ def case(
     FORMS.append(Form(name, text, total, ending, ok, enc))
 
 
-L = [list(r) for r in long]
+L: list[list[Any]] = [list(r) for r in long]
 # 1 nomis style
 case(
     "nomis",
