@@ -319,7 +319,7 @@ def _check_records(records: Records, labels: Sequence[str]) -> None:
     n_rows = columns[leaf].n_rows
     small = [name for name in labels if columns[name].n_distinct <= _FEW_VALUES and not named_weight(name)]
     places = columns[leaf].n_distinct * math.prod(columns[name].n_distinct for name in small)
-    if n_rows < _FEW or 2 * n_rows < places or not stand_once(records.file, [leaf, *small]):
+    if n_rows <= _FEW or 2 * n_rows < places or not stand_once(records.file, [leaf, *small]):
         return
     of = f"each combination of {', '.join(map(repr, [leaf, *small]))}" if small else f"each value of {leaf!r}"
     raise InputError(
