@@ -75,7 +75,7 @@ def table(
     source: Annotated[
         str,
         typer.Argument(
-            help="A .csv, .txt, .parquet or .xlsx file; or, with --query, a .duckdb or .sqlite file, duckdb: or a URL.",
+            help="A .csv, .zip, .parquet, .xlsx, .ods, .dta, .sav or .sas7bdat file; or, with --query, a database.",
             metavar="SOURCE",
             show_default=False,
         ),
@@ -142,7 +142,7 @@ def table(
     key: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column that links persons to households.")
     ] = None,
-    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook. [default: the first]")] = None,
+    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook. [default: the one with a table]")] = None,
     separator: Annotated[
         str | None, typer.Option(help="Field separator of a CSV file; tab for tabs. [default: guessed]")
     ] = None,
@@ -153,6 +153,30 @@ def table(
         Literal[".", ","] | None, typer.Option(help="Decimal mark of a CSV file. [default: guessed]")
     ] = None,
     name: Annotated[str | None, typer.Option(help="The release's name. [default: that of the file]")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(metavar="N|N%", help="How far from --people the number may be. [default: 0]")
+    ] = None,
+    thousands: Annotated[
+        str | None,
+        typer.Option(metavar="MARK", help="What separates thousands: comma, point, space, apostrophe or none."),
+    ] = None,
+    marks: Annotated[
+        str | None,
+        typer.Option(metavar="MARK=MEANING,...", help='Marks in place of numbers: "*=missing,..=0".'),
+    ] = None,
+    header_rows: Annotated[
+        str | None, typer.Option(metavar="ROW[:ROW]", help="The rows of the header, such as 5:6. [default: found]")
+    ] = None,
+    lookup: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A table from leaf codes to the levels above; the same as --areas."),
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="A column of survey weights: refused, with the reason.")
+    ] = None,
+    counted: Annotated[
+        str | None, typer.Option(metavar="NOUN", help="What is counted, such as households. [default: people]")
+    ] = None,
 ) -> None:
     """Import a table: guess its spine and schema, write a spec to be edited, and print the spec's path.
 
@@ -170,35 +194,42 @@ def table(
 
         spinewise import table register.duckdb --query "select * from persons" --out mine
     """
+    from features.imports.tables.asked import Asked, parse_tolerance
+    from features.imports.tables.cells import parse_marks
     from features.imports.tables.grid import GridRequest
     from features.imports.tables.guess_format import AskedFormat
     from features.imports.tables.importer import import_table
-    from features.imports.tables.readings import Asked
+    from features.imports.tables.layout import parse_header_rows
     from features.imports.tables.request import TableRequest, TableSource, parse_levels, parse_names
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console
 
     if households is None and households_query is not None:
         raise InputError("--households-query: there is no --households to ask; give both, or neither")
+    if lookup is not None and areas is not None:
+        raise InputError("--lookup and --areas: both name the list of areas; give one")
     request = TableRequest(
-        TableSource(source, query, sheet),
+        TableSource(source, query, sheet, parse_header_rows(header_rows)),
         TableSource(households, households_query) if households is not None else None,
         key,
-        areas,
+        areas or lookup,
         parse_names(geography),
         name=name,
         geocode=geocode,
         levels=parse_levels(levels),
         grid=GridRequest.parse(grid) if grid is not None else None,
-        reading=Asked(form, count, parse_names(counts), people),
+        reading=Asked(form, count, parse_names(counts), people, parse_tolerance(tolerance, people)),
         ignore=parse_names(ignore),
         attributes=parse_names(attribute),
         repeated=repeated == "add",
-        text=AskedFormat.checked(separator, encoding, decimal),
+        text=AskedFormat.checked(separator, encoding, decimal, thousands),
         schema=schema,
+        marks=parse_marks(marks),
+        weights=weights,
+        counted=counted,
     )
     imported = import_table(request, out)
     console = error_console()
-    for line in imported.messages:
+    for line in imported.summary:
         console.print(line)
     typer.echo(imported.spec)

@@ -8,6 +8,7 @@ import gzip
 import io
 import re
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,7 +22,18 @@ _SAMPLE_BYTES = 1 << 20
 _SAMPLE_ROWS = 300
 _COMMA_NUMBER = re.compile(r"-?[0-9]+,[0-9]+")
 _POINT_NUMBER = re.compile(r"-?[0-9]+\.[0-9]+")
+_GROUPED_NUMBER = re.compile(r"[1-9][0-9]{0,2}([.,][0-9]{3})+")
+#: Of rows that are not all alike, as where titles and notes stand around a table, this part shows the separator.
+_MOST_ROWS = 0.6
 _NAMES = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+
+_THOUSANDS = {
+    ",": ("comma", "commas"),
+    ".": ("point", "points", "dot"),
+    " ": ("space", "spaces", "\u00a0", "\u2009", "\u202f"),
+    "'": ("apostrophe", "\u2019"),
+    "": ("none",),
+}
 
 
 @dataclass(frozen=True)
@@ -31,10 +43,13 @@ class AskedFormat:
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
+    thousands: str | None = None
 
     @classmethod
-    def checked(cls, separator: str | None, encoding: str | None, decimal: str | None) -> AskedFormat:
-        """The options as they are typed; a tab may be called tab.
+    def checked(
+        cls, separator: str | None, encoding: str | None, decimal: str | None, thousands: str | None = None
+    ) -> AskedFormat:
+        """The options as they are typed; a tab may be called tab, and what separates thousands by its name.
 
         Raises:
             InputError: one of them is not a separator, or no encoding.
@@ -49,7 +64,16 @@ class AskedFormat:
                     check(value)
             except ValueError as error:
                 raise InputError(f"{option}: {error}") from None
-        return cls(separator, encoding, decimal)
+        if thousands is not None:
+            named = {name: mark for mark, names in _THOUSANDS.items() for name in (mark, *names)}
+            if thousands.lower() not in named:
+                raise InputError(
+                    f"--thousands: found {thousands!r}; allowed are comma, point, space, apostrophe and none"
+                )
+            thousands = named[thousands.lower()]
+            if thousands and thousands == decimal:
+                raise InputError(f"--thousands and --decimal: both are {thousands!r}; they differ")
+        return cls(separator, encoding, decimal, thousands)
 
 
 def guess_format(path: Path, asked: AskedFormat) -> tuple[TextFormat, tuple[str, ...]]:
@@ -119,13 +143,20 @@ def _rows(sample: str, separator: str) -> list[list[str]]:
 
 def _separator(sample: str) -> str:
     """The separator with which all rows have as many fields as the header, and the most of them."""
+    header = sample.split("\n", 1)[0]
+    if "\\" in header.split("\t")[0] and "\t" in header:
+        return "\t"  # keys between commas, then tabs, as in bulk files of Eurostat
     best, most = ",", 1
+    likely, share = ",", 0.0
     for separator in _SEPARATORS:
         rows = _rows(sample, separator)
         width = len(rows[0]) if rows else 0
         if width > most and all(len(row) == width for row in rows):
             best, most = separator, width
-    return best
+        usual = Counter(len(row) for row in rows).most_common(1)
+        if usual and usual[0][0] > 1 and usual[0][1] > max(share, _MOST_ROWS) * len(rows):
+            likely, share = separator, usual[0][1] / len(rows)
+    return best if most > 1 else likely
 
 
 def _decimal(sample: str, separator: str) -> str:
@@ -133,5 +164,5 @@ def _decimal(sample: str, separator: str) -> str:
     if separator == ",":
         return "."
     fields = [field for row in _rows(sample, separator)[1:] for field in row]
-    with_comma = any(_COMMA_NUMBER.fullmatch(field) for field in fields)
+    with_comma = any(_COMMA_NUMBER.fullmatch(field) and not _GROUPED_NUMBER.fullmatch(field) for field in fields)
     return "," if with_comma and not any(_POINT_NUMBER.fullmatch(field) for field in fields) else "."

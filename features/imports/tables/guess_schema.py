@@ -88,6 +88,8 @@ def _attribute(column: Column, taken: Sequence[str]) -> GuessedAttribute | str:
         return "no row has a value"
     if column.n_distinct == 1 and not column.n_missing:
         return "every row has the same value"
+    if column.numbers_rows and column.n_rows > 10:
+        return "it numbers the rows"
     name = attribute_name(column.name, taken)
     if _AGE_WORDS & set(re.split(r"[^a-z]+", folded(column.name))) and not column.too_many and column.n_distinct > 10:
         ages = {text: _age(text) for text in column.values}
@@ -98,19 +100,13 @@ def _attribute(column: Column, taken: Sequence[str]) -> GuessedAttribute | str:
     if column.too_many or column.n_distinct > MOST_VALUES:
         more = "more than " if column.too_many else ""
         return f"it has {more}{column.n_distinct:,} values; group them, or name the column in --geography"
-    texts = sorted(column.values) if numbers is None else list(map(str, _filled(numbers)))
+    texts = sorted(column.values) if numbers is None else list(map(str, numbers))
     labels = value_labels(texts)
     mapped = {text: label for text, label in labels.items() if label != text}
     if column.n_missing:
         mapped[""] = value_label("missing", list(labels.values()))
         labels[""] = mapped[""]
     return GuessedAttribute(name, column.name, tuple(labels.values()), mapped)
-
-
-def _filled(numbers: Sequence[int]) -> Sequence[int]:
-    """The numbers with those between them, where at least half of the range is there: a code list with rare codes."""
-    span = numbers[-1] - numbers[0] + 1
-    return range(numbers[0], numbers[-1] + 1) if span <= min(MOST_VALUES, 2 * len(numbers)) else numbers
 
 
 def _age(text: str) -> int | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from features.imports.pl94171.layout import SPINE_LEVELS
-from features.imports.tables.level_names import is_label, plain, rank
+from features.imports.tables.level_names import is_label, plain, rank, says_code
 from features.imports.tables.profile import Column
 from features.imports.tables.table_file import TableFile
 from geography.codes import counted
@@ -45,6 +45,8 @@ class GuessedSpine:
         joined: column to be made -> the columns whose codes are joined in it, where codes are used again elsewhere.
         beside: other columns that describe the location.
         named: level -> the column of areas.parquet with its areas' names.
+        twins: columns that mean the same as one of a level, as names do -> that column.
+        whole: the level above all, of one area, where it was added: it has no column; "" where none was.
     """
 
     columns: tuple[str, ...]
@@ -55,6 +57,8 @@ class GuessedSpine:
     joined: Mapping[str, tuple[str, ...]] | None = None
     beside: tuple[str, ...] = ()
     named: Mapping[str, str] = field(default_factory=dict)
+    whole: str = ""
+    twins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def leaf(self) -> str:
@@ -92,8 +96,10 @@ def guess_spine(
         InputError: a stated column is missing, nothing in the table looks like a geography, or levels contradict
             each other.
     """
-    by_name = sorted((rank(name), i, name) for i, name in enumerate(columns) if rank(name) is not None)
-    ranked = [name for _, _, name in by_name]
+    by_name = sorted(
+        (rank(name), not says_code(name), i, name) for i, name in enumerate(columns) if rank(name) is not None
+    )
+    ranked = [name for *_, name in by_name]
     if lengths:
         return _beside(_prefixed(file, columns, geography or ranked[-1:], lengths), columns)
     if geography:
@@ -122,9 +128,7 @@ def _beside(spine: GuessedSpine, columns: Mapping[str, Column]) -> GuessedSpine:
     if not beside:
         return spine
     message = f"columns {', '.join(beside)} describe the location in another way: they are not levels"
-    return GuessedSpine(
-        spine.columns, spine.names, spine.prefixes, spine.width, (*spine.messages, message), spine.joined, beside
-    )
+    return replace(spine, messages=(*spine.messages, message), beside=beside)
 
 
 def check_stated(file: TableFile, columns: Mapping[str, Column], geography: Sequence[str]) -> None:
@@ -224,11 +228,16 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
     rows = rows[(rows != "").all(axis=1)]
     messages: list[str] = []
     levels: list[str] = []
+    coded = {plain(name): name for name in candidates if says_code(name)}
+    twins = {name: coded[plain(name)] for name in candidates if not says_code(name) and plain(name) in coded}
     for name in candidates:
+        if name in twins:
+            continue
         same = next(
             (level for level in levels if not _crossing(rows, level, name) and not _crossing(rows, name, level)), None
         )
         if same is not None and rows[name].nunique() > 1:
+            twins[name] = same
             messages.append(f"column {name!r} means the same as {same!r}")
         else:
             levels.append(name)
@@ -243,7 +252,7 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
             )
         reason = "by the columns' names; each value belongs to one of the level above"
         messages.insert(0, f"levels: {' > '.join(order)}, {reason}")
-        return GuessedSpine(tuple(order), distinct_names(order), {}, 0, tuple(messages))
+        return GuessedSpine(tuple(order), distinct_names(order), {}, 0, tuple(messages), twins=twins)
     local = sorted(levels, key=place.__getitem__)
     if _used_again(rows, columns, local):
         return _joined(rows, local, messages)

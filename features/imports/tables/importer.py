@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from features.imports.folder import import_folder
+from features.imports.tables.cells import read_cells
+from features.imports.tables.coded import Coded
+from features.imports.tables.count_names import about_counts
 from features.imports.tables.given_schema import has_households, read_given_schema
 from features.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, guess_schema, value_labels
 from features.imports.tables.guess_spine import level_name
 from features.imports.tables.guess_wide import guess_wide
 from features.imports.tables.households import check_key, guess_key, households_of, place_persons, size_attribute
 from features.imports.tables.level_names import is_label
-from features.imports.tables.placing import Parts, Placed, place_records, usable
+from features.imports.tables.melting import melted
+from features.imports.tables.number_columns import NumberColumns, plain_numbers
+from features.imports.tables.parts import Parts
+from features.imports.tables.placing import Placed, place_records, usable
 from features.imports.tables.profile import Column, profile
-from features.imports.tables.readings import Reading, choose_reading, stand_once
+from features.imports.tables.readings import Reading, Records, choose_reading, stand_once
 from features.imports.tables.request import TableRequest as TableRequest
 from features.imports.tables.request import TableSource as TableSource
 from features.imports.tables.sources import describe_source, is_database
 from features.imports.tables.spec_text import GuessedUniverse, table_spec
 from features.imports.tables.table_file import TableFile
+from features.imports.tables.total_rows import drop_totals
 from features.imports.tables.total_values import check_total_values
 from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.records.person_numbers import PersonNumber, find_person_numbers
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import check_new
+
+_MOST_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,17 @@ class ImportedTable:
 
     spec: Path
     messages: tuple[str, ...]
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """The messages in at most 20 lines, how many people are counted first."""
+        first = [line for line in self.messages if " counted: " in line]
+        rest = [line for line in self.messages if line not in first]
+        lines = [*first, *sorted(rest, key=lambda line: not line.startswith("Warning"))]
+        if len(lines) <= _MOST_LINES:
+            return tuple(lines)
+        more = f"... and {len(lines) - _MOST_LINES + 1} more decisions, see {self.spec.with_name('import.json')}"
+        return (*lines[: _MOST_LINES - 1], more)
 
 
 def import_table(request: TableRequest, out: Path) -> ImportedTable:
@@ -57,14 +79,13 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
             placed, key, households, homes = _with_households(parts, file)
             reading = _records_reading(placed, request)
         else:
-            columns = usable(file, profile(file), request.ignore)
-            placed = place_records(parts, file, columns, "persons.parquet")
+            placed, numbers = _own_table(parts, file)
             key = _own_key(placed, request)
             households, homes = (None, None) if key is None else _own_households(parts, placed, key)
             if key is not None:
                 reading = _records_reading(placed, request)
             else:
-                reading = choose_reading(placed.file, placed.columns, placed.where, placed.leaf, request.asked)
+                reading = choose_reading(_records(placed, numbers, request), request.asked)
         persons = _persons(parts, placed, reading, key, households)
         if households is not None and homes is not None and key is not None:
             households = replace(households, size=size_attribute(households.attributes, placed.file, homes, key))
@@ -77,13 +98,60 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
             query=request.persons.query,
             spine=replace(placed.spine, named=parts.names),
             origins=_origins(request, households is not None, named=bool(parts.names)),
-            persons=persons,
+            persons=replace(persons, counted=request.counted),
             households=households,
             messages=parts.messages,
         )
         parse_spec(text, f"{out / 'release.toml'} (not written)", out)
         folder.text("release.toml", text)
+        folder.text("import.json", _decisions(parts, placed, reading, persons), private=True)
+        parts.tidy()
     return ImportedTable(out / "release.toml", tuple(parts.messages))
+
+
+def _decisions(parts: Parts, placed: Placed, reading: Reading, persons: GuessedUniverse) -> str:
+    """import.json: what was decided, each as the option or the spec would say it."""
+    request = parts.request
+    text = persons.text
+    content = {
+        "file": describe_source(request.persons.source),
+        "query": request.persons.query,
+        "sheet": request.persons.sheet,
+        "separator": text.separator,
+        "encoding": text.encoding,
+        "header": [1, 1],
+        "thousands": {},
+        "marks": {},
+        **parts.decisions,
+        "geography": {"levels": list(placed.spine.names), "column": placed.leaf, "names": dict(parts.names)},
+        "attributes": {attribute.name: len(attribute.values) for attribute in persons.attributes},
+        "left_out": list(persons.left_out),
+        "form": reading.form,
+        "counts": list(reading.counts),
+        "reason": reading.reason,
+        "counted": request.counted or "people",
+        "total": reading.people,
+        "messages": list(parts.messages),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _own_table(parts: Parts, file: TableFile) -> tuple[Placed, NumberColumns]:
+    """The table with plain numbers and without totals, its places, and its columns of numbers."""
+    columns = usable(file, profile(file), parts.request.ignore)
+    file, columns, numbers = plain_numbers(parts, file, columns, "plain.parquet")
+    if parts.request.asked.form != "microdata":
+        file, columns = drop_totals(parts, file, columns, numbers, "parts.parquet")
+    counted_areas = numbers if parts.request.asked.form != "microdata" else None
+    placed = place_records(parts, file, columns, "persons.parquet", counted_areas)
+    if placed.file.path.parent == parts.folder.path and placed.file.path.suffix == ".parquet":
+        path = placed.file.path.rename(placed.file.path.with_name("persons.parquet"))
+        placed = replace(placed, file=replace(placed.file, path=path))
+    return placed, numbers
+
+
+def _records(placed: Placed, numbers: NumberColumns, request: TableRequest) -> Records:
+    return Records(placed.file, placed.columns, numbers, placed.where, placed.leaf, request.attributes)
 
 
 def _origins(request: TableRequest, with_households: bool, *, named: bool) -> dict[str, tuple[str, str]]:
@@ -129,7 +197,9 @@ def _persons(
 ) -> GuessedUniverse:
     """The release's own histogram, and the sentence that states how many people it counts."""
     request = parts.request
-    if reading.form == "wide":
+    if reading.form == "wide" and not _one_row_each(placed):
+        universe = _melted(parts, placed, reading)
+    elif reading.form == "wide":
         universe = _wide(parts, placed, reading)
     else:
         own = households.attributes if households is not None and request.households is None else ()
@@ -203,6 +273,12 @@ def _rows(
     used = [*placed.where, *reading.counts, *([key] if key is not None else []), *of_households]
     used += [name for name in columns if is_label(name) and name not in parts.request.attributes]
     used = [name for name in used if name not in parts.request.attributes]
+    if reading.form != "microdata":
+        aside = _beside_counts(file, columns, placed.leaf, used, parts.request.attributes)
+        parts.messages += [f"left out: column {name!r}: {why}" for name, why in aside.items()]
+        used += list(aside)
+    elif key is None:
+        used += [name for name in parts.area_names if name not in used]
     schema = _schema(parts.request, "attributes", file, columns, used)
     if not schema.attributes:
         raise InputError(
@@ -215,7 +291,8 @@ def _rows(
     if count is not None:
         cells = [placed.leaf, *(attribute.column for attribute in schema.attributes)]
         if parts.request.asked.people is None:
-            check_total_values(file, placed.leaf, count, [attribute.column for attribute in schema.attributes])
+            counts = read_cells(columns[count], named=True, thousands="")
+            check_total_values(file, placed.leaf, counts, [attribute.column for attribute in schema.attributes])
         repeated = _repeated(parts, file, cells, [name for name in columns if name != count])
     else:
         numbers = find_person_numbers(file.path, _possible_numbers(columns, used), text=file.text)
@@ -230,6 +307,39 @@ def _rows(
         text=file.text,
         repeated=repeated,
     )
+
+
+def _beside_counts(
+    file: TableFile, columns: Mapping[str, Column], leaf: str, used: Sequence[str], attributes: Sequence[str]
+) -> dict[str, str]:
+    """Columns of a table of counts that rows do not differ by, and why: flags, facts about areas, second names."""
+    free = [name for name in columns if name not in used and name not in attributes and columns[name].n_distinct]
+    aside = {name: "it is about the counts beside it" for name in free if about_counts(name)}
+    free = [name for name in free if name not in aside and not columns[name].too_many]
+    table = Coded.of(file, [leaf, *free])
+    n_areas = len(np.unique(table.codes[leaf]))
+    for name in free:
+        if len(np.unique(table.keys([leaf, name]))) == n_areas:
+            aside[name] = f"it has one value for each {leaf!r}: it says something of the area"
+    kept: list[str] = []
+    for name in free:
+        if name in aside:
+            continue
+        n_values = columns[name].n_distinct + bool(columns[name].n_missing)
+        same = next(
+            (
+                other
+                for other in kept
+                if columns[other].n_distinct + bool(columns[other].n_missing) == n_values > 1
+                and len(np.unique(table.keys([other, name]))) == n_values
+            ),
+            None,
+        )
+        if same is not None:
+            aside[name] = f"it says the same as {same!r}"
+        else:
+            kept.append(name)
+    return aside
 
 
 def _schema(
@@ -263,6 +373,30 @@ def _repeated(parts: Parts, file: TableFile, cells: Sequence[str], everything: S
         f"{file}: the same cell occurs in several rows, which differ only in their counts; give --repeated add "
         "where they are to be added up, or correct the table"
     )
+
+
+def _one_row_each(placed: Placed) -> bool:
+    leaf = placed.columns[placed.leaf]
+    return not leaf.n_missing and leaf.unique
+
+
+def _melted(parts: Parts, placed: Placed, reading: Reading) -> GuessedUniverse:
+    """Rows that differ in their area and in more, with counts side by side: a row for each count."""
+    cells = guess_wide(placed.file, reading.counts)
+    parts.messages += cells.messages
+    reasons = dict(reading.left)
+    reasons |= {name: "it numbers the rows" for name, one in placed.columns.items() if one.numbers_rows}
+    reasons |= {
+        name: "nearly every row has a value of its own, as an identifier has"
+        for name, one in placed.columns.items()
+        if one.nearly_unique and name not in reading.counts
+    }
+    left = [name for name in placed.columns if name in reasons and name not in placed.where]
+    parts.messages += [f"left out: column {name!r}: {reasons[name]}" for name in left]
+    file, count, _ = melted(parts, placed.file, cells, reading.counts, "persons.parquet")
+    columns = {name: column for name, column in profile(file).items() if name not in left}
+    rows = Placed(file, columns, placed.spine, placed.leaf, placed.where)
+    return _rows(parts, rows, Reading("long", (count,), reading.people, reading.reason), None, ())
 
 
 def _wide(parts: Parts, placed: Placed, reading: Reading) -> GuessedUniverse:

@@ -12,20 +12,26 @@ _LINES = (
     "region nuts1 rgn reg regio regiao regione makroregion gor regc gccsa gcc",
     "division nuts2 ccaa comunidad comunidad_autonoma regierungsbezirk mesorregiao cmauid",
     "state province land bundesland governorate oblast department nuts3 prefecture provincia provincie provinz "
-    "uf entidad kanton pruid departement dep dept wojewodztwo voivodeship kraj megye ste lan fylke il provinsi "
+    "upper_tier_local_authorities uf entidad kanton pruid departement dep dept wojewodztwo voivodeship kraj megye "
+    "ste lan fylke il provinsi "
     "prov estado utla ctyua cauth itl3",
     "county district_county kreis canton parish lau1 cty landkreis amt powiat okres jaras cduid microrregiao "
-    "ltla lad lgd council arrondissement comarca lga sa4 ta kabupaten prefectura sub_region subregion shire bezirk",
+    "lower_tier_local_authorities ltla lad lgd council arrondissement comarca lga sa4 ta kabupaten prefectura "
+    "sub_region subregion shire bezirk",
     "municipality commune gemeinde town township city district subdistrict ward lau2 lau municipio comune kommune "
     "kommun kunta concelho gmina obec kecamatan csduid csd wd barangay depcom codgeo insee_com com procom ags ars "
-    "tehsil taluk subcounty sub_county settlement ilce epci municipality_district local_authority",
-    "tract sa3 msoa intermediate_zone iz ctuid distrito wijk freguesia sdz superoutputarea sprengel",
-    "lsoa sector zone superzone datazone data_zone dz buurt iris ageb subdistrito sogn deso localidad suburb location",
+    "kreis_gemeinde local_authority:_district_unitary local_authority_district tehsil taluk subcounty sub_county "
+    "settlement ilce epci municipality_district local_authority",
+    "tract sa3 middle_layer_super_output_area msoa intermediate_zone iz ctuid distrito wijk freguesia sdz "
+    "superoutputarea sprengel",
+    "lower_layer_super_output_area lsoa sector zone superzone datazone data_zone dz buurt iris ageb subdistrito "
+    "sogn deso localidad suburb location",
     "taz sa2 quarter seccion sezione sez small_area sub_location zaehlsprengel grunnkrets dguid neighbourhood",
     "block_group blockgroup blkgrp bg oa output_area maz mgra sa1 village enumeration_area ea dauid da setor "
     "setor_censitario cusec precinct vtd mahalle desa kelurahan",
     "block mesh_block meshblock mb grid cell_id blk dbuid db postcode",
-    "leaf",
+    "leaf area areas geo geography geographic_area geo_area place territory territorio gebiet raumeinheit "
+    "zone_statistique area_unit areal_unit location_unit region_geo regios regioner regions ref_area terr",
 )
 _RANKS = {name: rank for rank, line in enumerate(_LINES) for name in line.split()}
 _ENDING = re.compile(r"_?(id|code|cod|cd|no|nr|number|fips|geoid|kode|kod|schluessel|gid)$")
@@ -42,15 +48,18 @@ def words(text: str) -> frozenset[str]:
 
 def folded(name: str) -> str:
     """The name in small letters without accents, words joined by _."""
-    parts = unicodedata.normalize("NFKD", name.strip())
+    # Bulk files of Eurostat name the columns by the rows and by the column headings: "geo\\time".
+    parts = unicodedata.normalize("NFKD", name.split("\\")[0].strip())
     plain = "".join(letter for letter in parts if not unicodedata.combining(letter))
-    return re.sub(r"[\s./-]+", "_", plain).lower()
+    return re.sub(r"[\s./-]+", "_", re.sub(r"['\u2019\"]", "", plain)).lower()
 
 
 def plain(name: str) -> str:
     """A column's name as the list of level names has it: without year and without "code" and the like."""
     text = folded(name)
     while text not in _RANKS:
+        if text.removesuffix("s") in _RANKS or text.removesuffix("n") in _RANKS or text.removesuffix("es") in _RANKS:
+            return next(text.removesuffix(end) for end in ("s", "n", "es") if text.removesuffix(end) in _RANKS)
         shorter = _ENDING.sub("", text)
         if shorter == text:
             shorter = _YEAR.sub("", text)

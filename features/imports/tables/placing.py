@@ -2,84 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from features.imports.folder import ImportFolder
 from features.imports.tables.grid import cell_of_point, cells_of_codes, grid_of
-from features.imports.tables.guess_format import guess_format
 from features.imports.tables.guess_spine import GuessedSpine, guess_spine, join_codes
 from features.imports.tables.level_names import is_bare_label, labelled, plain
 from features.imports.tables.lookup import check_known, levels_of_lookup
+from features.imports.tables.number_columns import NumberColumns
+from features.imports.tables.parts import Parts, Texts
+from features.imports.tables.place_totals import place_totals
 from features.imports.tables.profile import Column, profile
-from features.imports.tables.request import TableRequest, TableSource
-from features.imports.tables.sources import describe_source, fetch, fetch_sheet, is_workbook
+from features.imports.tables.request import TableRequest
 from features.imports.tables.table_file import TableFile
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.codes import counted
 from pipeline.errors import InputError, SpineError
 from pipeline.spec.wording.fields import unfit
-from pipeline.storage.local_name import local_name
-
-#: A chunk of a table: columns of text.
-Texts = dict[str, list[str]]
-
-
-@dataclass
-class Parts:
-    """The new folder, the messages for the user, and which column of areas.parquet names the areas of a level."""
-
-    request: TableRequest
-    folder: ImportFolder
-    messages: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
-
-    def table(self, source: TableSource, name: str) -> TableFile:
-        """The table's file; what a query or a workbook gives is written to the folder."""
-        if is_workbook(source.source):
-            with self.folder.file(name, private=True) as path:
-                n_rows, sheet = fetch_sheet(source.source, source.sheet, path)
-            self.messages.append(f"{n_rows:,} rows of sheet {sheet!r} of {source.source} are in {name}")
-            return TableFile(path)
-        if source.query is None:
-            return self.file(Path(source.source))
-        with self.folder.file(name, private=True) as path:
-            n_rows = fetch(source.source, source.query, path)
-        self.messages.append(f"{n_rows:,} rows of {describe_source(source.source)} are in {name}")
-        return TableFile(path)
-
-    def file(self, path: Path) -> TableFile:
-        """A file in its own format, with that format."""
-        text, messages = guess_format(path, self.request.text)
-        self.messages += messages
-        return TableFile(path, text)
-
-    def name_in_spec(self, file: TableFile) -> str:
-        """The file as the spec names it: files of the folder by their name."""
-        return file.path.name if file.path.parent == self.folder.path else str(file.path.resolve())
-
-    def rewritten(self, file: TableFile, name: str, change: Callable[[Texts], Texts]) -> TableFile:
-        """The table as text with changed columns, in a file of the folder."""
-        writer: pq.ParquetWriter | None = None
-        try:
-            with self.folder.file("changed.parquet", private=True) as target:
-                for chunk in file.texts(file.names()):
-                    columns = {
-                        column: pa.array([value or None for value in values], pa.string())
-                        for column, values in change(chunk).items()
-                    }
-                    batch = pa.RecordBatch.from_pydict(columns)
-                    writer = writer or pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
-                    writer.write_batch(batch)
-        finally:
-            if writer is not None:
-                writer.close()
-        return TableFile(target.rename(target.with_name(name)))
 
 
 @dataclass(frozen=True)
@@ -108,8 +50,17 @@ def usable(file: TableFile, columns: Mapping[str, Column], ignore: Sequence[str]
     return {name: column for name, column in columns.items() if name not in ignore}
 
 
-def place_records(parts: Parts, file: TableFile, columns: Mapping[str, Column], name: str) -> Placed:
+def place_records(
+    parts: Parts, file: TableFile, columns: Mapping[str, Column], name: str, numbers: NumberColumns | None = None
+) -> Placed:
     """Find the spine, write areas.parquet, and give every record its leaf code; records that change are in `name`.
+
+    Args:
+        parts: the folder.
+        file: the records.
+        columns: those that may be used.
+        name: of the file of records that change.
+        numbers: the columns of numbers; with them, areas that are sums of others are looked for.
 
     Raises:
         InputError: no geography is found, or records and list of areas do not fit.
@@ -141,8 +92,14 @@ def place_records(parts: Parts, file: TableFile, columns: Mapping[str, Column], 
     else:
         spine = guess_spine(file, places, request.geography or _leaf_of(request), request.levels)
         source = file
+    is_own = source is file
+    if numbers:
+        before = file
+        file, columns, spine = place_totals(parts, file, columns, numbers, spine, name)
+        source = file if source is before else source
     parts.messages += spine.messages
-    if source is file:
+    spine = _with_whole(spine)
+    if is_own:
         parts.messages.append("areas.parquet was made from the records; put the public list of all areas in its place")
     changed = bool(spine.width) or spine.leaf in (spine.joined or {})
     _write_areas(parts, source, spine)
@@ -151,6 +108,15 @@ def place_records(parts: Parts, file: TableFile, columns: Mapping[str, Column], 
         file = parts.rewritten(file, name, lambda chunk: _with_leaf(chunk, spine, widths))
         columns = usable(file, profile(file), request.ignore)
     return Placed(file, columns, spine, spine.leaf, (*spine.used, *spine.columns))
+
+
+def _with_whole(spine: GuessedSpine) -> GuessedSpine:
+    """The spine, with a level of one area above where it has one level only."""
+    if len(spine.names) > 1 or spine.prefixes:
+        return spine
+    whole = next(name for name in ("all", "whole", "top") if name != spine.names[0].casefold())
+    message = f"level {whole!r} was added above {spine.names[0]!r}: one area that is the sum of all"
+    return replace(spine, names=(whole, *spine.names), whole=whole, messages=(*spine.messages, message))
 
 
 def _leaf_of(request: TableRequest) -> tuple[str, ...]:
@@ -234,19 +200,30 @@ def _write_areas(parts: Parts, file: TableFile, spine: GuessedSpine) -> None:
 
 def _labels(parts: Parts, file: TableFile, spine: GuessedSpine, raw: Collection[str]) -> dict[str, str]:
     """The columns that hold names of areas, as their own names say, and the level of each."""
-    of_columns = spine.names[-1:] if spine.prefixes else spine.names
+    of_columns = spine.names[-1:] if spine.prefixes or spine.whole else spine.names
+    of_column = {} if spine.prefixes else dict(zip(spine.columns, of_columns, strict=True))
     level_of = {plain(column): level for level, column in zip(of_columns, spine.columns, strict=True)}
     level_of |= {plain(level): level for level in spine.names}
     taken = {*raw, *parts.request.ignore, *parts.request.attributes}
     found: dict[str, str] = {}
     for column in file.names():
         level = level_of.get(labelled(column) or "")
-        # In the records a column "name" is a person's.
-        if level is None and parts.request.areas is not None and is_bare_label(column):
-            level = spine.names[-1]
+        if level is None and column in spine.twins and spine.twins[column] in of_column:
+            level = of_column[spine.twins[column]]
+        # In the records a column "name" is a person's, unless each area has one, and each one an area.
+        if level is None and is_bare_label(column) and column not in taken:
+            own = parts.request.areas is None and not spine.prefixes and not spine.joined
+            if parts.request.areas is not None or (own and _one_to_one(file, spine.leaf, column)):
+                level = spine.names[-1]
         if level is not None and column not in taken:
             found[column] = level
     return found
+
+
+def _one_to_one(file: TableFile, leaf: str, column: str) -> bool:
+    """Whether each of several areas has one text of the column, and each text one area."""
+    rows = file.distinct_rows([leaf, column])
+    return len(rows) > 2 and not rows[leaf].duplicated().any() and not rows[column].duplicated().any()
 
 
 def _named(parts: Parts, rows: pd.DataFrame, spine: GuessedSpine, labels: Mapping[str, str]) -> dict[str, str]:
@@ -261,6 +238,7 @@ def _named(parts: Parts, rows: pd.DataFrame, spine: GuessedSpine, labels: Mappin
             parts.messages.append(f"column {column!r}: names of {level!r} are not kept: {why}")
         else:
             parts.messages.append(f"column {column!r} has the names of {level!r}")
+            parts.area_names.append(column)
             named[level] = column
     return {level: named[level] for level in spine.names if level in named}
 
@@ -269,7 +247,7 @@ def _codes(rows: pd.DataFrame, spine: GuessedSpine, level: str) -> pd.Series[str
     """The code of each row's area at a level."""
     if spine.prefixes:
         return rows[spine.leaf].str[: spine.prefixes[level]]
-    return rows[spine.columns[spine.names.index(level)]]
+    return rows[spine.columns[spine.names.index(level) - bool(spine.whole)]]
 
 
 def _why_unnamed(codes: pd.Series[str], names: pd.Series[str]) -> str:
@@ -290,8 +268,10 @@ def store_areas(
 ) -> None:
     """Write the areas in order, one row a leaf, once they are found to be a tree; `named`: level -> column of names."""
     rows = rows.sort_values(list(spine.columns))
+    if spine.whole:
+        rows = rows.assign(**{spine.whole: spine.whole})
     names = ("geocode",) if spine.prefixes else spine.names
-    columns = dict(zip(names, spine.columns, strict=True))
+    columns = dict(zip(names, (*((spine.whole,) if spine.whole else ()), *spine.columns), strict=True))
     for level, column in (named or {}).items():
         parts.names[level] = _free(f"{level}_name", columns)
         columns[parts.names[level]] = column

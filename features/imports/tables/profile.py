@@ -79,6 +79,13 @@ class Column:
         present = sum(self.values.values())
         return present > 20 and self.n_distinct > 0.9 * present
 
+    @cached_property
+    def numbers_rows(self) -> bool:
+        """Whether the column only numbers the rows, from 0 or 1 on."""
+        if self.n_missing or self.n_distinct != self.n_rows or self.n_rows < 3 or self.numbers is None:
+            return False
+        return self.numbers[0] in (0, 1) and self.numbers[-1] - self.numbers[0] + 1 == self.n_rows
+
     def add(self, texts: Sequence[str], counts: Sequence[int]) -> None:
         """Note texts with their numbers of rows; the empty text is a missing value."""
         for text, count in zip(texts, counts, strict=True):

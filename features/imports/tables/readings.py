@@ -5,17 +5,30 @@ Where two readings differ in people, only the user can decide: the import stops 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from features.imports.tables.asked import Asked as Asked
+from features.imports.tables.asked import Form
+from features.imports.tables.coded import Coded
+from features.imports.tables.count_names import (
+    is_other_number,
+    is_time,
+    measures_an_area,
+    named_count,
+    named_weight,
+    years_of,
+)
 from features.imports.tables.guess_wide import families_of, is_family
-from features.imports.tables.level_names import folded, is_label, rank, says_code, words
+from features.imports.tables.level_names import folded, says_code
+from features.imports.tables.number_columns import check_counts, why_no_counts
+from features.imports.tables.populations import Records as Records
+from features.imports.tables.populations import check_population
 from features.imports.tables.profile import Column
 from features.imports.tables.sums import SameTotal, find_sums
 from features.imports.tables.table_file import TableFile
@@ -23,27 +36,12 @@ from pipeline.errors import InputError
 from pipeline.records.columns import CountReader
 from pipeline.records.problems import MistakeLog
 
-Form = Literal["microdata", "long", "wide"]
-
-#: Columns with these names alone hold counts in a table with a row a cell.
-_COUNT_NAMES = {"n", "obs", "value", "obs_value", "observation", "number", "total", "wert", "valeur", "valor", "valore"}
-#: So do columns with one of these words in their name.
-_COUNT_WORDS = words(
-    "count counts freq frequency persons people population pop residents inhabitants heads headcount habitants "
-    "effectif effectifs anzahl personen einwohner bevoelkerung bevolkerung poblacion habitantes personas "
-    "popolazione residenti abitanti populacao moradores pessoas aantal inwoners antal befolkning folkmengd "
-    "ludnosc asukkaat"
-)
-#: Numbers of a person or an area that are never counts of people.
-_OTHER_NUMBERS = words(
-    "age alter edad idade eta year jahr annee ano anno aar month income salary wage weight lat lon latitude "
-    "longitude easting northing area aland awater hectares km2 sqkm density objectid fid index rank "
-    "percent pct share rate mean median ratio birthyear birth"
-)
-_MEASURES = words("x y area_km2 area_ha area_sqkm land_area water_area pop_density population_density shape_area")
+_BY_NAME = "its name shows it"
 _MOST_SHOWN = 6
 #: So many columns that nothing connects are offered one by one.
 _FEW = 4
+#: Columns with more values than this are none that a table is made by.
+_FEW_VALUES = 300
 
 
 @dataclass(frozen=True)
@@ -72,61 +70,58 @@ class Reading:
         return f"{'--count' if self.form == 'long' else '--counts'} {','.join(self.counts)}"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the user states about the reading: nothing, or some of it."""
-
-    form: Form | None = None
-    count: str | None = None
-    counts: tuple[str, ...] = ()
-    people: int | None = None
-
-
-def choose_reading(
-    file: TableFile, columns: Mapping[str, Column], geography: Collection[str], leaf: str, asked: Asked
-) -> Reading:
+def choose_reading(records: Records, asked: Asked) -> Reading:
     """The reading that the user asks for, or the only one that there is.
 
-    Args:
-        file: the table.
-        columns: the columns that may be used.
-        geography: the columns that state the place.
-        leaf: the one of them that states it by itself.
-        asked: what the user asks for.
-
     Raises:
-        InputError: readings differ in people and none is asked for, or what is asked for is not there.
+        InputError: readings differ in people and none is asked for, or what is asked for is not there, or a column that
+            holds counts holds something else as well.
     """
-    for flag, names in (("--count", (asked.count,) if asked.count else ()), ("--counts", asked.counts)):
-        if missing := [name for name in names if name not in columns]:
-            raise InputError(
-                f"{file}: {flag}: no column {missing[0]!r}; the columns are {', '.join(list(columns)[:20])}"
-            )
-    others = [name for name in columns if name not in geography and rank(name) is None and not is_label(name)]
-    one_row_each = not columns[leaf].n_missing and columns[leaf].unique
+    file, columns, leaf = records.file, records.columns, records.leaf
+    _check_asked(records, asked)
     if asked.count is not None:
         readings = [_long(file, asked.count, "you asked for it")]
     elif asked.form == "microdata":
         readings = [_microdata(columns[leaf], "you asked for it")]
-    elif asked.counts or asked.form == "wide" or (asked.form is None and one_row_each):
-        counts = list(asked.counts) or _count_columns(columns, others, geography)
+    elif asked.counts or asked.form == "wide" or (asked.form is None and records.one_row_each):
+        counts = list(asked.counts) or _count_columns(records)
         readings = _wide(file, counts, by_user=bool(asked.counts)) if counts else []
+        if not readings:
+            _check_records(records, [])
         readings = readings or [_microdata(columns[leaf], "no column holds counts")]
     else:
-        readings = _of_rows(file, columns, others, leaf)
+        readings = _of_rows(records)
         if asked.form == "long":
             readings = [reading for reading in readings if reading.form == "long"]
             if not readings:
                 raise InputError(f"{file}: no column looks like counts; name it with --count")
-    return _decided(file, readings, asked.people)
+    reading = _decided(file, readings, asked)
+    check_population(records, reading.form, reading.counts, asked)
+    return reading
 
 
-def _decided(file: TableFile, readings: Sequence[Reading], people: int | None) -> Reading:
-    if people is not None:
-        fitting = [reading for reading in readings if reading.people == people]
+def _check_asked(records: Records, asked: Asked) -> None:
+    """InputError unless the columns of counts that the user names are there, and are counts."""
+    for flag, names in (("--count", (asked.count,) if asked.count else ()), ("--counts", asked.counts)):
+        if missing := [name for name in names if name not in records.columns]:
+            raise InputError(
+                f"{records.file}: {flag}: no column {missing[0]!r}; the columns are "
+                f"{', '.join(list(records.columns)[:20])}"
+            )
+        for name in names:
+            if name in records.numbers:
+                check_counts(records.file, records.numbers[name])
+
+
+def _decided(file: TableFile, readings: Sequence[Reading], asked: Asked) -> Reading:
+    if asked.people is not None:
+        fitting = sorted(
+            (reading for reading in readings if asked.fits(reading.people)),
+            key=lambda reading: abs(reading.people - (asked.people or 0)),
+        )
         if not fitting:
             raise InputError(
-                f"{file}: --people says {people:,}, and no reading of the table gives that:\n{_listed(readings)}"
+                f"{file}: --people says {asked.people:,}, and no reading of the table gives that:\n{_listed(readings)}"
             )
         return fitting[0]
     if len({reading.people for reading in readings}) > 1:
@@ -150,41 +145,36 @@ def _long(file: TableFile, count: str, reason: str) -> Reading:
     return Reading("long", (count,), people, f"a row is a cell with its count in {count!r} ({reason})")
 
 
-def _words(name: str) -> set[str]:
-    return set(re.split(r"[^a-z]+", folded(name))) - {""}
-
-
-def _is_other_number(name: str) -> bool:
-    """Whether a number with this name, in a row of its own, describes something about a person other than a count."""
-    return bool(_words(name) & _OTHER_NUMBERS)
-
-
-def _measures_an_area(name: str) -> bool:
-    """Whether a number with this name, beside an area's counts, is none of them: by its whole name, as in age_0_4."""
-    return re.sub(r"_?[0-9]+$", "", folded(name)) in _OTHER_NUMBERS | _MEASURES
-
-
-def named_count(name: str) -> bool:
-    """Whether a column's name shows that it holds counts of people."""
-    return folded(name) in _COUNT_NAMES or bool(_words(name) & _COUNT_WORDS)
-
-
 # A row an area
 
 
-def _count_columns(columns: Mapping[str, Column], names: Sequence[str], geography: Collection[str]) -> list[str]:
-    """The columns that can hold counts, in a table with a row an area."""
-    count_columns = []
-    for name in names:
-        column = columns[name]
-        if not column.is_counts or column.n_missing or says_code(name) or _measures_an_area(name):
+def _count_columns(records: Records) -> list[str]:
+    """The columns that can hold counts, in a table with a row an area.
+
+    Raises:
+        InputError: a column holds counts, and marks or something else as well.
+    """
+    columns = records.columns
+    found: list[str] = []
+    broken: list[str] = []
+    for name in records.others:
+        column, cells = columns[name], records.numbers.get(name)
+        if cells is None or name in records.attributes or says_code(name) or measures_an_area(name):
             continue
-        if column.n_distinct == 1 and "0" not in column.values:
+        if cells.wrong or cells.unsure:
+            broken.append(name)
+            # A column of other numbers is left out; one that is mostly counts is not, or they would be lost.
+            if named_count(name) or cells.unsure or 2 * len(cells.numbers) >= column.n_distinct:
+                check_counts(records.file, cells)
             continue
-        if column.padded or _is_part_of_codes(column, geography, columns):
+        if column.n_distinct == 1 and "0" not in column.values and column.n_rows > 1 and not named_count(name):
             continue
-        count_columns.append(name)
-    return count_columns
+        if column.padded or _is_part_of_codes(column, records.geography, columns):
+            continue
+        found.append(name)
+    if not found and broken:
+        check_counts(records.file, records.numbers[broken[0]])
+    return found
 
 
 def _is_part_of_codes(column: Column, geography: Collection[str], columns: Mapping[str, Column]) -> bool:
@@ -215,6 +205,8 @@ def _wide(file: TableFile, counts: Sequence[str], *, by_user: bool) -> list[Read
             people = sum(sums[name] for name in part)
         return Reading("wide", tuple(names), people, reason, tuple({**left, **more}.items()))
 
+    if years_of(rest):
+        return [reading([name], f"column {name!r} alone, of several years side by side", {}) for name in rest]
     if families_of(rest) or len(rest) == 1 or (by_user and not _doubled(groups)) or _one_vocabulary(rest):
         return [reading(rest, _side_by_side(rest), {})]
     readings = []
@@ -299,52 +291,114 @@ def _one_vocabulary(names: Sequence[str]) -> bool:
 # A row a record, or a cell
 
 
-def _of_rows(file: TableFile, columns: Mapping[str, Column], names: Sequence[str], leaf: str) -> list[Reading]:
-    """Microdata, or the long form: the columns that may hold counts are looked at one by one."""
-    candidates = []
-    for name in names:
-        column = columns[name]
-        if not column.is_counts or column.n_missing or column.n_distinct < 2:
-            continue
-        if says_code(name) or _is_other_number(name) or column.padded or column.unique:
-            continue
-        by_name = named_count(name)
-        if by_name or column.n_distinct > 2:
-            candidates.append((name, by_name))
-    attributes = [name for name in names if not columns[name].nearly_unique and columns[name].n_distinct > 1]
-    record = _microdata(columns[leaf], "no column holds counts")
-    readings: list[Reading] = []
-    sure = False
-    for name, by_name in candidates:
-        key = [leaf, *(other for other in attributes if other != name)]
-        if len(key) < 2 and not by_name:
-            continue
-        once = columns[leaf].n_rows > 20 and stand_once(file, key) if not by_name else stand_once(file, key)
-        if by_name and once:
-            readings.append(_long(file, name, "its name shows it, and each combination of the others has one row"))
-            sure = True
-        elif by_name:
-            readings.append(_long(file, name, "its name shows it, though combinations of the others have several rows"))
-        elif once:
-            readings.append(_long(file, name, "each combination of the others has one row"))
-    if sure and sum(1 for reading in readings if "its name shows it" in reading.reason) == 1:
-        return [reading for reading in readings if "its name shows it" in reading.reason]
+def _of_rows(records: Records) -> list[Reading]:
+    """Microdata, or the long form: the columns that may hold counts are looked at one by one.
+
+    Raises:
+        InputError: a column that would hold counts holds something else as well.
+    """
+    candidates, labels = _candidates(records)
+    if together := _side_by_side_rows(records, candidates, labels):
+        return together
+    named = [name for name in candidates if named_count(name)]
+    shown = [reading for name in named if (reading := _of_rows_by(records, name, labels)) is not None]
+    if len(shown) == 1 and f"{_BY_NAME}, and" in shown[0].reason:
+        return shown
+    others = [_of_rows_by(records, name, labels) for name in candidates if name not in named]
+    readings = [*shown, *(reading for reading in others if reading is not None)]
+    record = _microdata(records.columns[records.leaf], "the counts are numbers of each record")
     if not readings:
-        return [record]
-    return [_microdata(columns[leaf], "the counts are numbers of each record"), *readings]
+        _check_records(records, labels)
+        return [replace(record, reason="a row is a record (no column holds counts)")]
+    return [*sorted(readings, key=lambda reading: _BY_NAME not in reading.reason), record]
+
+
+def _check_records(records: Records, labels: Sequence[str]) -> None:
+    """InputError where rows are those of a table of counts, and no column holds counts."""
+    columns, leaf = records.columns, records.leaf
+    n_rows = columns[leaf].n_rows
+    small = [name for name in labels if columns[name].n_distinct <= _FEW_VALUES and not named_weight(name)]
+    places = columns[leaf].n_distinct * math.prod(columns[name].n_distinct for name in small)
+    if n_rows <= _FEW or 2 * n_rows < places or not stand_once(records.file, [leaf, *small]):
+        return
+    of = f"each combination of {', '.join(map(repr, [leaf, *small]))}" if small else f"each value of {leaf!r}"
+    raise InputError(
+        f"{records.file}: {of} has one row, as in a table of counts, and no column holds counts; name it as "
+        "--count, or, if each row is a record: --form microdata"
+    )
+
+
+def _candidates(records: Records) -> tuple[list[str], list[str]]:
+    """The columns that may hold counts, and those by which rows differ."""
+    columns = records.columns
+    candidates = []
+    for name in records.others:
+        column, cells = columns[name], records.numbers.get(name)
+        if cells is None or name in records.attributes or (column.padded and not cells.wrong):
+            continue
+        if is_other_number(name) or says_code(name):
+            continue
+        if named_count(name) or (column.n_distinct > 2 and not column.numbers_rows):
+            candidates.append(name)
+    labels = [
+        name
+        for name in records.others
+        if columns[name].n_distinct + bool(columns[name].n_missing) > 1
+        and not columns[name].numbers_rows
+        and (not columns[name].nearly_unique or is_time(name) or name in records.attributes)
+    ]
+    return candidates, labels
+
+
+def _side_by_side_rows(records: Records, candidates: Sequence[str], labels: Sequence[str]) -> list[Reading]:
+    """Readings of several columns of counts in rows that differ in more than their area; none where they are not."""
+    named = [name for name in candidates if named_count(name)]
+    several = named if len(named) > 1 else [name for name in candidates if not records.numbers[name].wrong]
+    keys = [records.leaf, *(name for name in labels if name not in candidates)]
+    if len(candidates) < 2 or not stand_once(records.file, keys):
+        return []
+    for name in candidates:
+        cells = records.numbers[name]
+        mostly = 2 * len(cells.numbers) >= records.columns[name].n_distinct
+        if named_count(name) or (mostly and (not named or list(cells.wrong) == ["mark"])):
+            check_counts(records.file, cells)
+    whole = [name for name in candidates if not records.numbers[name].wrong]
+    return _together(records.file, whole) or (_together(records.file, several) if len(several) > 1 else [])
+
+
+def _of_rows_by(records: Records, name: str, labels: Sequence[str]) -> Reading | None:
+    """The reading of rows as cells with their count in a column; None where nothing speaks for it."""
+    by_name = named_count(name)
+    key = [records.leaf, *(other for other in labels if other != name)]
+    once = stand_once(records.file, key)
+    if (len(key) < 2 and not by_name) or (not once and (not by_name or records.columns[name].n_distinct == 1)):
+        return None
+    if not by_name and (problem := why_no_counts(records.file, records.numbers[name])):
+        raise InputError(f"{problem}; if each row is a record: --form microdata")
+    check_counts(records.file, records.numbers[name])
+    why = "each combination of the others has one row"
+    if by_name:
+        why = f"{_BY_NAME}, {'and ' + why if once else 'though combinations of the others have several rows'}"
+    return _long(records.file, name, why)
+
+
+def _together(file: TableFile, names: Sequence[str]) -> list[Reading]:
+    """Counts side by side in rows that differ in more than their area; none where nothing shows that they are."""
+    try:
+        readings = _wide(file, names, by_user=False)
+    except UnsureError:
+        return []
+    solid = [reading for reading in readings if len(reading.counts) > 1 and "a cell each" not in reading.reason]
+    if len(readings) == 1 and len(readings[0].counts) == 1 and len(names) > 1:
+        return readings
+    return readings if solid else []
 
 
 def stand_once(file: TableFile, names: Sequence[str]) -> bool:
     """Whether no combination of the columns' values stands in two rows."""
-    seen: set[int] = set()
-    for chunk in file.texts(names):
-        # Hashes of 64 bits: that two combinations share one is as good as impossible, and costs a question.
-        hashes = pd.util.hash_pandas_object(pd.DataFrame(chunk, dtype=object), index=False).to_numpy()
-        distinct = set(hashes.tolist())
-        if len(distinct) < len(hashes) or seen & distinct:
-            return False
-        seen |= distinct
-    return True
+    keys = Coded.of(file, names).keys(names)
+    keys.sort()
+    return not (keys[1:] == keys[:-1]).any()
 
 
 def read_counts(file: TableFile, names: Sequence[str]) -> NDArray[np.int64]:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from features.imports.tables.asked import Asked
 from features.imports.tables.grid import GridRequest
 from features.imports.tables.guess_format import AskedFormat
-from features.imports.tables.readings import Asked
-from features.imports.tables.sources import describe_source, is_database, is_workbook
+from features.imports.tables.sheets import is_workbook
+from features.imports.tables.sources import describe_source, is_database
 from pipeline.errors import InputError
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """A table: a CSV or Parquet file, a workbook, or a database and the query to ask it."""
+    """A table: a CSV or Parquet file, a workbook and its sheet, or a database and the query to ask it.
+
+    `header_rows` are the first and the last row of the header, where they are stated.
+    """
 
     source: str
     query: str | None = None
     sheet: str | None = None
+    header_rows: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.query is None and is_database(self.source):
@@ -30,7 +35,7 @@ class TableSource:
                 "postgresql://USER@HOST/DATABASE, or duckdb: for queries over files"
             )
         if self.sheet is not None and not is_workbook(self.source):
-            raise InputError(f"{self.source}: --sheet: only a workbook (.xlsx) has sheets")
+            raise InputError(f"{self.source}: --sheet: only a workbook (.xlsx, .ods) has sheets")
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,9 @@ class TableRequest:
         repeated: whether rows of the same cell are added up.
         text: how the file is written.
         schema: the public list of attributes and values; guessed from the records where it is None.
+        marks: what stands in place of a number -> what it means, one of `cells.MEANINGS`.
+        weights: a column of survey weights, which is refused.
+        counted: the noun of what is counted, such as households.
     """
 
     persons: TableSource
@@ -72,12 +80,23 @@ class TableRequest:
     repeated: bool = False
     text: AskedFormat = field(default_factory=AskedFormat)
     schema: Path | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
+    weights: str | None = None
+    counted: str | None = None
 
     def __post_init__(self) -> None:
         if self.grid is not None and (self.geography or self.levels):
             raise InputError("--grid: a grid makes the levels; leave out --geography and --levels")
         if self.schema is not None and self.attributes:
             raise InputError("--schema: the list names the attributes; leave out --attribute")
+        if self.weights is not None:
+            raise InputError(
+                f"--weights {self.weights}: weighted counts cannot be protected as counts of persons: a person of "
+                "weight 250 would change a cell by 250. Expand the records beforehand (as many rows as the weight, for "
+                "an example only), release the respondents themselves, or say that the records are unweighted: "
+                "--ignore "
+                f"{self.weights}"
+            )
         if both := [name for name in self.attributes if name in self.ignore]:
             raise InputError(f"--attribute and --ignore: column {both[0]!r} is in both; leave it out of one")
 
@@ -85,7 +104,7 @@ class TableRequest:
     def asked(self) -> Asked:
         """What the user states about the reading."""
         reading = self.reading
-        return Asked(reading.form, self.count or reading.count, reading.counts, reading.people)
+        return replace(reading, count=self.count or reading.count)
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
-"""Query results of databases, and sheets of workbooks, as Parquet files: from then on tables like any other."""
+"""Query results of databases as Parquet files: from then on tables like any other."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from features.imports.tables.sheets import first_line
 from pipeline.errors import InputError
 from pipeline.storage.local_name import local_name
 
@@ -28,7 +28,6 @@ _ONLY_READING = {
     "mysql": "SET SESSION TRANSACTION READ ONLY",
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
 }
-_WORKBOOKS = (".xlsx", ".xlsm")
 #: A DuckDB in memory, for queries over files.
 _IN_MEMORY = "duckdb:"
 
@@ -36,11 +35,6 @@ _IN_MEMORY = "duckdb:"
 def is_database(source: str) -> bool:
     """Whether `source` is a database to be queried, not a table's file."""
     return "://" in source or source.startswith(_IN_MEMORY) or source.lower().endswith((*_DUCKDB, *_SQLITE, _EITHER))
-
-
-def is_workbook(source: str) -> bool:
-    """Whether `source` is a spreadsheet's file."""
-    return "://" not in source and source.lower().endswith(_WORKBOOKS)
 
 
 def describe_source(source: str) -> str:
@@ -59,60 +53,6 @@ def _is_duckdb(source: str) -> bool:
         with Path(source).open("rb") as file:
             return file.read(len(_SQLITE_START)) != _SQLITE_START
     return True
-
-
-def fetch_sheet(source: str, sheet: str | None, target: Path) -> tuple[int, str]:
-    """Write a sheet of a workbook as text; the number of rows, and the sheet's name.
-
-    The first row that is not empty holds the names of the columns.
-
-    Raises:
-        InputError: the library is not installed, the file is not a workbook, or the sheet is not there or empty.
-    """
-    try:
-        import openpyxl
-    except ModuleNotFoundError:
-        raise InputError('workbooks need the extra "xlsx": pip install "spinewise[xlsx]"') from None
-    try:
-        book = openpyxl.load_workbook(source, read_only=True, data_only=True)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, openpyxl.utils.exceptions.InvalidFileException) as error:
-        raise InputError(f"{source}: not a readable workbook: {_first_line(error)}") from None
-    try:
-        names = book.sheetnames
-        if sheet is not None and sheet not in names:
-            raise InputError(f"{source}: --sheet: no sheet {sheet!r}; the sheets are {', '.join(names)}")
-        chosen = sheet or names[0]
-        rows = ([_cell(value) for value in row] for row in book[chosen].iter_rows(values_only=True))
-        full = (row for row in rows if any(row))
-        return _write_rows(f"{source}, sheet {chosen!r}", full, target), chosen
-    finally:
-        book.close()
-
-
-def _cell(value: Any) -> str | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    text = _text(value)
-    return text or None
-
-
-def _write_rows(place: str, rows: Iterator[list[str | None]], target: Path) -> int:
-    """Rows of text with their header to a Parquet file; the number of rows without it."""
-    header = next(rows, [])
-    width = max((i + 1 for i, name in enumerate(header) if name), default=0)
-    names = [name or f"column_{i + 1}" for i, name in enumerate(header[:width])]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"{place}: two columns are named {twice[0]!r}; name them apart")
-    n_rows = 0
-    schema = pa.schema([(name, pa.string()) for name in names])
-    with pq.ParquetWriter(local_name(target), schema, compression="zstd") as writer:
-        while part := list(islice(rows, _ROWS_AT_ONCE)):
-            columns = [pa.array([row[i] if i < len(row) else None for row in part], pa.string()) for i in range(width)]
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-            n_rows += len(part)
-    if not n_rows:
-        raise InputError(f"{place}: no row below the names of the columns; at least one record is needed")
-    return n_rows
 
 
 def fetch(source: str, query: str, target: Path) -> int:
@@ -168,7 +108,7 @@ def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
     except (duckdb.OutOfMemoryException, pa.ArrowMemoryError):
         raise MemoryError from None
     except (duckdb.Error, pa.ArrowException) as error:
-        raise InputError(f"{describe_source(source)}: {_first_line(error)}") from error
+        raise InputError(f"{describe_source(source)}: {first_line(error)}") from error
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -233,7 +173,7 @@ def _sql_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
                 yield pa.RecordBatch.from_arrays(columns, names=names)
             connection.rollback()
     except sa.exc.SQLAlchemyError as error:
-        raise InputError(f"{name}: {_first_line(getattr(error, 'orig', None) or error)}") from None
+        raise InputError(f"{name}: {first_line(getattr(error, 'orig', None) or error)}") from None
 
 
 def _text(value: Any) -> str | None:
@@ -242,7 +182,3 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
-
-
-def _first_line(error: object) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

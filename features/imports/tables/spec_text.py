@@ -32,6 +32,7 @@ class GuessedUniverse:
         text: how the file is written.
         repeated: whether rows of the same cell are added up.
         size: of households, the attribute that is the number of their persons.
+        counted: the noun of what is counted, where it is not people.
     """
 
     attributes: tuple[GuessedAttribute, ...]
@@ -44,12 +45,19 @@ class GuessedUniverse:
     text: TextFormat = PLAIN
     repeated: bool = False
     size: GuessedAttribute | None = None
+    counted: str | None = None
 
 
 _HEAD = """
+{decide}
 A release spec for {source},
-written by `spinewise import table`. It runs as it is; read it before it does. What was guessed:
+written by `spinewise import table`. Read it before it runs. What was guessed:
 """
+_TO_DECIDE = (
+    "To be decided before it runs: whether {inputs}, which {were} made from the records, may be published: "
+    "see [provenance]."
+)
+_NOTHING_TO_DECIDE = "It runs as it is."
 _AREAS_OF_RECORDS = """
 The list of areas was made from the records, and it is published with the release: an area in it reveals that
 someone lives there, and areas without records are missing. Put a public list of all areas in its place.
@@ -91,7 +99,11 @@ def table_spec(
     messages: Sequence[str],
 ) -> str:
     """The text of release.toml, which is written beside areas.parquet."""
-    lines = [commented(_HEAD.format(source=source)), *(commented(f"- {line}") for line in messages)]
+    made = [name for name, (kind, _) in origins.items() if kind == "records"]
+    decide = _NOTHING_TO_DECIDE
+    if made:
+        decide = _TO_DECIDE.format(inputs=" and ".join(made), were="was" if len(made) == 1 else "were")
+    lines = [commented(_HEAD.format(source=source, decide=decide)), *(commented(f"- {line}") for line in messages)]
     if query is not None:
         lines += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
     lines += ["", assigned("name", quoted(name), "names the release's folder"), ""]
@@ -128,6 +140,11 @@ def table_spec(
             *_universe("companions.households.", households, spine.names, public=of_households == "public"),
         ]
         lines += _join(households.size) if households.size is not None else []
+    lines += [
+        "[postprocess]",
+        assigned("passes", '["total"]', "the total of each area is fixed first: sums of many small cells keep it"),
+        "",
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -167,6 +184,8 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str], *, 
             lines.append(f"# {attribute.about}")
         lines.append(listed(attribute.name, attribute.values))
     lines += [commented(f"left out: {text}") for text in universe.left_out]
+    if universe.counted is not None:
+        lines += ["", f"[{prefix}schema.labels]", assigned("records", quoted(universe.counted), "what is counted")]
     names = [attribute.name for attribute in universe.attributes]
     lines += [
         "",

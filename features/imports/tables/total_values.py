@@ -1,42 +1,38 @@
-"""Values such as "Total" in a table with a row a cell: their rows count everybody once more."""
+"""Values in a table with a row a cell whose rows are the sum of all others, whatever they are called."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
-from features.imports.tables.level_names import folded, words
-from features.imports.tables.readings import read_counts
+from features.imports.tables.cells import Cells
+from features.imports.tables.coded import Coded
 from features.imports.tables.table_file import TableFile
+from features.imports.tables.total_rows import is_total
 from pipeline.errors import InputError
 
-_TOTAL_WORDS = words(
-    "total totals all _t t insgesamt gesamt zusammen ensemble both both_sexes all_ages all_persons ambos "
-    "totale totaal totalt sum yhteensa ogolem celkem osszesen both_genders"
-)
-_LEAST_VALUES = 3
+#: So many bits of agreement make a sum no accident.
+_BITS = 30
 
 
-def check_total_values(file: TableFile, leaf: str, count: str, attributes: Sequence[str]) -> None:
+def check_total_values(file: TableFile, leaf: str, count: Cells, attributes: Sequence[str]) -> None:
     """InputError where in every leaf the rows of one value of an attribute add up to those of all others."""
-    counts = read_counts(file, [count])[:, 0]
-    parts = [pd.DataFrame(chunk, dtype="category") for chunk in _texts(file, [leaf, *attributes])]
-    rows = pd.concat([part.astype(object) for part in parts], ignore_index=True).assign(_count=counts)
+    table = Coded.of(file, [leaf, count.column, *attributes])
+    counts = np.maximum(table.numbers(count), 0)
+    n_leaves = len(table.texts[leaf])
     for name in attributes:
-        cells = rows.groupby([leaf, name])["_count"].sum().unstack(fill_value=0)
+        values = table.texts[name]
+        places = table.codes[leaf].astype(np.int64) * len(values) + table.codes[name]
+        # Sums of fewer than 2^53 people are exact in doubles.
+        cells = np.bincount(places, counts, n_leaves * len(values)).reshape(n_leaves, len(values))
         whole = cells.sum(axis=1)
-        for value in cells.columns:
-            is_sum = bool(np.array_equal(2 * cells[value], whole)) and bool(cells[value].any())
-            if is_sum and (folded(str(value)) in _TOTAL_WORDS or len(cells.columns) > _LEAST_VALUES):
+        for i, value in enumerate(values):
+            is_sum = bool(np.array_equal(2 * cells[:, i], whole)) and bool(cells[:, i].any())
+            if is_sum and (is_total(value) or np.log2(1 + cells[:, i]).sum() > _BITS):
                 raise InputError(
                     f"{file}: column {name!r}: the rows with {value!r} are the sum of the others in every area, so "
                     f'that everybody would be counted twice; leave them out, as with duckdb: and --query "select * '
                     f"from '{file.path.name}' where {name} <> '{value}'\", or give the number of people that is right "
                     "as --people"
                 )
-
-
-def _texts(file: TableFile, names: Sequence[str]) -> list[dict[str, list[str]]]:
-    return list(file.texts(names))

@@ -215,7 +215,7 @@ def test_names_and_values_that_a_spec_does_not_allow(tmp_path: Path) -> None:
     )
     frame.to_csv(tmp_path / "odd.csv", index=False)
     spec = imported(tmp_path / "out", tmp_path / "odd.csv")
-    assert spec.geography.levels == ("Town_code",)
+    assert spec.geography.levels == ("all", "Town_code")
     assert list(spec.schema_section.attributes) == ["total_2", "a_1st_class", "Sex", "sex_2", "all"]
     assert counts_of(spec).sum() == 48
     assert spec.schema_section.attributes["total_2"] == ("x", "geocode_", "x (2)", "x x y")

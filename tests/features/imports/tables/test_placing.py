@@ -127,7 +127,7 @@ def test_a_mistake_is_no_code_that_is_used_again(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"1 value of 'town' is in several of 'county', first '000'"):
         imported(tmp_path / "out", tmp_path / "p.csv")
     spec = imported(tmp_path / "out", tmp_path / "p.csv", ignore=("county",))
-    assert spec.geography.levels == ("town",)
+    assert spec.geography.levels == ("all", "town")
     spec = imported(tmp_path / "b", tmp_path / "p.csv", attributes=("county",))
     assert list(spec.schema_section.attributes) == ["county", "sex"]
 

@@ -191,12 +191,20 @@ def test_cells_that_stand_in_several_rows(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_totals(tmp_path: Path) -> None:
-    """ "Total" among the values counts everybody twice: refused, by its values."""
+    """ "Total" among the values is left out where it adds up; where not, row and difference are told."""
     frame = long_frame().rename(columns={"n": "count"})
     sums = frame.groupby(["lad21cd", "lsoa21cd", "sex"], as_index=False)["count"].sum().assign(age="Total")
-    pd.concat([frame, sums]).to_csv(tmp_path / "a.csv", index=False)
-    told = refused(tmp_path / "out", tmp_path / "a.csv")
-    assert "column 'age': the rows with 'Total' are the sum of the others" in told
+    whole = pd.concat([frame, sums])
+    whole.to_csv(tmp_path / "a.csv", index=False)
+    spec = imported(tmp_path / "out", tmp_path / "a.csv")
+    assert people_of(spec) == frame["count"].sum()
+    assert spec.schema_section.attributes["age"] == ("a", "b", "c")
+    whole.iloc[-1, whole.columns.get_loc("count")] += 7
+    whole.to_csv(tmp_path / "b.csv", index=False)
+    told = refused(tmp_path / "b", tmp_path / "b.csv")
+    assert "column 'age': 'Total' is called a total, and in 1 row of 24 it is not the sum of the others" in told
+    assert f"line {len(whole) + 1} has" in told
+    assert "(7 less)" in told
 
 
 def test_ages_of_any_form(tmp_path: Path) -> None:

@@ -1,0 +1,235 @@
+"""Rows of totals: "Total" among the values of a column, or nothing; found by name, and left out once they add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.imports.tables.cells import Cells
+from features.imports.tables.coded import Coded, group_sums
+from features.imports.tables.count_names import about_counts, is_other_number, is_time, measures_an_area, named_count
+from features.imports.tables.level_names import folded, words
+from features.imports.tables.number_columns import NumberColumns
+from features.imports.tables.parts import Parts
+from features.imports.tables.profile import Column, profile
+from features.imports.tables.table_file import TableFile
+from geography.codes import counted
+from pipeline.errors import InputError
+
+_TOTAL_WORDS = words(
+    "total totals _t t insgesamt gesamt zusammen ensemble totale totaal totalt sum yhteensa ogolem celkem osszesen "
+    "grand_total subtotal summe gesamtsumme somme suma soma i_alt totalt_alt tot"
+)
+_WEAK_WORDS = words(
+    "all both both_sexes all_ages all_persons all_people everyone everybody ambos both_genders persons m_f mf "
+    "male_and_female alle tous todos tutti kaikki all_usual_residents all_categories"
+)
+_WEAK_STARTS = ("total_", "totals_", "all_", "both_", "alle_", "tous_", "todos_", "gesamt_", "insgesamt_", "subtotal_")
+
+
+def is_total(text: str) -> bool:
+    """Whether a value is called a total, in the languages of many offices."""
+    return folded(text).strip("*:") in _TOTAL_WORDS
+
+
+def may_be_total(text: str) -> bool:
+    """Whether a value may be a total, if the rows add up: all, both, nothing."""
+    value = folded(text).strip("*:")
+    return not value or value in _TOTAL_WORDS | _WEAK_WORDS or value.startswith(_WEAK_STARTS) or "_total" in value
+
+
+#: A column of numbers with more values than this is none that rows differ by.
+_MOST_VALUES = 300
+
+
+def _is_weak(text: str) -> bool:
+    """Whether a value can hardly be anything but a total: all, both sexes."""
+    return folded(text).strip("*:") in _WEAK_WORDS
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """A way to see a table as counts: the columns of counts, and those by which the rows differ."""
+
+    counts: tuple[Cells, ...]
+    labels: tuple[str, ...]
+
+
+def count_tables(columns: Mapping[str, Column], numbers: NumberColumns) -> list[CountTable]:
+    """The ways to see a table as counts, best first; none where no column has whole numbers only.
+
+    Counts are the columns that are named so, or else all whole numbers; other numbers, such as years of age, are
+    labels or left aside.
+    """
+    whole = [
+        cells
+        for name, cells in numbers.items()
+        if not cells.wrong and not cells.unsure and not measures_an_area(name) and not is_time(name)
+    ]
+    named = [cells for cells in whole if named_count(cells.column)]
+    texts = [
+        name
+        for name, column in columns.items()
+        if (name not in numbers or is_other_number(name))
+        and not about_counts(name)
+        and not column.numbers_rows
+        and not (column.nearly_unique and column.digits)
+        and column.n_distinct + bool(column.n_missing) > 1
+    ]
+    more = [name for name in columns if name in numbers and 1 < columns[name].n_distinct <= _MOST_VALUES]
+    found = []
+    for counts in [named, whole] if named and len(named) < len(whole) else [whole]:
+        taken = {cells.column for cells in counts}
+        labels = [name for name in columns if name in texts and name not in taken]
+        found.append(CountTable(tuple(counts), tuple(labels)))
+        if counts is named:
+            wider = [name for name in columns if (name in texts or name in more) and name not in taken]
+            found += [CountTable(tuple(counts), tuple(wider))] if wider != labels else []
+    return [one for one in found if one.counts]
+
+
+def drop_totals(
+    parts: Parts, file: TableFile, columns: Mapping[str, Column], numbers: NumberColumns, name: str
+) -> tuple[TableFile, dict[str, Column]]:
+    """The table without rows of totals, in `name` where it had some.
+
+    Raises:
+        InputError: rows that are called totals are not the sum of the others.
+    """
+    problem: str | None = None
+    for seen in count_tables(columns, numbers):
+        kept, shown, problem = _without_totals(parts, file, columns, seen)
+        if problem is None:
+            break
+    else:
+        if problem is not None:
+            raise InputError(problem)
+        return file, dict(columns)
+    if kept.all():
+        return file, dict(columns)
+    parts.messages += shown
+    file = parts.changed(file, name, kept=kept)
+    found_columns = profile(file)
+    return file, {column: found for column, found in found_columns.items() if column in columns}
+
+
+def _without_totals(
+    parts: Parts, file: TableFile, columns: Mapping[str, Column], seen: CountTable
+) -> tuple[NDArray[np.bool_], list[str], str | None]:
+    """Which rows stay; a sentence on those that do not; and what is wrong with a total that is none."""
+    labels = [name for name in seen.labels if not columns[name].too_many]
+    suspects = [
+        name
+        for name in labels
+        if name not in parts.request.attributes
+        and any(map(may_be_total, [*columns[name].values, *([""] if columns[name].n_missing else [])]))
+    ]
+    if not suspects:
+        return np.ones(1, dtype=bool), [], None
+    table = Coded.of(file, [*labels, *(cells.column for cells in seen.counts)])
+    matrix = np.stack([table.numbers(cells) for cells in seen.counts], axis=1)
+    kept = np.ones(len(matrix), dtype=bool)
+    messages: list[str] = []
+    for weak in (False, True):
+        test = may_be_total if weak else is_total
+        masks = {name: table.has(name, [test(text) for text in table.texts[name]]) & kept for name in suspects}
+        masks = {name: mask for name, mask in masks.items() if mask.any() and not mask[kept].all()}
+        found = _sums(table, labels, masks, matrix, kept) if masks else None
+        if found is None:
+            continue
+        totals, wrong = found
+        if wrong.any() and not parts.request.asked.fits(int(matrix[kept & ~totals].sum(axis=0).max())):
+            firm = {name: table.has(name, [_is_weak(text) for text in table.texts[name]]) for name in masks}
+            if weak and not any((wrong & firm[name] & mask).any() for name, mask in masks.items()):
+                continue
+            return kept, [], _difference(file, table, seen, masks, matrix, kept, (totals, wrong))
+        kept &= ~totals
+        what = "; ".join(f"{name!r}: {_values(table, name, mask & totals)}" for name, mask in masks.items())
+        messages.append(f"{counted(int(totals.sum()), 'row')} of totals left out ({what}): the sum of others")
+    return kept, messages, None
+
+
+def _values(table: Coded, name: str, mask: NDArray[np.bool_]) -> str:
+    texts = [table.texts[name][i] for i in np.unique(table.codes[name][mask])[:3]]
+    return ", ".join(repr(text) if text else "empty" for text in texts)
+
+
+def _sums(
+    table: Coded,
+    labels: Sequence[str],
+    masks: Mapping[str, NDArray[np.bool_]],
+    matrix: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """Which rows are totals, and which of them are not the sum of the rows that are none; None where all are totals."""
+    totals = np.logical_or.reduce(list(masks.values()))
+    base = kept & ~totals
+    if not base.any():
+        return None
+    # What stands beside a total and with no other row, such as a code for the whole, is a part of the total's name.
+    summed = {}
+    for name in labels:
+        known = np.zeros(len(table.texts[name]), dtype=bool)
+        known[np.unique(table.codes[name][base])] = True
+        summed[name] = totals & (masks.get(name, False) | ~known[table.codes[name]])
+    pattern = np.zeros(len(totals), dtype=np.int64)
+    for i, name in enumerate(labels):
+        pattern |= summed[name].astype(np.int64) << min(i, 62)
+    wrong = np.zeros(len(totals), dtype=bool)
+    for number in np.unique(pattern[totals]):
+        rows = totals & (pattern == number)
+        others = [name for name in labels if not summed[name][rows].any()]
+        wrong[rows] = (_expected(table, others, matrix, base, rows) != matrix[rows]).any(axis=1)
+    return totals, wrong
+
+
+def _expected(
+    table: Coded,
+    others: Sequence[str],
+    matrix: NDArray[np.int64],
+    base: NDArray[np.bool_],
+    rows: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """The sums of the rows that are no totals, for each of the rows that are: where the other columns agree."""
+    keys, sums = group_sums(table.keys(others, base), matrix[base])
+    wanted = table.keys(others, rows)
+    at = np.clip(np.searchsorted(keys, wanted), 0, max(len(keys) - 1, 0))
+    return np.where((keys[at] == wanted)[:, None], sums[at], 0)
+
+
+def _difference(
+    file: TableFile,
+    table: Coded,
+    seen: CountTable,
+    masks: Mapping[str, NDArray[np.bool_]],
+    matrix: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+    called: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+) -> str:
+    """The first row that is called a total and is none, and the difference."""
+    totals, wrong = called
+    labels = [name for name in seen.labels if name in table.codes]
+    row = int(np.flatnonzero(wrong)[0])
+    here = np.zeros(len(totals), dtype=bool)
+    here[row] = True
+    base = kept & ~totals
+    known = {name: np.unique(table.codes[name][base]) for name in labels}
+    summed = [
+        name for name in labels if (name in masks and masks[name][row]) or table.codes[name][row] not in known[name]
+    ]
+    expected = _expected(table, [name for name in labels if name not in summed], matrix, base, here)[0]
+    column = int(np.flatnonzero(expected != matrix[row])[0])
+    name = next(name for name in masks if masks[name][row])
+    text = table.texts[name][table.codes[name][row]]
+    n_wrong = int(wrong.sum())
+    difference = int(matrix[row, column] - expected[column])
+    return (
+        f"{file}: column {name!r}: {text!r} is called a total, and in {counted(n_wrong, 'row')} of "
+        f"{int(totals.sum()):,} it is not the sum of the others: {file.place([row])} has {matrix[row, column]:,} in "
+        f"{seen.counts[column].column!r}, the others add up to {int(expected[column]):,} ({abs(difference):,} "
+        f"{'less' if difference > 0 else 'more'}); correct the table, or say that it is a value as others are: "
+        f"--attribute {name}"
+    )
