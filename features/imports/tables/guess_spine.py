@@ -250,7 +250,9 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
                 f"{file}: only column {order[0]!r} looks like a geography, and it has one value; name the columns from "
                 "the top level down with --geography"
             )
-        reason = "by the columns' names; each value belongs to one of the level above"
+        reason = "by the column's name"
+        if len(order) > 1:
+            reason = "by the columns' names; each value belongs to one of the level above"
         messages.insert(0, f"levels: {' > '.join(order)}, {reason}")
         return GuessedSpine(tuple(order), distinct_names(order), {}, 0, tuple(messages), twins=twins)
     local = sorted(levels, key=place.__getitem__)

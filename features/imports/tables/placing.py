@@ -97,8 +97,8 @@ def place_records(
         before = file
         file, columns, spine = place_totals(parts, file, columns, numbers, spine, name)
         source = file if source is before else source
-    parts.messages += spine.messages
     spine = _with_whole(spine)
+    parts.messages += spine.messages
     if is_own:
         parts.messages.append("areas.parquet was made from the records; put the public list of all areas in its place")
     changed = bool(spine.width) or spine.leaf in (spine.joined or {})

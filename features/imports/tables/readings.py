@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -67,7 +68,7 @@ class Reading:
         """What to type for it."""
         if self.form == "microdata":
             return "--form microdata"
-        return f"{'--count' if self.form == 'long' else '--counts'} {','.join(self.counts)}"
+        return f"{'--count' if self.form == 'long' else '--counts'} {shlex.quote(','.join(self.counts))}"
 
 
 def choose_reading(records: Records, asked: Asked) -> Reading:

@@ -111,6 +111,10 @@ def test_a_level_above_and_passes_are_written(tmp_path: Path) -> None:
     """One level gets a level above; totals are fixed first; the first line says what is to be decided."""
     status, told, out = run(write(tmp_path, population()[["area", "sex", "age", "count"]]), "--counted", "households")
     assert status == 0, told
+    assert (
+        "\nlevels: area, by the column's name\nlevel 'all' was added above 'area': one area that is the sum of all\n"
+        in told
+    )
     text = (out / "release.toml").read_text()
     assert text.splitlines()[0].startswith(
         "# To be decided before it runs: whether geography and schema, which were made"
@@ -119,6 +123,17 @@ def test_a_level_above_and_passes_are_written(tmp_path: Path) -> None:
     assert spec.geography.levels == ("all", "area")
     assert spec.postprocess.passes == ("total",)
     assert 'records = "households"' in text
+
+
+def test_a_reading_is_named_as_it_is_typed(tmp_path: Path) -> None:
+    """Names with spaces are in quotes, so that what is told can be copied."""
+    areas = population().groupby("area", as_index=False)["count"].sum()
+    frame = areas.assign(**{"persons 2019": areas["count"] - 1}).rename(columns={"count": "persons 2020"})
+    path = write(tmp_path, frame)
+    status, told, _ = run(path)
+    assert status != 0
+    assert "(--counts 'persons 2020')" in told
+    assert run(path, "--counts", "persons 2020")[0] == 0
 
 
 def test_people_within_a_tolerance(tmp_path: Path) -> None:
