@@ -24,14 +24,14 @@ def _uncounted_units(patch: Patch) -> None:
 
 def _the_larger_end(patch: Patch) -> None:
     """A record that turns a loss into a gain within its cell moves a sum by more than either end."""
-    larger = property(lambda self: 1 if self.amount is None else max(-self.amount.first, self.amount.last))
+    larger = property(lambda self: max([1, *(end for one in self.measure.amounts for end in (-one.first, one.last))]))
     patch.setattr(Universe, "reach", larger)
 
 
 def _one_record_of_several(patch: Patch) -> None:
     """The noise of sums is that of one record, and a unit has several."""
     sound = vars(Universe)["record_budget"].fget
-    one = property(lambda self: self.budget if self.amount is not None else sound(self))
+    one = property(lambda self: self.budget if self.measure.amounts else sound(self))
     patch.setattr(Universe, "record_budget", one)
 
 

@@ -19,6 +19,7 @@ import pipeline.model.universe
 import pipeline.privacy.accounting.joint as joint
 import pipeline.privacy.ledger.charge
 import pipeline.records.units
+from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.spec.resolve import UniverseResolver
@@ -27,7 +28,13 @@ from releases.mutant import Mutant, Patch, attribute, mutant, resealed, rewritte
 
 def _unit_of_one(patch: Patch) -> None:
     """Noise, fingerprints and statements are those of units with one record."""
-    patch.setattr(UniverseResolver, "_records_per_person", property(lambda self: self.sections.records_per_person))
+    patch.setattr(
+        UniverseResolver,
+        "_unit",
+        property(
+            lambda self: ProtectedUnit(self.sections.records_per_person, self.context.own_privacy.at_most is not None)
+        ),
+    )
 
 
 def _without_visits(universes: Sequence[Universe], accounts: Sequence[Any]) -> Any:
