@@ -73,11 +73,6 @@ class Marginal:
             index = (index[:, None] * size + group[None, :]).ravel()
         return index
 
-    @cached_property
-    def n_cells_of(self) -> NDArray[np.int64]:
-        """How many cells each answer sums, `(size,)`."""
-        return np.bincount(self.cell_answer, minlength=self.size)
-
     def answers_in(self, coarse: Marginal) -> NDArray[np.int64]:
         """The answer of `coarse`, which this query refines, that each answer lies in, `(size,)`."""
         out = np.zeros(self.size, dtype=np.int64)

@@ -186,11 +186,12 @@ class Contents:
         """Sums and means of the companion of an amount, for one of its tables at a level."""
         universe, table, level = self._universe(file), file.subject, file.level
         labels, texts = self._spec.labels(universe.name), self._texts
-        counted = [link.records(table, level) for link in self._links if link.of == universe.name and link.same_records]
+        links = [link for link in self._links if link.of == universe.name and link.same_records]
+        counted = any(link.records(table, level) is not None for link in links)
         columns: list[Column] = []
         for name, title in zip(table.query.answer_labels(), labels.answers(table.query), strict=True):
             columns += self._with_interval(name + SUM, "number", texts("{title}: sum", title=title))
-            if any(one is not None for one in counted):
+            if counted:
                 columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
                 mean = texts("{title}: mean", title=title)
                 columns += self._with_interval(name + MEAN, "number", mean, filled=False)

@@ -147,11 +147,6 @@ class Cells:
         plain = re.compile(rf"[0-9]+(?:{re.escape(decimal)}0*)?", re.ASCII)
         return all(map(plain.fullmatch, self.numbers))
 
-    @property
-    def are_numbers(self) -> bool:
-        """Whether the column holds numbers, and beside them at most marks, fractions and the like."""
-        return bool(self.numbers) and not self.wrong.get("other")
-
     def number(self, text: str) -> int | None:
         """The whole number that a text of this column states, if it is one."""
         kind, number = _parsed(text, self.thousands)

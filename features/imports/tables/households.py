@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from features.imports.tables.batches import BatchWriter
 from features.imports.tables.guess_schema import GuessedAttribute
 from features.imports.tables.level_names import plain
 from features.imports.tables.profile import Column
 from features.imports.tables.table_file import TableFile
 from geography.codes import counted, first_few
 from pipeline.errors import InputError
-from pipeline.storage.local_name import local_name
 
 #: What keys of households are called, without "_id" and the like.
 _KEY_NAMES = ("household", "hh", "serial", "dwelling", "family", "home")
@@ -109,8 +108,7 @@ def place_persons(persons: TableFile, households: TableFile, key: str, leaf: str
     empty = set(leaf_of)
     homeless: dict[str, None] = {}
     n_homeless = 0
-    writer: pq.ParquetWriter | None = None
-    try:
+    with BatchWriter(target) as written:
         for chunk in persons.texts(persons.names()):
             places = [leaf_of.get(code) for code in chunk[key]]
             empty.difference_update(chunk[key])
@@ -118,12 +116,7 @@ def place_persons(persons: TableFile, households: TableFile, key: str, leaf: str
             n_homeless += len(missing)
             homeless.update(dict.fromkeys(missing[: 10 - len(homeless)]))
             columns = {name: pa.array(values, pa.string()) for name, values in chunk.items() if name != leaf}
-            batch = pa.RecordBatch.from_pydict({leaf: pa.array(places, pa.string()), **columns})
-            writer = writer or pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
-            writer.write_batch(batch)
-    finally:
-        if writer is not None:
-            writer.close()
+            written.write(pa.RecordBatch.from_pydict({leaf: pa.array(places, pa.string()), **columns}))
     if n_homeless:
         raise InputError(
             f"{persons}: column {key!r}: {counted(n_homeless, 'person')} of households that are not in {households}: "

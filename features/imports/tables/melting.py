@@ -7,15 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from features.imports.tables.batches import BatchWriter
 from features.imports.tables.guess_schema import attribute_name
 from features.imports.tables.guess_wide import WideCells
 from features.imports.tables.parts import Parts
 from features.imports.tables.table_file import TableFile
 from pipeline.records.columns import CountReader
 from pipeline.records.problems import MistakeLog
-from pipeline.storage.local_name import local_name
 
 _TERM = re.compile(r"\s([+-])\s")
 
@@ -38,27 +37,20 @@ def melted(
         columns[attribute] = attribute_name(attribute, [*keys, *columns.values()])
     count = attribute_name("people", [*keys, *columns.values()])
     log = MistakeLog(file.path)
-    writer: pq.ParquetWriter | None = None
-    try:
-        with parts.folder.file("melted.parquet", private=True) as target:
-            for chunk in file.chunks(file.names()):
-                numbers = {
-                    column: CountReader(column, file.text.decimal).read(chunk.column(column), 0, log)
-                    for column in counts
-                }
-                texts = {key: chunk.column(key).cast(pa.string()) for key in keys}
-                for expression, values in _cells(cells):
-                    first, *rest = _TERM.split(expression)
-                    total = numbers[first].copy()
-                    for sign, column in zip(rest[::2], rest[1::2], strict=True):
-                        total += numbers[column] if sign == "+" else -numbers[column]
-                    made = {columns[attribute]: pa.array([value] * len(total)) for attribute, value in values.items()}
-                    batch = pa.RecordBatch.from_pydict({**texts, **made, count: pa.array(total)})
-                    writer = writer or pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
-                    writer.write_batch(batch)
-    finally:
-        if writer is not None:
-            writer.close()
+    with parts.folder.file("melted.parquet", private=True) as target, BatchWriter(target) as written:
+        for chunk in file.chunks(file.names()):
+            numbers = {
+                column: CountReader(column, file.text.decimal).read(chunk.column(column), 0, log) for column in counts
+            }
+            texts = {key: chunk.column(key).cast(pa.string()) for key in keys}
+            for expression, values in _cells(cells):
+                first, *rest = _TERM.split(expression)
+                total = numbers[first].copy()
+                for sign, column in zip(rest[::2], rest[1::2], strict=True):
+                    total += numbers[column] if sign == "+" else -numbers[column]
+                made = {columns[attribute]: pa.array([value] * len(total)) for attribute, value in values.items()}
+                batch = pa.RecordBatch.from_pydict({**texts, **made, count: pa.array(total)})
+                written.write(batch)
     log.raise_if_any()
     return TableFile(parts.in_place(file, target, name), origin=file.origin), count, columns
 

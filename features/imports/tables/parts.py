@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from features.imports.folder import ImportFolder
+from features.imports.tables.batches import BatchWriter
 from features.imports.tables.guess_format import guess_format
 from features.imports.tables.layout import HEAD_ROWS, Layout, find_layout
 from features.imports.tables.request import TableRequest, TableSource
@@ -33,7 +33,6 @@ from features.imports.tables.table_file import Origin, TableFile
 from pipeline.errors import InputError
 from pipeline.records.columns import Distinct
 from pipeline.records.record_files import is_text_file
-from pipeline.storage.local_name import local_name
 
 #: A chunk of a table: columns of text.
 Texts = dict[str, list[str]]
@@ -157,20 +156,13 @@ class Parts:
 
     def rewritten(self, file: TableFile, name: str, change: Callable[[Texts], Texts]) -> TableFile:
         """The table as text with changed columns, in a file of the folder."""
-        writer: pq.ParquetWriter | None = None
-        try:
-            with self.folder.file("changed.parquet", private=True) as target:
-                for chunk in file.texts(file.names()):
-                    columns = {
-                        column: pa.array([value or None for value in values], pa.string())
-                        for column, values in change(chunk).items()
-                    }
-                    batch = pa.RecordBatch.from_pydict(columns)
-                    writer = writer or pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
-                    writer.write_batch(batch)
-        finally:
-            if writer is not None:
-                writer.close()
+        with self.folder.file("changed.parquet", private=True) as target, BatchWriter(target) as written:
+            for chunk in file.texts(file.names()):
+                columns = {
+                    column: pa.array([value or None for value in values], pa.string())
+                    for column, values in change(chunk).items()
+                }
+                written.write(pa.RecordBatch.from_pydict(columns))
         return TableFile(self.in_place(file, target, name), origin=_origin(file))
 
     def changed(
@@ -195,25 +187,18 @@ class Parts:
         same = _Same()
         sources = {column: (column, (changes or {}).get(column, same)) for column in names}
         sources = {**made, **sources}
-        writer: pq.ParquetWriter | None = None
         first = 0
-        try:
-            with self.folder.file("changed.parquet", private=True) as target:
-                for chunk in file.chunks(names):
-                    distinct = {column: Distinct.of(chunk.column(column)) for column in names}
-                    here = None if kept is None else kept[first : first + chunk.num_rows]
-                    first += chunk.num_rows
-                    columns = {}
-                    for column, (source, change) in sources.items():
-                        texts = [change[text] or None for text in (*distinct[source].texts, "")]
-                        index = distinct[source].index if here is None else distinct[source].index[here]
-                        columns[column] = pa.array(texts, pa.string()).take(pa.array(index))
-                    batch = pa.RecordBatch.from_pydict(columns)
-                    writer = writer or pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
-                    writer.write_batch(batch)
-        finally:
-            if writer is not None:
-                writer.close()
+        with self.folder.file("changed.parquet", private=True) as target, BatchWriter(target) as written:
+            for chunk in file.chunks(names):
+                distinct = {column: Distinct.of(chunk.column(column)) for column in names}
+                here = None if kept is None else kept[first : first + chunk.num_rows]
+                first += chunk.num_rows
+                columns = {}
+                for column, (source, change) in sources.items():
+                    texts = [change[text] or None for text in (*distinct[source].texts, "")]
+                    index = distinct[source].index if here is None else distinct[source].index[here]
+                    columns[column] = pa.array(texts, pa.string()).take(pa.array(index))
+                written.write(pa.RecordBatch.from_pydict(columns))
         origin = _origin(file) if kept is None else _origin(file).only(np.flatnonzero(kept))
         return TableFile(self.in_place(file, target, name), origin=origin)
 

@@ -15,7 +15,6 @@ from pipeline.records.columns import Distinct
 #: Distinct values of a column that are kept; a column with more of them is not an attribute.
 MOST_VALUES = 300_000
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-_COUNT = re.compile(r"[0-9]{1,11}([.,]0*)?")
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 
@@ -55,11 +54,6 @@ class Column:
         if not self.values or not all(_DIGITS.fullmatch(text) for text in self.values):
             return set()
         return {len(text) for text in self.values}
-
-    @cached_property
-    def is_counts(self) -> bool:
-        """Whether every value is a whole number from 0 on, also one written as 12.0."""
-        return bool(self.values) and all(_COUNT.fullmatch(text) for text in self.values)
 
     @cached_property
     def padded(self) -> bool:

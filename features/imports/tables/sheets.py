@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from features.imports.tables.batches import BatchWriter
 from features.imports.tables.layout import HEAD_ROWS, TAIL_ROWS, Layout, find_layout
 from features.imports.tables.table_file import Origin
 from pipeline.errors import InputError
@@ -323,22 +324,17 @@ def fetch_statistics(source: str, target: Path) -> Origin:
     reader = getattr(pyreadstat, STATISTICS[Path(source).suffix.lower()])
     if not Path(source).is_file():
         raise InputError(f"{source}: the file of the records does not exist")
-    writer: pq.ParquetWriter | None = None
     try:
-        for frame, _ in pyreadstat.read_file_in_chunks(reader, source, chunksize=_ROWS_AT_ONCE):
-            columns = {
-                str(name): pa.array([cell_text(value).strip() or None for value in frame[name]], pa.string())
-                for name in frame.columns
-            }
-            batch = pa.RecordBatch.from_pydict(columns)
-            writer = writer or pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
-            writer.write_batch(batch)
+        with BatchWriter(target) as written:
+            for frame, _ in pyreadstat.read_file_in_chunks(reader, source, chunksize=_ROWS_AT_ONCE):
+                columns = {
+                    str(name): pa.array([cell_text(value).strip() or None for value in frame[name]], pa.string())
+                    for name in frame.columns
+                }
+                written.write(pa.RecordBatch.from_pydict(columns))
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError, ValueError) as error:
         raise InputError(f"{source}: cannot be read: {first_line(error)}") from None
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is None:
+    if not written.n_rows:
         raise InputError(f"{source}: the file has no records; at least one is needed")
     return Origin(source, first=1)
 

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from features.imports.tables.batches import BatchWriter
 from features.imports.tables.sheets import first_line
 from pipeline.errors import InputError
 from pipeline.storage.local_name import local_name
@@ -67,25 +67,14 @@ def fetch(source: str, query: str, target: Path) -> int:
         InputError: the database's library is not installed, it cannot be reached, or the query fails or has no rows.
     """
     open_batches = _duckdb_batches if _is_duckdb(source) else _sql_batches
-    n_rows = 0
-    writer: pq.ParquetWriter | None = None
-    try:
+    with BatchWriter(target) as written:
         for batch in open_batches(source, query):
-            if writer is None:
-                twice = [name for name in batch.schema.names if batch.schema.names.count(name) > 1]
-                if twice:
-                    raise InputError(
-                        f"{describe_source(source)}: the query has two columns {twice[0]!r}; name them apart"
-                    )
-                writer = pq.ParquetWriter(local_name(target), batch.schema, compression="zstd")
-            writer.write_batch(batch)
-            n_rows += batch.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    if not n_rows:
+            if twice := [name for name in batch.schema.names if batch.schema.names.count(name) > 1]:
+                raise InputError(f"{describe_source(source)}: the query has two columns {twice[0]!r}; name them apart")
+            written.write(batch)
+    if not written.n_rows:
         raise InputError(f"{describe_source(source)}: the query has no rows; at least one record is needed")
-    return n_rows
+    return written.n_rows
 
 
 def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:

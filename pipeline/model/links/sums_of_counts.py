@@ -22,12 +22,16 @@ class SumsOfCounts(Link):
     Attributes:
         sums: the companion; its attributes are some of the release's own, in the same order with the same values.
         counts: the release's own universe.
-        amount: what each record adds.
     """
 
     sums: Universe
     counts: Universe
-    amount: AmountAttribute
+
+    @property
+    def amount(self) -> AmountAttribute:
+        """What each record adds."""
+        (amount,) = self.sums.measure.amounts
+        return amount
 
     @property
     def of(self) -> str:
@@ -47,7 +51,7 @@ class SumsOfCounts(Link):
     @property
     def signed(self) -> bool:
         """Whether sums may be below 0, whose intervals need the published number of records."""
-        return self.amount.first < 0
+        return self.sums.measure.signed
 
     @cached_property
     def cells(self) -> Query:
@@ -68,8 +72,7 @@ class SumsOfCounts(Link):
 def links_with_counts(universes: Sequence[Universe]) -> tuple[SumsOfCounts, ...]:
     """One for each companion of an amount, in their order; none where the release's own universe is not given."""
     own = next((universe for universe in universes if not universe.name), None)
-    summed = ((universe, amount) for universe in universes for amount in universe.measure.amounts)
-    return tuple(SumsOfCounts(universe, own, amount) for universe, amount in summed if own is not None)
+    return () if own is None else tuple(SumsOfCounts(one, own) for one in universes if one.measure.amounts)
 
 
 def _answers(query: Query, universe: Universe) -> list[tuple[str, tuple[str, ...], tuple[int, ...]]]:
