@@ -210,6 +210,11 @@ def test_the_bytes_are_the_same(spec: Path, tmp_path: Path) -> None:
     assert (apart / "restricted" / "accuracy.json").read_bytes() == (here / "restricted" / "accuracy.json").read_bytes()
 
 
+def spawned() -> list[psutil.Process]:
+    """The processes that the run in this one has started; the tests have others, which are not the run's."""
+    return [child for child in psutil.Process().children() if "spawn_main" in str(child.cmdline())]
+
+
 @pytest.mark.slow
 def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
     """No process that has seen the records is there when the first estimate begins."""
@@ -217,8 +222,7 @@ def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
 
     class Looking(Silent):
         def start(self, step: Step) -> None:
-            others = [child for child in psutil.Process().children() if "spawn_main" in str(child.cmdline())]
-            working.setdefault(step.stage, len(others))
+            working.setdefault(step.stage, len(spawned()))
 
     checked = request_of(spec, tmp_path / "out")
     with measured_apart(checked) as measured:
@@ -234,9 +238,7 @@ def test_it_loads_nothing_slow_that_measuring_has_no_use_for(spec: Path, tmp_pat
 
     class Looking(Silent):
         def start(self, step: Step) -> None:  # noqa: ARG002
-            for child in psutil.Process().children():
-                if "spawn_main" in str(child.cmdline()):
-                    loaded.update(file.path for file in child.memory_maps())
+            loaded.update(file.path for child in spawned() for file in child.memory_maps())
 
     checked = request_of(spec, tmp_path / "out")
     with measured_apart(checked) as measured, release_run(checked, Looking(), perform_here, measured) as released:
@@ -289,7 +291,7 @@ def test_a_process_that_is_killed_is_an_error_that_may_pass(spec: Path, tmp_path
     class Killing(Silent):
         def start(self, step: Step) -> None:
             if step.stage == "measure":
-                for child in psutil.Process().children():
+                for child in spawned():
                     child.kill()
 
     checked = request_of(spec, tmp_path / "out")
