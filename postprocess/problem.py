@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,13 +46,30 @@ class Measured:
 class GroupBounds:
     """Inequalities on groups of cells at one level: `lower <= answer <= upper`, both `(n_geounits, size)` int64.
 
-    An exact invariant is the case lower == upper.
+    Attributes:
+        exact: of some geounits of a level, whether the bounds are an invariant of the level; None for a whole level.
     """
 
     name: str
     marginal: Marginal
     lower: IntArray
     upper: IntArray
+    exact: bool | None = None
+
+    @cached_property
+    def invariant(self) -> bool:
+        """Whether the answers are fixed in every geounit of the level, and not merely impossible everywhere.
+
+        Where that holds of some geounits alone it makes no invariant: their estimates would depend on which others
+        are worked on beside them.
+        """
+        if self.exact is not None:
+            return self.exact
+        return bool(np.array_equal(self.lower, self.upper) and self.upper.any())
+
+    def of_rows(self, rows: slice | IntArray) -> GroupBounds:
+        """The bounds of some geounits of the level."""
+        return replace(self, lower=self.lower[rows], upper=self.upper[rows], exact=self.invariant)
 
 
 @dataclass(frozen=True, eq=False)

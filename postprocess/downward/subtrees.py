@@ -163,10 +163,7 @@ def _sliced(
     bounds: Sequence[tuple[GroupBounds, ...]], rows: Sequence[slice | IntArray]
 ) -> tuple[tuple[GroupBounds, ...], ...]:
     """Per level, the bounds of some rows; of no level where there are none at any."""
-    return tuple(
-        tuple(GroupBounds(bound.name, bound.marginal, bound.lower[own], bound.upper[own]) for bound in level)
-        for level, own in zip(bounds, rows, strict=False)
-    )
+    return tuple(tuple(bound.of_rows(own) for bound in level) for level, own in zip(bounds, rows, strict=False))
 
 
 def _shares_of_rows(

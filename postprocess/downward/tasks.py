@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
-from postprocess.linear.information import BLIND, inverse_off, is_full, null_projector
+from postprocess.linear.information import BLIND, full_rank, inverse_off, null_projector
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Implied
@@ -91,10 +91,39 @@ def _coarse_terms(
     null = null_projector(covariance)
     precision = inverse_off(covariance, null)
     ridge = _typical(precision)[:, None, None]
-    if estimate.info.any_unmeasured and share is not None:
-        centre = centre + products(null, estimate.classes, share - centre)
+    if share is not None:
+        centre = centre + products(_of(estimate.info.blind, null), estimate.classes, share - centre)
     precision = precision + ridge * null
     return PassTerms(precision, products(precision, estimate.classes, centre))
+
+
+def _of(classes: BoolArray, blocks: FloatArray) -> FloatArray:
+    """The blocks of some classes `(n_classes,)`, zero in the others."""
+    return np.where(classes.reshape(-1, *(1,) * (blocks.ndim - 1)), blocks, 0.0)
+
+
+def _detail_terms(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, share: FloatArray | None
+) -> tuple[FloatArray, FloatArray | None]:
+    """Definite precisions of the classes and, where directions are unmeasured, what they are drawn to `(n, n_cells)`.
+
+    Each class by itself, so that no estimate depends on which other classes are worked on beside it.
+    """
+    blocks, blind = estimate.info.precision, estimate.info.blind
+    lacking = np.asarray(~full_rank(blocks).all(axis=1))
+    if not lacking.any():
+        return blocks, None
+    null = null_projector(blocks)
+    if any(any(~kept.all() for kept in one.marginal.answered) for one in problem.measured[level]):
+        # What part of a query leaves out, the known directions determine: a weight on these, which do not vary, makes
+        # the precision definite, and one on what is left out would draw it to zero.
+        null = np.where(blind[:, None, None, None], null, estimate.info.known)
+    null, ridge = _of(lacking, null), _typical(blocks)
+    blocks = blocks + ridge[:, None, None, None] * null
+    if share is None or not blind.any():
+        return blocks, None
+    drawn = basis.unfold(basis.apply(_of(blind, null), basis.fold(share), estimate.classes))
+    return blocks, ridge[estimate.classes][:, None] * drawn
 
 
 def _typical(precision: FloatArray) -> FloatArray:
@@ -140,7 +169,6 @@ def level_tasks(
     offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
     names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
     upper_name = spine.level_names[max(level - 1, 0)]
-    unmeasured = estimate.info.any_unmeasured
     shares = () if parents is None else problem.shares_of(level)
     if share is not None and shares:
         share = blind_centres(
@@ -150,17 +178,7 @@ def level_tasks(
         _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
         for current in passes[:-1]
     ]
-    blocks, prior = estimate.info.precision, None
-    if not is_full(blocks):
-        partial = any(any(~kept.all() for kept in one.marginal.answered) for one in problem.measured[level])
-        # What part of a query leaves out, the known directions determine: a weight on these, which do not vary, makes
-        # the precision definite, and one on what is left out would draw it to zero.
-        null = estimate.info.known if partial and not unmeasured else null_projector(blocks)
-        ridge = _typical(blocks)
-        blocks = blocks + ridge[:, None, None, None] * null
-        if unmeasured and share is not None:
-            drawn = basis.unfold(basis.apply(null, basis.fold(share), estimate.classes))
-            prior = ridge[estimate.classes][:, None] * drawn
+    blocks, prior = _detail_terms(problem, basis, level, estimate, share)
     terms.append(PassTerms(basis.pattern_table(blocks), None))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
     implied = problem.implied[level] if problem.implied else None
@@ -198,9 +216,7 @@ def level_tasks(
                 children_term=None if estimate.children is None else estimate.children.term[rows],
                 prior_term=None if prior is None else prior[rows],
                 possible=possible[rows],
-                bounds=tuple(
-                    GroupBounds(b.name, b.marginal, b.lower[rows], b.upper[rows]) for b in problem.bounds_of(level)
-                ),
+                bounds=tuple(bound.of_rows(rows) for bound in problem.bounds_of(level)),
                 checked=checked[first:last],
                 solver=problem.solver,
                 seed=problem.seed,

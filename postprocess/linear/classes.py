@@ -22,7 +22,7 @@ from postprocess.linear.information import (
     is_full,
     known_with_family,
     off_known,
-    range_projector,
+    with_unmeasured,
 )
 from postprocess.linear.known import common_known, invariants_of, with_invariants, zero_masks, zero_projector
 from postprocess.linear.upward import silent_of
@@ -170,7 +170,7 @@ def _above(
     inherited = common_known(summed_over(members, identity - below.known), plain=below.plain)
     excluded = inherited
     if below.unmeasured.any():
-        excluded = range_projector(summed_over(members, below.unmeasured) + inherited)
+        excluded = with_unmeasured(inherited, summed_over(members, below.unmeasured))
     known = zero_projector(basis, patterns[of_pattern])
     invariants = invariants_of(problem.constraints.bounds[level])
     full = problem.estimator == "full"

@@ -24,7 +24,7 @@ from postprocess.linear.information import (
     known_with_family,
     learns_from_family,
     off_known,
-    range_projector,
+    with_unmeasured,
 )
 from postprocess.linear.known import common_known
 from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
@@ -130,7 +130,7 @@ def _children_precision(problem: Problem, level: int, estimates: list[LevelEstim
     # What every child knows, and what of any child nothing is known of.
     excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
     if below.info.any_unmeasured:
-        excluded = range_projector(summed(below.info.unmeasured) + excluded)
+        excluded = with_unmeasured(excluded, summed(below.info.unmeasured))
     return inverse_off(summed(below.info.covariance), excluded), groups.classes
 
 

@@ -146,10 +146,33 @@ def range_projector(matrices: FloatArray) -> FloatArray:
     return projector
 
 
+def with_unmeasured(known: FloatArray, unmeasured: FloatArray) -> FloatArray:
+    """Projectors on what the classes of a level know or have `unmeasured` below them, as sums over their children.
+
+    Each class by itself: one of which all is measured keeps the projector that it would have without the others.
+
+    Args:
+        known: `(n, n_blocks, a, a)` projectors.
+        unmeasured: the same shape, sums of the children's projectors.
+    """
+    some = unmeasured.any(axis=(-3, -2, -1))
+    if not some.any():
+        return known
+    out = known.copy()
+    out[some] = range_projector(unmeasured[some] + known[some])
+    return out
+
+
+def full_rank(blocks: FloatArray) -> BoolArray:
+    """Of which stacked positive semidefinite matrices `(..., a, a)` the rank is full: `(...)`."""
+    values = np.linalg.eigvalsh(blocks)
+    full = values[..., 0] > RANK_TOLERANCE * np.maximum(values[..., -1], np.finfo(float).tiny)
+    return np.asarray(full)
+
+
 def is_full(blocks: FloatArray) -> bool:
     """Whether stacked positive semidefinite matrices all have full rank."""
-    values = np.linalg.eigvalsh(blocks)
-    return bool((values[..., 0] > RANK_TOLERANCE * np.maximum(values[..., -1], np.finfo(float).tiny)).all())
+    return bool(full_rank(blocks).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +190,11 @@ class Information:
     known: FloatArray
     unmeasured: FloatArray
     covariance: FloatArray
+
+    @property
+    def blind(self) -> BoolArray:
+        """Of which classes some direction is measured nowhere, `(n,)`."""
+        return np.broadcast_to(self.unmeasured.any(axis=(-3, -2, -1)), len(self.known))
 
     @property
     def any_unmeasured(self) -> bool:

@@ -14,7 +14,7 @@ from postprocess.problem import GroupBounds, Problem
 
 def invariants_of(bounds: Sequence[GroupBounds]) -> list[GroupBounds]:
     """The bounds that fix their answers in every geounit of the level."""
-    return [bound for bound in bounds if np.array_equal(bound.lower, bound.upper) and bound.upper.any()]
+    return [bound for bound in bounds if bound.invariant]
 
 
 def zero_masks(problem: Problem, basis: Basis, level: int) -> BoolArray:

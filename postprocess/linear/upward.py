@@ -28,7 +28,7 @@ from postprocess.linear.information import (
     information,
     inverse_off,
     is_full,
-    range_projector,
+    with_unmeasured,
 )
 from postprocess.linear.known import (
     common_known,
@@ -317,7 +317,7 @@ def _parents(
     inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
     excluded = inherited
     if below.info.any_unmeasured:
-        excluded = range_projector(summed(below.info.unmeasured) + inherited)
+        excluded = with_unmeasured(inherited, summed(below.info.unmeasured))
     precision_of_children = inverse_off(summed(below.info.covariance), excluded)
     own_of_kinds = own_precisions(basis, problem.measured[level])
     own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.any_unmeasured
