@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
-from postprocess.linear.information import BLIND, full_rank, inverse_off, null_projector
+from postprocess.linear.information import BLIND, RANK_TOLERANCE, ROUNDING, TINY, full_rank, inverse_off, null_projector
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Implied
@@ -88,7 +88,9 @@ def _coarse_terms(
     marginal = current.cells
     centre = estimated_answers(problem, basis, level, estimate, marginal, np.arange(len(estimate.classes)))
     covariance = basis.answer_covariances(estimate.info.covariance, marginal)
-    null = null_projector(covariance)
+    # Where all answers are known what is left of their covariance is rounding, beside the variance of one measurement.
+    most = np.abs(estimate.info.precision).max(axis=(1, 2, 3))
+    null = null_projector(covariance, size=np.where(most > 0, ROUNDING / RANK_TOLERANCE / np.maximum(most, TINY), TINY))
     precision = inverse_off(covariance, null)
     ridge = _typical(precision)[:, None, None]
     if share is not None:

@@ -83,6 +83,17 @@ def with_known_totals(problem: Problem, truth: Sequence[np.ndarray], level: int)
     bypass=False,
     some_totals=False,
 )
+# All that a pass states is known of some geounits, which is no precision of 1e16.
+@example(
+    seed=834557,
+    zeros=True,
+    invariants=False,
+    complete=False,
+    estimator="full",
+    level=1,
+    bypass=True,
+    some_totals=True,
+)
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
