@@ -12,9 +12,9 @@ from pipeline.execution.options import LedgerOption
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flows.audits.receipts import Charging, KnownLedger
     from pipeline.privacy.ledger.events import Event
     from pipeline.privacy.ledger.ledger import Ledger
+    from pipeline.runs.receipts import Charging, KnownLedger
 
 _HELP = """The privacy-loss budgets of datasets, and what was spent of them.
 
@@ -253,11 +253,11 @@ def verify(
 
         spinewise ledger verify published/2030-*/manifest.json
     """
-    from flows.audits.receipts import KnownLedger, find_manifests
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console
     from pipeline.privacy.ledger.notes import read_notes
     from pipeline.privacy.ledger.report import check_export, read_export
+    from pipeline.runs.receipts import KnownLedger, find_manifests
 
     manifests = find_manifests(releases or ())
     if file is not None:
@@ -323,8 +323,8 @@ def _subject(event: Event) -> str:
 
 def _compared(manifests: Mapping[Path, Charging], ledger: KnownLedger | None) -> list[str]:
     """Tell what the receipts add up to; returns what is wrong with them, a sentence each."""
-    from flows.audits.receipts import compare_receipts
     from pipeline.privacy.ledger.ledger import amount_text
+    from pipeline.runs.receipts import compare_receipts
 
     found = compare_receipts(manifests, ledger)
     for one in found.spending:

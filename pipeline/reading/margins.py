@@ -1,27 +1,26 @@
-"""Who computes the margin of a sum: a provider that the installed distribution names.
+"""Who computes the margin of a sum: a module of estimation, which is found by name.
 
 The margin of a sum needs the covariances of the estimation, which `postprocess` computes from spec and spine, and the
-rule by which published margins are made. The reader states what it needs here; the entry point "linear" of the group
-`spinewise.margins` provides it.
+rule by which published margins are made. The reader, which estimation stands on, states what it needs here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import metadata
+from importlib import import_module
 from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.errors import ReleaseError
 from pipeline.model.universe import Universe
 from pipeline.release.layout import UniverseDirectory
 from postprocess.arrays import Weights
 from postprocess.statistics import Moments
 
-GROUP, NAME = "spinewise.margins", "linear"
+#: Imported when a margin of a sum is asked for, so that reading a table needs no solver.
+_PROVIDER = ("pipeline.estimation.sum_margins", "LinearVariances")
 
 #: For each attribute, the group that each of its values is summed into.
 Groups = Sequence[NDArray[np.int64]]
@@ -63,12 +62,9 @@ Provider = Callable[[Universe, UniverseDirectory, Spine, str], HalfWidths]
 
 
 def provider() -> Provider:
-    """The installed provider; ReleaseError where there is none."""
-    for entry_point in metadata.entry_points(group=GROUP, name=NAME):
-        return cast("Provider", entry_point.load())
-    raise ReleaseError(
-        f"margins of sums: no {NAME!r} is installed in the entry points {GROUP!r}; install spinewise anew (make setup)"
-    )
+    """Who computes half-widths."""
+    module, name = _PROVIDER
+    return cast("Provider", getattr(import_module(module), name))
 
 
 def columns_of(groups: Groups, table: Groups) -> NDArray[np.int64]:

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.plan.sum_margins import LinearVariances
-from pipeline.errors import InputError, ReleaseError
-from pipeline.reading import margins
+from pipeline.errors import InputError
+from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import open_release
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, MARGIN_SUFFIX, is_count
 
@@ -205,9 +204,3 @@ def test_wrong_questions(country: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             ask()
         assert told in str(caught.value)
-
-
-def test_no_provider_is_told(country: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(margins, "NAME", "nobody")
-    with pytest.raises(ReleaseError, match="no 'nobody' is installed in the entry points"):
-        open_release(country).query("sex").where(age="old").at("tract")

@@ -25,13 +25,13 @@ from auditor.ledger import ledger_findings, read_ledger
 from auditor.release import Release as SecondRelease
 from auditor.statements import noise_problems
 from flows.audits.finished import audit_release
-from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import ReleaseSpec, load_spec

@@ -17,7 +17,6 @@ import pipeline.confidential.questions as confidential
 import pipeline.privacy.noise.select as select
 import pipeline.questions.quantiles as quantiles
 import pipeline.questions.sensitivity as sensitivity
-from flows.audits.receipts import KnownLedger, compare_receipts
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.questions import noise_of
 from pipeline.errors import SpinewiseError
@@ -30,6 +29,7 @@ from pipeline.questions.manifest import RankStated, read_answer
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.answering import AnsweringHere
 from pipeline.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.runs.receipts import KnownLedger, compare_receipts
 
 QUANTILE = "median wages by tract, sex, age, shift"
 KEYS = ["tract", "sex", "age", "shift"]

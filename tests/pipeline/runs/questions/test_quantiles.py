@@ -14,7 +14,6 @@ import pytest
 from releases.asked import ask, checked, forge, ledger_of, public_files, spent, truth, write_workers
 
 from auditor.ledger import chain_problems, priced, read_ledger
-from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import RankStated, read_answer
@@ -22,6 +21,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.answering import AnsweringHere
 from pipeline.runs.questions.checking import again_of, compared, verify_answer
 from pipeline.runs.questions.explaining import explain_question
+from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 
 
 @pytest.fixture

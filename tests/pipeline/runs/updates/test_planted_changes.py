@@ -14,7 +14,6 @@ import pytest
 from releases.updated import QUESTIONS, answer_to, charged_release, seal, update
 
 from auditor.check.release import check_release
-from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
@@ -26,6 +25,7 @@ from pipeline.questions.text import parse
 from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.tables import read_table, write_table
+from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.verify import verify_release
 from pipeline.storage.files import sha256_file
 

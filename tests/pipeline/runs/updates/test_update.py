@@ -22,7 +22,6 @@ from auditor.program import audit, audit_with, secret_of
 from auditor.reading.errors import FormError
 from features.exports.release import export_release
 from flows.audits.finished import audit_release
-from flows.audits.receipts import compare_receipts, find_manifests
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
@@ -33,6 +32,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.release.versions.changes import read_changes
 from pipeline.runs.questions.combining import combine_answer
+from pipeline.runs.receipts import compare_receipts, find_manifests
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.updates.update import Updated
 from pipeline.runs.verify import verify_release

@@ -1,6 +1,6 @@
 """The margins of sums of a release's numbers, for `pipeline.reading`, by the covariances of the linear estimate.
 
-Named in pyproject.toml as the entry point "linear" of the group "spinewise.margins".
+`pipeline.reading.margins` finds it by name.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 
-from pipeline.audit.chosen_ends import chosen_elsewhere, chosen_uncharged, question_of
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.privacy.ledger.events import ANSWER, DatasetState, Event, replay
@@ -20,6 +19,7 @@ from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.receipts import Receipt
+from pipeline.runs.chosen_ends import chosen_elsewhere, chosen_uncharged, question_of
 from pipeline.runs.questions.costs import cost_problems
 from pipeline.spec.release_spec import ReleaseSpec
 
