@@ -32,6 +32,7 @@ import math
 import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,6 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from flows.plan.release_plan import plan_release
 from pipeline.execution.progress import Silent
 from pipeline.model.universe import Universe
 from pipeline.release.joined.means import read_means
@@ -196,7 +196,8 @@ def share_over(keys: NDArray[np.float64]) -> tuple[float, float]:
 def foretold(folder: Path, less: int) -> dict[tuple[str, str], float]:
     """(query, level) -> standard error of a sum, as the plan foretells it."""
     (folder / "wages.toml").write_text(stated(less), encoding="utf-8")
-    rows = plan_release(folder / "wages.toml", None, 1).amounts
+    plan = import_module("flows.plan.release_plan")
+    rows = plan.plan_release(folder / "wages.toml", None, 1).amounts
     return {(row.query, row.level): (row.sum_margin or math.nan) / NORMAL_QUANTILE for row in rows}
 
 

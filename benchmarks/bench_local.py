@@ -16,6 +16,7 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,6 @@ from measured_run import PROJECT
 from releases.survey import Survey, write_survey
 from survey_of_state import StateSurvey
 
-from flows.plan.release_plan import plan_release
 from geography.build import spine_from_prefixes
 from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.confidential.custody import KeySource
@@ -129,6 +129,7 @@ def small(surveys: int) -> list[dict[str, str | float]]:
                 for level, one in measured(survey, run).items():
                     sums[level].append(one)
                 many = many or of_totals(as_state(survey, epsilon), seed=2)
+                plan_release = import_module("flows.plan.release_plan").plan_release
                 central = {row.level: row.central for row in plan_release(survey.spec, None, 1).local}
         for level, all_of_them in sums.items():
             mean = {name: float(np.mean([one[name] for one in all_of_them])) for name in all_of_them[0]}

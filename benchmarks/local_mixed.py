@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,6 @@ from local_held import held_if_large, shown_if_large
 from releases.mixed import write_mixed
 from releases.survey import Survey
 
-from flows.plan.release_plan import plan_release
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
@@ -65,6 +65,7 @@ def mixed(cases: tuple[tuple[str, int, str], ...], surveys: int) -> list[dict[st
                 stated = both.survey.spec.read_text().replace("respondents = 20", "respondents = 25")
                 both.survey.spec.write_text(stated)
                 ours = _run(both.survey.spec, folder / "out")
+                plan_release = import_module("flows.plan.release_plan").plan_release
                 planned = {row.level: row.local for row in plan_release(both.survey.spec, None, 1).local}
                 alone = both.survey.spec.with_name("alone.toml")
                 alone.write_text(stated[: stated.index("[collect.central]")] + stated[stated.index("[input]") :])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from releases.command import spinewise
+from releases.command import feature_module, spinewise
 from releases.small import run
 from scipy.stats import norm
 
@@ -19,7 +19,6 @@ from auditor.accounting import best_guess, epsilon_of, losses_epsilon, rho_of, z
 from auditor.attack import attack
 from auditor.program import main
 from auditor.release import Release
-from flows.audits.whole_trial import Trial, written
 from pipeline.privacy.accounting.conversion import zcdp_epsilon as first_epsilon
 from pipeline.privacy.accounting.mechanisms import MECHANISMS, DiscreteGaussian, mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
@@ -28,8 +27,9 @@ from pipeline.privacy.noise.sampler import Sampler
 
 def released(folder: Path, budget: Fraction = Fraction(1)) -> Path:
     folder.mkdir()
-    trial = Trial("zcdp", "change-one", bypass=False, budget=budget)
-    return run(written(folder, trial, 'key = "insecure-test:3"', blocks=200), folder / "out")
+    whole_trial = feature_module("flows.audits.whole_trial")
+    trial = whole_trial.Trial("zcdp", "change-one", bypass=False, budget=budget)
+    return run(whole_trial.written(folder, trial, 'key = "insecure-test:3"', blocks=200), folder / "out")
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,11 @@ import pytest
 from oracles.command_lines import Places, command_line, commands
 from oracles.how_many import MANY, SIZES
 from oracles.watched import ends_well, for_each_number, spinewise
+from releases.command import feature_module
 from releases.small import QUICK, run, write_town
 
-import flows.audits.installed
 import flows.orchestration.audit_flows
 import flows.orchestration.server
-from pipeline.audit.findings import Audit, certain
 from pipeline.errors import InputError
 
 
@@ -43,8 +42,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     def not_here(*_: object, **__: object) -> Any:
         raise InputError("not in this test")
 
-    audit = Audit("Audit", (certain("samplers", "chi-square", "all", []),), {})
-    monkeypatch.setattr(flows.audits.installed, "audit_installed", lambda **_: audit)
+    findings = feature_module("pipeline.audit.findings")
+    audit = findings.Audit("Audit", (findings.certain("samplers", "chi-square", "all", []),), {})
+    monkeypatch.setattr(feature_module("flows.audits.installed"), "audit_installed", lambda **_: audit)
     monkeypatch.setattr(flows.orchestration.server, "temporary_server", contextlib.nullcontext)
     monkeypatch.setattr(flows.orchestration.audit_flows, "rerun", not_here)
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")

@@ -19,21 +19,20 @@ import pipeline.questions.quantiles
 import pipeline.questions.sensitivity
 import pipeline.questions.windows
 import pipeline.runs.questions.costs
-from flows.audits.questions_asked import Question
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolved import Resolved
-from releases.mutant import Edit, Mutant, Patch, Plant, attribute, mutant
+from releases.mutant import Asked, Edit, Mutant, Patch, Plant, attribute, mutant
 
 #: The module in which an answer is drawn.
 asking: Any = pipeline.confidential.questions
 
 
-def _asked(text: str, way: str = "records", framework: str = "zcdp", neighbours: str = "change-one") -> Question:
-    return Question(text, framework, neighbours, way)
+def _asked(text: str, way: str = "records", framework: str = "zcdp", neighbours: str = "change-one") -> Asked:
+    return text, framework, neighbours, way
 
 
 COUNT = _asked("count by county, sex where age >= 18")
@@ -253,7 +252,7 @@ def _last(rows: list[str], change: Callable[[str], str]) -> list[str]:
     return [*rows[:-1], f"{keys},{change(number)}"]
 
 
-def _ask(name: str, caught: str, on: Question, plant: Plant | None = None, edit: Edit | None = None) -> Mutant:
+def _ask(name: str, caught: str, on: Asked, plant: Plant | None = None, edit: Edit | None = None) -> Mutant:
     return replace(mutant(f"`ask`: {name}", caught, on="answer", plant=plant, edit=edit), question=on)
 
 

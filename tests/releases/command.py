@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,6 +22,11 @@ def needs(feature: str) -> pytest.MarkDecorator:
     """Skips a test of the core that also looks at what a feature makes, where the feature's folder is not there."""
     there = feature in {one.name for one in installed_features()}
     return pytest.mark.skipif(not there, reason=f"without features/{feature}")
+
+
+def feature_module(module: str) -> Any:
+    """A module of a feature, by its name; the test of the core that also looks at it is skipped without the feature."""
+    return pytest.importorskip(module, reason=f"without {module}")
 
 
 def environment(**more: str) -> dict[str, str]:

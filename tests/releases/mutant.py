@@ -14,13 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.contents import canonical
-from flows.audits.questions_asked import Question
 from pipeline.storage.files import ParquetSink
 
 Patch = pytest.MonkeyPatch
 #: A fault in the program, for the time of a run; or one in the files of a finished release.
 Plant = Callable[[Patch], None]
 Edit = Callable[[Path], None]
+
+#: Its text, the framework, who neighbours are, and of which records: the fields of `Question` of the feature audit.
+Asked = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Mutant:
     plant: Plant | None = None
     edit: Edit | None = None
     on: str = "release"
-    question: Question | None = None
+    question: Asked | None = None
 
 
 SECOND, AUDIT, VERIFY, CHECKER, INSTALLED = "second program", "audit", "verify", "checker", "installed"

@@ -12,13 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from releases.command import feature_module
 from releases.small import public_bytes
 from typer.testing import CliRunner
 
 from auditor.check.release import check_release
 from features.exports.release import LAYOUTS, export_release
 from flows.cli import app
-from pipeline.audit.release_reading import open_audited
 from pipeline.confidential.custody import check_made_here
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.progress import Silent
@@ -121,7 +121,7 @@ def test_measurements_made_elsewhere_give_the_same_release(
     with pytest.raises(InputError, match="no key and no record to repeat it from"):
         check_made_here(directory)
     with pytest.raises(InputError, match="how they were drawn cannot be audited"):
-        open_audited(directory.root)
+        feature_module("pipeline.audit.release_reading").open_audited(directory.root)
     with pytest.raises(InputError, match="is not empty; name another folder"):
         estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
 

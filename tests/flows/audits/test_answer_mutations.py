@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from releases.answer_mutants import ANSWERS
-from releases.mutant import COURTS, INSTALLED, SECOND, VERIFY, Mutant
+from releases.mutant import COURTS, INSTALLED, SECOND, VERIFY, Asked, Mutant
 
 from auditor.keys import read_key
 from auditor.ledger import read_ledger
@@ -51,34 +51,35 @@ def courts_of(root: Path, folder: Path) -> set[str]:
 @pytest.mark.parametrize("mutant", ANSWERS, ids=lambda mutant: mutant.name)
 def test_each_fault_in_an_answer_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     assert mutant.question is not None
+    question = Question(*mutant.question)
     sampler_for.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         if mutant.plant is not None:
             mutant.plant(patch)
         folder = tmp_path / "asked"
         with own_settings(folder):
-            root = answer_of(folder, mutant.question)
+            root = answer_of(folder, question)
             if mutant.edit is not None:
                 mutant.edit(root)
             caught = courts_of(root, folder)
         if mutant.plant is not None and INSTALLED in mutant.caught_by:
-            assert mutant.question in list(questions(quick=False)), "the audit of an installation does not ask this"
+            assert question in list(questions(quick=False)), "the audit of an installation does not ask this"
             trial = tmp_path / "trial"
             trial.mkdir()
             with own_settings(trial):
-                caught |= {INSTALLED} if question_problems(trial, mutant.question, 1) else set()
+                caught |= {INSTALLED} if question_problems(trial, question, 1) else set()
     sampler_for.cache_clear()
     assert [court for court in COURTS if court in caught] == [c for c in COURTS if c in mutant.caught_by], mutant.name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "question", sorted({str(one.question): one.question for one in ANSWERS if one.question}.items())
+    "question", sorted({Question(*one.question).subject: one.question for one in ANSWERS if one.question}.values())
 )
-def test_sound_answers_pass_everywhere(question: tuple[str, Question], tmp_path: Path) -> None:
+def test_sound_answers_pass_everywhere(question: Asked, tmp_path: Path) -> None:
     folder = tmp_path / "asked"
     with own_settings(folder):
-        assert courts_of(answer_of(folder, question[1]), folder) == set()
+        assert courts_of(answer_of(folder, Question(*question)), folder) == set()
 
 
 def test_there_are_thirty_faults_that_the_second_program_catches() -> None:

@@ -1,17 +1,13 @@
-"""`validate` says where the records break a join, which does not stop a run; `plan` says what is joined."""
+"""`validate` says where the records break a join, which does not stop a run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pandas as pd
-import pytest
 from releases.homes import write_homes
-from rich.console import Console
 
 from flows.checks.validation import validate
-from flows.plan.release_plan import plan_release
-from flows.plan.show import show_plan
 
 
 def test_records_that_keep_the_joins_have_no_remark(tmp_path: Path) -> None:
@@ -32,13 +28,3 @@ def test_records_that_break_a_join_have_a_remark(tmp_path: Path) -> None:
     blocks = sorted(homes["block"])
     assert size.startswith("join 'homes size': the records break it in 2 geounits ")
     assert f"of level 'block', first in {blocks[0]}: " in size
-
-
-def test_a_plan_says_what_is_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_release(write_homes(tmp_path), None, 1)
-    show_plan(plan, Console(width=200))
-    said = capsys.readouterr().out
-    assert (
-        "Joined in every geounit: each of homes has as many members as its size says (the open one: at most 8)" in said
-    )
-    assert plan.data()["joins"] == [join.words for join in plan.spec.join]

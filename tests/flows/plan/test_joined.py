@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import printed
+from releases.homes import write_homes
 from releases.small import request_of
+from rich.console import Console
 
 from flows.plan.release_plan import plan_release
+from flows.plan.show import show_plan
 from pipeline.execution.progress import Silent
 from pipeline.privacy.budget import noise_for
 from pipeline.reading.release import open_release
@@ -159,3 +162,13 @@ def test_many_runs_err_as_foretold(tmp_path: Path) -> None:
         assert apart is not None
         assert measured == pytest.approx(foretold, rel=share), level
         assert apart > (1 + share) * foretold, level
+
+
+def test_a_plan_says_what_is_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = plan_release(write_homes(tmp_path), None, 1)
+    show_plan(plan, Console(width=200))
+    said = capsys.readouterr().out
+    assert (
+        "Joined in every geounit: each of homes has as many members as its size says (the open one: at most 8)" in said
+    )
+    assert plan.data()["joins"] == [join.words for join in plan.spec.join]

@@ -8,22 +8,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from releases.chosen import BLOCKS, write_chosen
+from releases.command import feature_module
 from releases.repeated import rerun
 from releases.small import run
 
 import pipeline.confidential.select
 import pipeline.privacy.ledger.charge
 from auditor.program import audit
-from flows.audits.finished import audit_release
-from pipeline.audit.findings import Finding
-from pipeline.audit.release_reading import open_audited, truth_of
-from pipeline.audit.release_selected import selected_findings
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.custody import KeySource, key_of_release
 from pipeline.confidential.select import select_versions
@@ -38,8 +36,10 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.select import Select
+from pipeline.published import open_finished
 from pipeline.publishing.public_inputs import BOUNDS
 from pipeline.publishing.selected import selected_problems
+from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
@@ -69,7 +69,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def job(released: tuple[Path, str], tmp_path: Path) -> Job:
     """A copy of the release, to change."""
     root = RunDirectory(Path(shutil.copytree(released[0], tmp_path / "chosen")))
-    release = open_audited(root.root)
+    release = open_finished(root.root, check_hashes=False)
     spine = read_public_spine(root.spine, release.spec.geography.level_names)
     return Job(root, release.spec, release.universes, spine, Workers(1), Silent())
 
@@ -110,25 +110,29 @@ def choose_again(job: Job) -> None:
 
 
 def failed(job: Job, *, key: bool = True) -> set[str]:
-    return {
-        one.check
-        for one in selected_findings(open_audited(job.run.root), key_of(job) if key else None)
-        if not one.passed
-    }
+    release = feature_module("pipeline.audit.release_reading").open_audited(job.run.root)
+    found = feature_module("pipeline.audit.release_selected").selected_findings(release, key_of(job) if key else None)
+    return {one.check for one in found if not one.passed}
 
 
 def test_a_run_is_charged_for_choice_and_measurement_and_audited(released: tuple[Path, str]) -> None:
     root, ledger = RunDirectory(released[0]), released[1]
-    told: list[Finding] = []
-    audit = audit_release(root, KeySource(), ledger, 1, told.append)
-    assert audit.passed, audit.failed
-    assert {"selection stated", "choices found", "noise drawn", "ledger", "verified"} <= {one.check for one in told}
+    assert [one for one in audit(root.root, ledger=ledger) if not one.passed] == []
     with Ledger.open(ledger) as opened:
         assert opened.dataset("people").left == 0
         charges = {event.query: event for event in opened.events() if event.kind == "charge"}
     assert charges["select detail"].mechanism == "exponential"
     assert charges["select detail"].count == len(BLOCKS)
     assert Fraction(charges["select detail"].cost) + Fraction(charges["selected detail"].cost) == Fraction(1, 5)
+
+
+def test_the_audit_names_what_it_looked_at(released: tuple[Path, str]) -> None:
+    told: list[Any] = []
+    found = feature_module("flows.audits.finished").audit_release(
+        RunDirectory(released[0]), KeySource(), released[1], 1, told.append
+    )
+    assert found.passed, found.failed
+    assert {"selection stated", "choices found", "noise drawn", "ledger", "verified"} <= {one.check for one in told}
 
 
 def test_the_same_run_again_and_a_rerun_choose_the_same_and_cost_nothing(released: tuple[Path, str]) -> None:
@@ -145,7 +149,7 @@ def test_the_same_run_again_and_a_rerun_choose_the_same_and_cost_nothing(release
 
 def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> None:
     (universe,) = job.universes
-    truth = truth_of(open_audited(job.run.root), universe, "block")
+    truth = read_histogram(job.run.main.true_histogram("block"), job.spine.leaf_level.geocodes, universe.schema)
     found = pd.read_parquet(file_of(job))
     assert found["geocode"].tolist() == BLOCKS
     queries = {query.name: query for query in universe.selections[0].versions}

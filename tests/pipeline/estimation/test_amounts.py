@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from releases.command import feature_module
 from releases.mutant import resealed, rewritten
 from releases.wages import LABELS, detailed, true_units
 from typer.testing import CliRunner
@@ -19,7 +20,6 @@ from typer.testing import CliRunner
 from auditor.check.release import examine
 from auditor.program import audit
 from flows.cli import app
-from flows.plan.release_plan import plan_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.reading.release import open_release
@@ -96,7 +96,7 @@ def test_noise_scale_is_that_of_a_record_that_moves_two_sums_by_the_upper_end(re
 
 
 def test_a_plan_foretells_sums_and_means_in_what_the_amount_is_in(spec: Path) -> None:
-    plan = plan_release(spec, None, 1)
+    plan = feature_module("flows.plan.release_plan").plan_release(spec, None, 1)
     rows = {(row.level, row.query): row for row in plan.universes[1].rows}
     counts = {(row.level, row.query): row for row in plan.universes[0].rows}
     assert len(plan.amounts) == 9

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.command import feature_module
 from releases.mutant import resealed
 from releases.repeated import rerun
 from releases.small import run
@@ -18,7 +19,6 @@ import pipeline.records.columns as columns
 from auditor.check.release import examine
 from auditor.form import read_form
 from auditor.program import audit
-from flows.plan.release_plan import plan_release
 from pipeline.confidential.charge import _layout
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job
@@ -90,7 +90,10 @@ def test_the_number_is_published_with_an_interval_and_costs_its_own_budget(relea
     universe = load_spec(spec).universes()[1]
     assert (universe.reach, universe.unit_budget) == (1, universe.budget)
     assert universe.budget == Fraction(1)
-    plan = plan_release(spec, None, 1)
+
+
+def test_a_plan_has_the_number_beside_the_others(spec: Path) -> None:
+    plan = feature_module("flows.plan.release_plan").plan_release(spec, None, 1)
     assert {row.query for row in plan.universes[1].rows} == {"clipped", "detailed"}
     assert [one.universe.name for one in plan.universes] == ["", "over", "wages"]
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from releases.command import feature_module
 from releases.small import write_town
 from releases.wages import BALANCES, write_wages
 from rich.console import Console
 
-from flows.plan.release_plan import plan_release
-from flows.plan.show import show_plan
 from pipeline.estimation.determined import with_tables
 from pipeline.runs.open_public import PublicSide, open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -115,14 +114,16 @@ def test_what_a_table_says_of_itself_stays_when_another_is_left_out(tmp_path: Pa
 def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below: str) -> None:
     """Counties have all; tracts and blocks measure total and quarters, and the rest of the detail follows counties."""
     way = ("[publish]", f'[postprocess]\ncomplete = "{complete}"\n\n[publish]')
-    plan = plan_release(write_town(tmp_path, _COUNTY_ALONE, way), None, workers=1)
+    plan = feature_module("flows.plan.release_plan").plan_release(
+        write_town(tmp_path, _COUNTY_ALONE, way), None, workers=1
+    )
     given = {(row.level, row.query): (row.given_by, row.margin90 is None) for row in plan.universes[0].rows}
     assert given["county", "detailed"] == ("measurements", False)
     assert given["tract", "quarters"] == ("measurements", False)
     assert given["tract", "detailed"] == (below, True)
     assert given["block", "detailed"] == (below, True)
     console = Console(file=io.StringIO(), width=160)
-    show_plan(plan, console)
+    feature_module("flows.plan.show").show_plan(plan, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert ("completed" in text) == (complete == "proportional")
     assert ("not determined" in text) == (complete == "even")

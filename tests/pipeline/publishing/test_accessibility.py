@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 from releases.browser import Opened, chromium, opened
-from releases.command import needs
+from releases.command import feature_module, needs
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.audit.findings import Audit, Finding
-from pipeline.audit.report import write_audit
 from pipeline.reading.compare import compare
 from pipeline.reading.compare_page import write_page
 from pipeline.reading.release import open_release
@@ -126,13 +124,16 @@ def test_on_a_telephone_the_card_comes_into_view_and_is_said(browser: Any, town:
 
 @pytest.mark.slow
 @needs("fitness")
+@needs("plan")
 def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
     browser: Any, town: Path, town_spec: Path, tmp_path: Path
 ) -> None:
     """Comparison, audit, plan, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
     release = open_release(town)
     write_page(tmp_path / "compare.html", compare(release, release))
-    audit, _ = write_audit(Audit("Audit", (Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"}), tmp_path)
+    findings = feature_module("pipeline.audit.findings")
+    found = findings.Audit("Audit", (findings.Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"})
+    audit, _ = feature_module("pipeline.audit.report").write_audit(found, tmp_path)
     planned = CliRunner().invoke(app, ["plan", str(town_spec), "--chart", str(tmp_path / "plan.html")])
     assert planned.exit_code == 0, planned.output
     judged = CliRunner().invoke(

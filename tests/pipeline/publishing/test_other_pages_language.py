@@ -9,7 +9,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from releases.command import printed
+from releases.command import feature_module, needs, printed
 from releases.named import write_named_town
 from releases.pages import (
     FIELD,
@@ -25,8 +25,6 @@ from releases.pages import (
 from releases.small import run
 
 from features.exports.release import export_release
-from flows.audits.finished import audit_release, with_attacks
-from pipeline.audit.report import audit_html
 from pipeline.confidential.accuracy import errors_of
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.job import Job
@@ -90,8 +88,9 @@ def test_the_comparison_is_in_the_language_of_the_first(town: Path, named_town: 
 @pytest.mark.slow
 def test_the_audit_of_a_release(town: Path, tmp_path: Path) -> None:
     run_directory = RunDirectory(town)
-    audit = audit_release(run_directory, KeySource(), None, 1, lambda _: None)
-    audit = with_attacks(audit, run_directory, tmp_path, lambda _: None)
+    finished, audit_html = feature_module("flows.audits.finished"), feature_module("pipeline.audit.report").audit_html
+    audit = finished.audit_release(run_directory, KeySource(), None, 1, lambda _: None)
+    audit = finished.with_attacks(audit, run_directory, tmp_path, lambda _: None)
     spanish = visible(audit_html(audit))
     assert english_in(spanish) == []
     assert english_words(spanish) == set()
@@ -128,6 +127,7 @@ def test_workbooks(town: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@needs("plan")
 def test_the_picture_of_a_plan(spec: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     printed("plan", spec, "--chart", page)

@@ -6,12 +6,14 @@ import shutil
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from releases.command import feature_module
 from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, run, write_town
 
@@ -22,15 +24,12 @@ from features.exports.release import export_release
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
-from pipeline.audit.release_noise import noise_findings
-from pipeline.audit.release_reading import budget_masks, open_audited
 from pipeline.confidential.custody import KeySource, key_of_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.model.allocation import allocations
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statements import _most_on_queries, privacy_statements
-from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import replay
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.report import spent_epsilon
@@ -70,7 +69,7 @@ def release(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_measurements_are_of_other_geounits_with_other_noise(release: Path) -> None:
-    found = open_audited(release)
+    found = open_finished(release, check_hashes=False)
     county, tract, block = (
         read_measurement(found.run.main.measurement(level, "detailed")) for level in ("county", "tract", "block")
     )
@@ -87,7 +86,7 @@ def test_the_measurements_are_of_other_geounits_with_other_noise(release: Path) 
 
 
 def test_every_path_costs_the_whole_budget(release: Path) -> None:
-    found = open_audited(release)
+    found = open_finished(release, check_hashes=False)
     for universe in found.universes:
         allotted = allocations(universe, found.spine)
         sums = np.full(found.spine.n_leaves, Fraction(0), dtype=object)
@@ -98,7 +97,13 @@ def test_every_path_costs_the_whole_budget(release: Path) -> None:
             share = of_kind[np.zeros(n, dtype=int) if kinds is None else kinds]
             sums = sums + share[found.spine.leaf_ancestors(number)]
         assert set(sums.tolist()) == {Fraction(1)}
-        # The audit finds the same in another way.
+
+
+def test_the_audit_finds_the_same_paths_in_another_way(release: Path) -> None:
+    budget_masks = feature_module("pipeline.audit.release_reading").budget_masks
+    found = open_finished(release, check_hashes=False)
+    for universe in found.universes:
+        allotted = allocations(universe, found.spine)
         masks = budget_masks([level.share for level in universe.strategy.levels], found.spine)
         for number, (allocation, mask) in enumerate(zip(allotted, masks, strict=True)):
             shares = [level.share for level in universe.strategy.levels]
@@ -121,11 +126,22 @@ def test_verify_check_rerun_and_audit_know(release: Path) -> None:
     directory = RunDirectory(release)
     assert verify_release(directory, 1, Silent()) == []
     assert check_release(release) == []
-    key = key_of_release(directory, KeySource())
     assert rerun(release).same
-    assert [finding for finding in noise_findings(open_audited(directory.root), key) if not finding.passed] == []
     assert [finding for finding in audit(release) if not finding.passed] == []
     assert "A geounit without siblings is not measured" in read_manifest(directory.manifest).privacy[0].words
+
+
+def noise_failed(directory: RunDirectory) -> list[Any]:
+    """What the audit of the first program finds wrong with the noise."""
+    release = feature_module("pipeline.audit.release_reading").open_audited(directory.root)
+    found = feature_module("pipeline.audit.release_noise").noise_findings(
+        release, key_of_release(directory, KeySource())
+    )
+    return [finding for finding in found if not finding.passed]
+
+
+def test_the_audit_knows(release: Path) -> None:
+    assert noise_failed(RunDirectory(release)) == []
 
 
 def test_the_audit_finds_noise_of_another_scale_where_levels_are_bypassed(release: Path, tmp_path: Path) -> None:
@@ -156,10 +172,10 @@ def test_the_audit_finds_a_child_that_is_measured_with_the_budget_of_its_parent(
     monkeypatch.setattr(pipeline.model.allocation, "last_levels", both)
     directory = RunDirectory(run(tmp_path / "in" / "release.toml", tmp_path / "out"))
     monkeypatch.undo()
-    found = noise_findings(open_audited(directory.root), MasterKey.read(directory.key))
-    assert any("has other geounits or answers than the spec calls for" in f.detail for f in found if not f.passed)
     assert {"headers", "noise redrawn"} & {f.check for f in audit(directory.root) if not f.passed}
     assert any("does not have the geounits" in problem for problem in verify_release(directory, 1, Silent()))
+    wrong = noise_failed(directory)
+    assert any("has other geounits or answers than the spec calls for" in finding.detail for finding in wrong)
 
 
 def test_exported_measurements_give_the_release_again(release: Path, spec: Path, tmp_path: Path) -> None:
@@ -221,7 +237,7 @@ def test_the_ledger_is_charged_the_price_of_any_path(
 
 
 def test_no_path_spends_more_on_an_attribute_or_a_place_than_is_stated(release: Path) -> None:
-    found = open_audited(release)
+    found = open_finished(release, check_hashes=False)
     for universe in found.universes:
         account = privacy_statements(universe)
         assert account.record.budget == str(universe.budget)

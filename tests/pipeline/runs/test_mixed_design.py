@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 from releases.again import computed_again
 from releases.asked import ledger_of
+from releases.command import feature_module
 from releases.mixed import MixedSurvey, write_mixed
 from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 
 from features.exports.registry import entry
-from flows.plan.release_plan import plan_release
 from pipeline.confidential.reports import allowed_difference
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
@@ -78,6 +78,7 @@ def changed(mixed: MixedSurvey, folder: Path, *changes: tuple[str, str]) -> Path
 
 
 def test_upper_levels_have_the_errors_of_both(mixed: MixedSurvey, released: RunDirectory) -> None:
+    plan_release = feature_module("flows.plan.release_plan").plan_release
     planned = {row.level: row for row in plan_release(mixed.survey.spec, None, 1).local}
     (universe,) = load_spec(mixed.survey.spec).universes()
     survey = survey_of(universe)
@@ -129,7 +130,7 @@ def test_the_statement_says_both_promises(released: RunDirectory) -> None:
     assert "noisy counts of the release register, whose maker has the true answers" in page
 
 
-def test_every_place_states_the_promise_of_both(mixed: MixedSurvey, released: RunDirectory) -> None:
+def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
     """Of an answer in one report and in the release; by hand, with what another program makes of rho = 1/10."""
     manifest = read_manifest(released.manifest)
     assert manifest.joint is not None
@@ -151,8 +152,6 @@ def test_every_place_states_the_promise_of_both(mixed: MixedSurvey, released: Ru
     assert "<b>ε = 1</b>" not in page
     assert "what the release register cost is in its own manifest" in page
     assert manifest.charging == CHARGED_ELSEWHERE
-    plan = plan_release(mixed.survey.spec, None, 1)
-    assert plan.promise == f"epsilon = {shown} at delta = 1e-10: {manifest.joint.words.rsplit(': epsilon', 1)[0]}"
     deployment = entry(open_finished(released.root, check_hashes=False))["deployment"]
     assert isinstance(deployment, dict)
     loss = {"epsilon": float(manifest.joint.epsilon), "rho": 0.6, "delta": 1e-10}
@@ -164,6 +163,14 @@ def test_every_place_states_the_promise_of_both(mixed: MixedSurvey, released: Ru
     assert "direct encoding by every respondent" in mechanisms
     assert "discrete gaussian, sigma^2 = 20 on the counts of register: county" in mechanisms
     assert deployment["implementation"]["post_processing"].startswith("From the reports and register: ")
+
+
+def test_a_plan_promises_what_the_manifest_states(mixed: MixedSurvey, released: RunDirectory) -> None:
+    joint = read_manifest(released.manifest).joint
+    assert joint is not None
+    plan = feature_module("flows.plan.release_plan").plan_release(mixed.survey.spec, None, 1)
+    promise, shown = joint.words.rsplit(": epsilon", 1)[0], headline(joint.epsilon)
+    assert plan.promise == f"epsilon = {shown} at delta = 1e-10: {promise}"
 
 
 @pytest.mark.parametrize(

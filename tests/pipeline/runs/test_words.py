@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
+from releases.command import feature_module
 from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 from releases.survey import Survey
@@ -19,7 +20,6 @@ from releases.survey_of_words import write_words
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.plan.release_plan import plan_release
 from pipeline.collect.collected_words import UNIT, CollectedWords
 from pipeline.errors import RefusedError, SpecError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
@@ -203,6 +203,7 @@ def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, re
 
 
 def test_the_plan_has_the_errors_of_words_and_of_their_rest(survey: Survey) -> None:
+    plan_release = feature_module("flows.plan.release_plan").plan_release
     for row in plan_release(survey.spec, None, 1).local:
         # Means over four words with the variance n s, and their rest with 4 n s.
         variances = row.reports * float(collected_of(survey).unit_variance) * np.array([1, 1, 1, 1, 4])

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
-from releases.command import spinewise
+from releases.command import feature_module, spinewise
 from releases.small import public_bytes
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
@@ -21,7 +21,6 @@ from auditor.check.release import check_release
 from auditor.program import audit, audit_with, secret_of
 from auditor.reading.errors import FormError
 from features.exports.release import export_release
-from flows.audits.finished import audit_release
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
@@ -217,13 +216,17 @@ def test_a_third_version_is_made_of_the_second(made: Made, tmp_path: Path) -> No
         assert (third.root / name).read_bytes() == (at_once.root / name).read_bytes()
 
 
+def test_an_audit_is_told_where_the_noise_was_drawn(made: Made) -> None:
+    names = ", ".join(root.name for root in made.answers)
+    audit_release = feature_module("flows.audits.finished").audit_release
+    with pytest.raises(InputError, match=rf"audit the release that it replaces and the answers \({names}\)"):
+        audit_release(release_at(made.new.root), KeySource(), None, 1, lambda _: None)
+
+
 def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
     run = release_at(made.new.root)
     with pytest.raises(InputError, match="repeat the release that it replaces and each answer"):
         universes_to_rerun(run, None, made.spec)
-    names = ", ".join(root.name for root in made.answers)
-    with pytest.raises(InputError, match=rf"audit the release that it replaces and the answers \({names}\)"):
-        audit_release(run, KeySource(), None, 1, lambda _: None)
     for root in made.answers:
         secret, _ = secret_of(root, key_of(made.spec.parent, 1))
         found = list(audit_with(root, secret, insecure=True, ledger=None))
