@@ -129,7 +129,7 @@ def small(surveys: int) -> list[dict[str, str | float]]:
                 for level, one in measured(survey, run).items():
                     sums[level].append(one)
                 many = many or of_totals(as_state(survey, epsilon), seed=2)
-                plan_release = import_module("flows.plan.release_plan").plan_release
+                plan_release = import_module("features.plan.release_plan").plan_release
                 central = {row.level: row.central for row in plan_release(survey.spec, None, 1).local}
         for level, all_of_them in sums.items():
             mean = {name: float(np.mean([one[name] for one in all_of_them])) for name in all_of_them[0]}

@@ -30,10 +30,10 @@ from bench_release import DATA, EXAMPLES, PROJECT, run, spec_text
 from plan_shapes import SHAPES, write_shape
 from scipy.optimize import least_squares
 
-from flows.plan.best import find_best
-from flows.plan.release_plan import plan_release
-from flows.plan.targets import parse_weights
-from flows.plan.write_spec import write_divided
+from features.plan.best import find_best
+from features.plan.release_plan import plan_release
+from features.plan.targets import parse_weights
+from features.plan.write_spec import write_divided
 from pipeline.cost import model as cost_model
 from pipeline.cost.model import Cost, cost_of, sizes_of
 from pipeline.inputs.geography import read_spine

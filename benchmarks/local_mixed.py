@@ -65,7 +65,7 @@ def mixed(cases: tuple[tuple[str, int, str], ...], surveys: int) -> list[dict[st
                 stated = both.survey.spec.read_text().replace("respondents = 20", "respondents = 25")
                 both.survey.spec.write_text(stated)
                 ours = _run(both.survey.spec, folder / "out")
-                plan_release = import_module("flows.plan.release_plan").plan_release
+                plan_release = import_module("features.plan.release_plan").plan_release
                 planned = {row.level: row.local for row in plan_release(both.survey.spec, None, 1).local}
                 alone = both.survey.spec.with_name("alone.toml")
                 alone.write_text(stated[: stated.index("[collect.central]")] + stated[stated.index("[input]") :])

@@ -15,7 +15,6 @@ from typer.core import TyperCommand
 
 from features.registry import installed_features
 from flows.commands import (
-    audit,
     check,
     compare,
     deploy,
@@ -23,7 +22,6 @@ from flows.commands import (
     estimate,
     key,
     ledger,
-    plan,
     rerun,
     run,
     schema,
@@ -69,7 +67,6 @@ app = typer.Typer(
 
 _CORE = {
     "run": run,
-    "plan": plan,
     "validate": validate,
     "words": words,
     "query": query,
@@ -79,7 +76,6 @@ _CORE = {
     "verify": verify,
     "check": check,
     "rerun": rerun,
-    "audit": audit,
     "deploy": deploy,
     "doctor": doctor,
     "key": key,

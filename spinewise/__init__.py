@@ -80,9 +80,15 @@ _HOMES = {
     "spinewise.specs": ("Spec",),
     "spinewise.verification": ("RerunResult", "Verification", "verify"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 check_own_packages()
+
+from features.registry import is_installed  # noqa: E402
+
+if not is_installed("plan"):
+    for _name in _HOMES.pop("spinewise.plans"):
+        __all__.remove(_name)
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

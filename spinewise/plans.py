@@ -1,10 +1,13 @@
-"""What a release will promise, the errors to expect and its cost, before anything is spent."""
+"""What a release will promise, the errors to expect and its cost, before anything is spent.
+
+This is the feature `plan`; without its folder, `spinewise` has neither name.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from flows.plan.python import ReleasePlan, planned
+from features.plan.python import ReleasePlan, planned  # type: ignore[import-not-found, unused-ignore]
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.execution.workers import default_workers

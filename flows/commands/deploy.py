@@ -62,6 +62,10 @@ def deploy(
 
     if audit == (spec is not None):
         raise InputError("deploy: give either a spec or --audit")
+    if audit:
+        from features.registry import part_of
+
+        part_of("audit", "scheduled")
     settings = load_settings(out=out if spec is not None else None, workers=workers, work_pool=work_pool)
     if timeout is not None and timeout <= 0:
         raise InputError(f"--timeout: found {timeout:g}; a number of seconds above 0 is needed")

@@ -1,7 +1,8 @@
 """Audits as Prefect flows: the rerun of a release, and the tests of what is installed.
 
 As in `release_flow`, no flow or task is given or gives back anything confidential: paths go in, and what differs in
-public files comes out. The process that holds the key, if there is one already, is handed over in `repeating`.
+public files comes out. The process that holds the key, if there is one already, is handed over in `repeating`. What is
+tested of an installation is the feature `audit`, found by name.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from flows.orchestration.environment import set_up_prefect
 
@@ -19,15 +20,11 @@ from prefect import flow, runtime  # noqa: E402
 from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from pydantic import Field  # noqa: E402
 
-from flows.audits.collected import FindingReporter  # noqa: E402
-from flows.audits.installed import audit_installed  # noqa: E402
-from flows.audits.whole_trial import whole_findings  # noqa: E402
+from features.registry import part_of  # noqa: E402
 from flows.orchestration.allowed import check_allowed  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
-from pipeline.audit.findings import Audit, Finding  # noqa: E402
-from pipeline.audit.report import write_audit  # noqa: E402
 from pipeline.confidential.custody import KeySource  # noqa: E402
 from pipeline.confidential.repeat import Repeating  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
@@ -40,8 +37,6 @@ from pipeline.runs.rerun import Rerun, repeated_apart, rerun_release  # noqa: E4
 
 #: The process that holds the master key, where it was started before the flow began.
 repeating: ContextVar[Repeating | None] = ContextVar("repeating", default=None)
-#: Where each finding is reported.
-listener: ContextVar[FindingReporter | None] = ContextVar("listener", default=None)
 
 
 @flow(name="spinewise rerun", flow_run_name="rerun of {release}", persist_result=False, log_prints=False)
@@ -92,7 +87,7 @@ def audit(
     quick: bool = False,
     seed: Annotated[int, Field(ge=0, le=10**6)] = 1,
     workers: WorkerCount | None = None,
-) -> Audit:
+) -> Any:
     """Test the installed samplers and pipeline, and write the reports; an audit that finds a fault ends as failed.
 
     Args:
@@ -105,13 +100,11 @@ def audit(
     workers = settings.workers
     if runtime.deployment.id:
         check_allowed(settings, {}, {"out": out})
-    report = listener.get() or _unheard
     count = default_workers() if workers is None else workers
+    feature = part_of("audit", "scheduled")
     with temporary_server_ends_with_us():
-        more = whole_findings(quick=quick)
-        result = audit_installed(quick=quick, seed=seed, workers=count, report=report, more=more)
-    html, _ = write_audit(result, out)
-    create_markdown_artifact(audit_page(result, html), "spinewise-audit", "What the audit found.")
+        result, html = feature.audit_to(out, quick=quick, seed=seed, workers=count)
+    create_markdown_artifact(feature.audit_page(result, html), "spinewise-audit", "What the audit found.")
     if not result.passed:
         raise AuditError(f"{len(result.failed)} of {len(result.findings)} checks failed; see {html.resolve()}")
     return result
@@ -121,15 +114,3 @@ class AuditError(SpinewiseError):
     """An audit has found a fault; the same again would find it again."""
 
     exit_status = 1
-
-
-def audit_page(result: Audit, html: Path) -> str:
-    """Markdown with the verdict and what failed; an audit of what is installed sees nothing confidential."""
-    verdict = "passed" if result.passed else f"{len(result.failed)} of {len(result.findings)} checks FAILED"
-    lines = [f"# {result.title}", "", f"{verdict}; [the report]({html.resolve().as_uri()}): `{html.resolve()}`", ""]
-    lines += [f"- {finding.group}: {finding.check}, {finding.subject}: {finding.detail}" for finding in result.failed]
-    return "\n".join(lines) + "\n"
-
-
-def _unheard(finding: Finding) -> None:
-    """FindingReporter nobody."""

@@ -27,7 +27,7 @@ from pipeline.privacy.noise.sampler import Sampler
 
 def released(folder: Path, budget: Fraction = Fraction(1)) -> Path:
     folder.mkdir()
-    whole_trial = feature_module("flows.audits.whole_trial")
+    whole_trial = feature_module("features.audit.whole_trial")
     trial = whole_trial.Trial("zcdp", "change-one", bypass=False, budget=budget)
     return run(whole_trial.written(folder, trial, 'key = "insecure-test:3"', blocks=200), folder / "out")
 

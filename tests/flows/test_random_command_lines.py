@@ -42,9 +42,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     def not_here(*_: object, **__: object) -> Any:
         raise InputError("not in this test")
 
-    findings = feature_module("pipeline.audit.findings")
+    findings = feature_module("features.audit.findings")
     audit = findings.Audit("Audit", (findings.certain("samplers", "chi-square", "all", []),), {})
-    monkeypatch.setattr(feature_module("flows.audits.installed"), "audit_installed", lambda **_: audit)
+    monkeypatch.setattr(feature_module("features.audit.installed"), "audit_installed", lambda **_: audit)
     monkeypatch.setattr(flows.orchestration.server, "temporary_server", contextlib.nullcontext)
     monkeypatch.setattr(flows.orchestration.audit_flows, "rerun", not_here)
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")

@@ -31,7 +31,7 @@ PLANTED = {
     "a device needs numpy only": ("pipeline.collect", "scipy"),
     "the auditor shares nothing with what it judges": ("auditor", "pipeline.release.layout"),
     "the auditor is known to those who start it alone": ("pipeline.release", "auditor.sampler"),
-    "rooms of flows": ("flows.plan", "flows.commands.plan"),
+    "rooms of flows": ("flows.orchestration", "flows.commands.run"),
     "the wall: what is published is computed where no secret can be had": (
         "pipeline.publishing",
         "pipeline.privacy.keys",

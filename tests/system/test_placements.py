@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 #: Module that hands tasks to workers -> the functions of its tasks; of a feature, where its folder is there.
 TASKS = {
-    "flows/audits/trials.py": ("flows.audits.trials.run_trials",),
+    "features/audit/trials.py": ("features.audit.trials.run_trials",),
     "pipeline/estimation/by_subtree.py": (
         "pipeline.estimation.part_tasks.estimate_top",
         "pipeline.estimation.part_tasks.estimate_below",
@@ -102,7 +102,7 @@ def test_every_placement_gives_the_same_bytes(
 
 
 def test_trials_of_the_installed_audit(tmp_path: Path) -> None:
-    trials, (case, *_) = feature_module("flows.audits.trials"), feature_module("flows.audits.installed").CASES
+    trials, (case, *_) = feature_module("features.audit.trials"), feature_module("features.audit.installed").CASES
     pair = trials.write_pair(tmp_path, case, Fraction(1))
     found = []
     for placement in (Placement.HERE, Placement.ALTERNATING):

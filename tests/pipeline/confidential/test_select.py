@@ -110,8 +110,8 @@ def choose_again(job: Job) -> None:
 
 
 def failed(job: Job, *, key: bool = True) -> set[str]:
-    release = feature_module("pipeline.audit.release_reading").open_audited(job.run.root)
-    found = feature_module("pipeline.audit.release_selected").selected_findings(release, key_of(job) if key else None)
+    release = feature_module("features.audit.release_reading").open_audited(job.run.root)
+    found = feature_module("features.audit.release_selected").selected_findings(release, key_of(job) if key else None)
     return {one.check for one in found if not one.passed}
 
 
@@ -128,7 +128,7 @@ def test_a_run_is_charged_for_choice_and_measurement_and_audited(released: tuple
 
 def test_the_audit_names_what_it_looked_at(released: tuple[Path, str]) -> None:
     told: list[Any] = []
-    found = feature_module("flows.audits.finished").audit_release(
+    found = feature_module("features.audit.finished").audit_release(
         RunDirectory(released[0]), KeySource(), released[1], 1, told.append
     )
     assert found.passed, found.failed

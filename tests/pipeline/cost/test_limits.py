@@ -44,7 +44,7 @@ def write_binary(folder: Path, attributes: int) -> Path:
 @pytest.mark.parametrize("attributes", [12, 16])
 def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: int) -> None:
     """12 took a minute: each of 4,096 parts of the errors was made by itself, for each query."""
-    plan_release = feature_module("flows.plan.release_plan").plan_release
+    plan_release = feature_module("features.plan.release_plan").plan_release
     began = time.process_time()
     planned = plan_release(write_binary(tmp_path, attributes), None, 1)
     assert time.process_time() - began < SECONDS
@@ -95,7 +95,7 @@ def test_structural_zeros_are_no_possible_cells(tmp_path: Path) -> None:
 
 def test_a_run_is_not_refused_for_its_plan_alone(tmp_path: Path) -> None:
     """3,000 combinations of grouped values: hours for the errors of a plan, which the run does not work out."""
-    plan_release = feature_module("flows.plan.release_plan").plan_release
+    plan_release = feature_module("features.plan.release_plan").plan_release
     path = write_binary(tmp_path, 2)
     text = path.read_text().replace('a0 = ["no", "yes"]', f"a0 = {[str(value) for value in range(3000)]}")
     text = text.replace("'", '"').replace('a0 = "1/2"', '"halves" = "1/2"').replace('"a0", levels', '"halves", levels')

@@ -114,7 +114,7 @@ def test_what_a_table_says_of_itself_stays_when_another_is_left_out(tmp_path: Pa
 def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below: str) -> None:
     """Counties have all; tracts and blocks measure total and quarters, and the rest of the detail follows counties."""
     way = ("[publish]", f'[postprocess]\ncomplete = "{complete}"\n\n[publish]')
-    plan = feature_module("flows.plan.release_plan").plan_release(
+    plan = feature_module("features.plan.release_plan").plan_release(
         write_town(tmp_path, _COUNTY_ALONE, way), None, workers=1
     )
     given = {(row.level, row.query): (row.given_by, row.margin90 is None) for row in plan.universes[0].rows}
@@ -123,7 +123,7 @@ def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below
     assert given["tract", "detailed"] == (below, True)
     assert given["block", "detailed"] == (below, True)
     console = Console(file=io.StringIO(), width=160)
-    feature_module("flows.plan.show").show_plan(plan, console)
+    feature_module("features.plan.show").show_plan(plan, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert ("completed" in text) == (complete == "proportional")
     assert ("not determined" in text) == (complete == "even")

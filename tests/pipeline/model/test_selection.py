@@ -93,7 +93,7 @@ def test_the_strategy_measures_as_with_what_is_left_of_the_budget(privacy: str) 
     assert stated["tract", "select detail"].mechanism == "exponential"
     assert statement.budget == str(one.budget)
     assert "select" in statement.words
-    expected_measurements = feature_module("pipeline.audit.release_reading").expected_measurements
+    expected_measurements = feature_module("features.audit.release_reading").expected_measurements
     expected = {(e.level, e.query.name): e for e in expected_measurements(RunDirectory(Path("x")), [one])}
     assert expected["block", "total"].noise == noise
 

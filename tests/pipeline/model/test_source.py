@@ -16,7 +16,7 @@ from pipeline.survey.survey import Survey
 #: Survey's own modules, those that make a source, and the lists of what is done with its records.
 MAY_ASK = {
     "flows/checks/validation.py", "flows/checks/words.py", "pipeline/confidential/parts.py",
-    "pipeline/confidential/reports.py", "pipeline/confidential/steps.py", "flows/plan/local.py",
+    "pipeline/confidential/reports.py", "pipeline/confidential/steps.py", "features/plan/local.py",
     "pipeline/publishing/central.py",
     "pipeline/model/source.py", "pipeline/model/universe.py", "pipeline/privacy/accounting/local.py",
     "pipeline/spec/collect/resolve.py", "pipeline/spec/resolve.py",

@@ -131,9 +131,9 @@ def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
     """Comparison, audit, plan, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
     release = open_release(town)
     write_page(tmp_path / "compare.html", compare(release, release))
-    findings = feature_module("pipeline.audit.findings")
+    findings = feature_module("features.audit.findings")
     found = findings.Audit("Audit", (findings.Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"})
-    audit, _ = feature_module("pipeline.audit.report").write_audit(found, tmp_path)
+    audit, _ = feature_module("features.audit.report").write_audit(found, tmp_path)
     planned = CliRunner().invoke(app, ["plan", str(town_spec), "--chart", str(tmp_path / "plan.html")])
     assert planned.exit_code == 0, planned.output
     judged = CliRunner().invoke(

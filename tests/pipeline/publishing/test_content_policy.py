@@ -73,10 +73,10 @@ def test_a_plan_too(browser: Any, town_spec: Path, tmp_path: Path) -> None:
 
 
 def test_the_page_of_an_audit_too(browser: Any, tmp_path: Path) -> None:
-    findings = feature_module("pipeline.audit.findings")
+    findings = feature_module("features.audit.findings")
     well = findings.certain("files", "hashes", "all", [], well="as stated")
     audit = findings.Audit("audit", (well,), {"release": "town"})
-    page, _ = feature_module("pipeline.audit.report").write_audit(audit, tmp_path / "audit", private=True)
+    page, _ = feature_module("features.audit.report").write_audit(audit, tmp_path / "audit", private=True)
     runs_its_own_scripts_alone(browser, page, tmp_path)
 
 

@@ -88,7 +88,7 @@ def test_the_comparison_is_in_the_language_of_the_first(town: Path, named_town: 
 @pytest.mark.slow
 def test_the_audit_of_a_release(town: Path, tmp_path: Path) -> None:
     run_directory = RunDirectory(town)
-    finished, audit_html = feature_module("flows.audits.finished"), feature_module("pipeline.audit.report").audit_html
+    finished, audit_html = feature_module("features.audit.finished"), feature_module("features.audit.report").audit_html
     audit = finished.audit_release(run_directory, KeySource(), None, 1, lambda _: None)
     audit = finished.with_attacks(audit, run_directory, tmp_path, lambda _: None)
     spanish = visible(audit_html(audit))

@@ -100,7 +100,7 @@ def test_every_path_costs_the_whole_budget(release: Path) -> None:
 
 
 def test_the_audit_finds_the_same_paths_in_another_way(release: Path) -> None:
-    budget_masks = feature_module("pipeline.audit.release_reading").budget_masks
+    budget_masks = feature_module("features.audit.release_reading").budget_masks
     found = open_finished(release, check_hashes=False)
     for universe in found.universes:
         allotted = allocations(universe, found.spine)
@@ -133,8 +133,8 @@ def test_verify_check_rerun_and_audit_know(release: Path) -> None:
 
 def noise_failed(directory: RunDirectory) -> list[Any]:
     """What the audit of the first program finds wrong with the noise."""
-    release = feature_module("pipeline.audit.release_reading").open_audited(directory.root)
-    found = feature_module("pipeline.audit.release_noise").noise_findings(
+    release = feature_module("features.audit.release_reading").open_audited(directory.root)
+    found = feature_module("features.audit.release_noise").noise_findings(
         release, key_of_release(directory, KeySource())
     )
     return [finding for finding in found if not finding.passed]

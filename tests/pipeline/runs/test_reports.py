@@ -101,7 +101,7 @@ def test_others_recompute_it(released: RunDirectory) -> None:
 
 def test_there_is_no_noise_to_audit(released: RunDirectory) -> None:
     with pytest.raises(InputError, match="no noise was drawn here"):
-        feature_module("flows.audits.finished").audit_release(released, KeySource(), None, 1, lambda _: None)
+        feature_module("features.audit.finished").audit_release(released, KeySource(), None, 1, lambda _: None)
 
 
 def test_verify_sees_changed_totals(released: RunDirectory, tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_pat
 
 
 def test_the_plan_compares_with_true_records(survey: Survey) -> None:
-    planned = feature_module("flows.plan.release_plan").plan_release(survey.spec, None, 1)
+    planned = feature_module("features.plan.release_plan").plan_release(survey.spec, None, 1)
     by_level = {row.level: row for row in planned.local}
-    assert isinstance(by_level["block"], feature_module("flows.plan.local").LocalRow)
+    assert isinstance(by_level["block"], feature_module("features.plan.local").LocalRow)
     # With the totals known, n reports have the variance n s (1 - 1/k) in each of k numbers.
     (universe,) = load_spec(survey.spec).universes()
     for row in planned.local:
@@ -183,7 +183,7 @@ def test_a_plan_needs_the_number_of_respondents(survey: Survey, tmp_path: Path) 
     shutil.copytree(survey.spec.parent, tmp_path / "survey")
     spec = tmp_path / "survey" / survey.spec.name
     spec.write_text(spec.read_text().replace("respondents = 20\n", ""))
-    plan_release = feature_module("flows.plan.release_plan").plan_release
+    plan_release = feature_module("features.plan.release_plan").plan_release
     with pytest.raises(InputError, match=r"collect\.respondents: missing"):
         plan_release(spec, None, 1)
 

@@ -218,7 +218,7 @@ def test_a_third_version_is_made_of_the_second(made: Made, tmp_path: Path) -> No
 
 def test_an_audit_is_told_where_the_noise_was_drawn(made: Made) -> None:
     names = ", ".join(root.name for root in made.answers)
-    audit_release = feature_module("flows.audits.finished").audit_release
+    audit_release = feature_module("features.audit.finished").audit_release
     with pytest.raises(InputError, match=rf"audit the release that it replaces and the answers \({names}\)"):
         audit_release(release_at(made.new.root), KeySource(), None, 1, lambda _: None)
 

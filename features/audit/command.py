@@ -1,0 +1,148 @@
+"""`spinewise audit`: test what is installed, a finished release, or an answer to a question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.execution.options import JsonOption, Output, QuietOption, VerboseOption, WorkersOption
+
+if TYPE_CHECKING:
+    from features.audit.findings import Audit, Finding
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit", short_help="Test the installed samplers, a finished release, or an answer.")(audit)
+
+
+def audit(
+    release: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Audit this finished release, or answer to a question, instead of what is installed.",
+            metavar="[RELEASE_DIR]",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the reports audit.html and audit.json; default: audit, for a release its restricted/audit.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Half a minute instead of several.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=10**6, help="The same seed gives the same findings.")] = 1,
+    workers: WorkersOption = None,
+    key_file: Annotated[Path | None, typer.Option(help="The release's key, if the run did not keep it.")] = None,
+    ledger: Annotated[
+        str | None, typer.Option(metavar="URL", help="Compare the release with what this ledger was charged.")
+    ] = None,
+    reconstruct: Annotated[
+        bool,
+        typer.Option("--reconstruct", help="Attack the release as an outsider would, and say how well that went."),
+    ] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Test the installed samplers and the pipeline for privacy, or what a finished release really did.
+
+    Of the installation: every noise distribution against its definition, the key streams against published vectors, and
+    how well whole runs on neighbouring records can be told apart. Every test is shown able to fail: deliberate faults
+    are put before it. Uses public test keys and made-up records.
+
+    Of a release, with its restricted/ folder: that what was added to the true counts is the noise that the spec gives,
+    bound to the key and the records, that nothing else is published, and that all of it follows from the measurements.
+    A second program, which shares no code with this one, redraws noise from the key and recomputes what is stated;
+    python -m auditor RELEASE_DIR starts it alone. With --reconstruct it tries to find out records as an
+    outsider would, and compares what it got right with what is promised.
+    Of an answer, with its restricted/ folder: the second program draws noise and choices again, and recomputes how far
+    a person moves the numbers, what that costs, the caps of units, the table and the charges.
+    The reports are computed from true counts: they are for the agency alone, and have mode 0600.
+
+    The status is 0 if everything is as it should be, else 1.
+
+    Example:
+
+        spinewise audit --out audit
+
+        spinewise audit releases/rhode-island
+
+        spinewise audit answers/count-county-be726a6f --ledger ledger.db
+    """
+    from features.audit.answered import audit_answer
+    from features.audit.finished import audit_release, with_attacks
+    from features.audit.installed import audit_installed
+    from features.audit.report import write_audit
+    from features.audit.whole_trial import whole_findings
+    from pipeline.confidential.custody import KeySource
+    from pipeline.errors import InputError
+    from pipeline.execution.console import error_console
+    from pipeline.execution.settings import load_settings
+    from pipeline.execution.workers import default_workers
+    from pipeline.published import release_at
+    from pipeline.questions.manifest import is_answer
+    from pipeline.release.layout import RunDirectory
+
+    if reconstruct and (release is None or is_answer(release)):
+        raise InputError("--reconstruct: attacks a release; give its directory")
+    output = Output(quiet, verbose, json)
+    counts = {True: 0, False: 0}
+    errors = error_console()
+
+    def tell(finding: Finding) -> None:
+        counts[finding.passed] += 1
+        if verbose:
+            errors.print(
+                f"{'passed' if finding.passed else 'FAILED'} {finding.group}: {finding.check}, {finding.subject}"
+            )
+        elif errors.is_terminal and not quiet:
+            errors.print(f"{counts[True]} passed, {counts[False]} failed", end="\r")
+
+    processes = load_settings(workers=workers).workers or default_workers()
+    if release is None:
+        folder = Path("audit") if out is None else out
+        found = audit_installed(
+            quick=quick, seed=seed, workers=processes, report=tell, more=whole_findings(quick=quick)
+        )
+    elif is_answer(release):
+        run = RunDirectory(release)
+        folder = run.restricted / "audit" if out is None else out
+        found = audit_answer(run, KeySource(file=key_file), ledger, tell)
+    else:
+        run = release_at(release)
+        folder = run.restricted / "audit" if out is None else out
+        found = audit_release(run, KeySource(file=key_file), ledger, processes, tell)
+        if reconstruct:
+            found = with_attacks(found, run, folder, tell)
+    html, _ = write_audit(found, folder, private=release is not None)
+    if not quiet and not json:
+        _show(found)
+    verdict = "passed" if found.passed else f"{len(found.failed)} of {len(found.findings)} checks FAILED"
+    output.result(f"{found.title}: {verdict}; see {html}", {**found.as_dict(), "report": str(html)})
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def _show(audit: Audit) -> None:
+    """A table of the findings, those of one check and many distributions in one line; what failed in full below it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    table = Table("", "check", "passed", "least p or largest delta", "limit", box=None, pad_edge=False)
+    rows: dict[tuple[str, str], list[Finding]] = {}
+    for finding in audit.findings:
+        rows.setdefault((finding.group, finding.check), []).append(finding)
+    for (group, check), findings in rows.items():
+        valued = [finding for finding in findings if finding.value is not None and finding.limit is not None]
+        valued.sort(key=lambda finding: finding.value or 0.0, reverse=group == "pipeline")
+        decided = [f"{valued[0].value:.3g}", f"{valued[0].limit:.3g}"] if valued else ["", ""]
+        passed = sum(finding.passed for finding in findings)
+        table.add_row(group, check, f"{passed} of {len(findings)}", *decided)
+    console.print(table)
+    for finding in audit.failed:
+        console.print(f"FAILED {finding.group}: {finding.check}, {finding.subject}: {finding.detail}", soft_wrap=True)

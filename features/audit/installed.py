@@ -1,0 +1,150 @@
+"""The audit of the installed software: samplers, streams, and the pipeline from end to end.
+
+The end-to-end question: can neighbouring inputs be distinguished better than is claimed? A town of two blocks is run
+many times from its records to its release, each time with another key, and so is its neighbour, in which one person
+differs. How well the outcomes distinguish the two is bounded from below (`features.audit.divergence`) at the
+measurements, at the unbiased estimates and at the release. The bound has to stay below the claim; as a power arm, runs
+with half the noise have to exceed it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from features.audit.collected import FindingReporter, collected, installed_versions
+from features.audit.divergence import claimed_delta
+from features.audit.findings import ALPHA, Audit, Finding, certain
+from features.audit.questions_asked import question_findings
+from features.audit.randomisers import randomiser_findings
+from features.audit.samplers import FULL, QUICK, sampler_findings
+from features.audit.second_opinion import second_findings
+from features.audit.streams import stream_findings
+from features.audit.trials import (
+    Case,
+    checked_spec,
+    expected_of,
+    one_run,
+    outcomes_of,
+    residuals_of,
+    scratch,
+    write_pair,
+)
+from features.audit.units import unit_findings
+from pipeline.execution.workers import Workers
+from pipeline.privacy.keys import MasterKey
+
+#: Runs of the measuring stage and of whole releases, full and quick.
+_RUNS = ((1500, 700), (300, 0))
+
+
+#: Where claims are compared with measured divergences.
+EPSILONS: Final = (0.5, 1.0, 2.0)
+
+#: Four times the rho, or twice the epsilon, is half the noise.
+CASES: Final = (
+    Case("zcdp", "change-one", Fraction(2), 4),
+    Case("zcdp", "add-remove", Fraction(2), 4),
+    Case("pure", "change-one", Fraction(3), 2),
+)
+
+
+def audit_installed(
+    *, quick: bool, seed: int, workers: int, report: FindingReporter, more: Iterable[Finding] = ()
+) -> Audit:
+    """Test the installed samplers, streams and pipeline, with public test keys; nothing confidential is touched.
+
+    Args:
+        quick: take about half a minute instead of several: fewer scales, and the measuring stage of one case alone.
+        seed: the same seed and versions give the same findings.
+        workers: number of processes.
+        report: called with each finding.
+        more: of whole runs, see `whole_trial.whole_findings`; they are made when it is their turn.
+    """
+    extent, (measured, released) = (QUICK, _RUNS[1]) if quick else (FULL, _RUNS[0])
+    findings = collected(stream_findings(seed), report) + collected(sampler_findings(extent, seed), report)
+    findings += collected(randomiser_findings(seed), report)
+    findings += collected(second_findings(quick=quick, seed=seed), report)
+    findings += collected(more, report)
+    findings += collected(question_findings(quick=quick, seed=seed), report)
+    findings += collected(unit_findings(seed), report)
+    with Workers(workers) as pool:
+        findings += collected(pipeline_findings(measured, released, seed, pool), report)
+    about = installed_versions() | {
+        "extent": "quick" if quick else "full",
+        "seed": str(seed),
+        "draws of each distribution": f"{extent.draws:,}",
+        "runs of the measuring stage": f"{measured:,} of each input, case and arm",
+        "runs to the release": f"{released:,} of each input and arm",
+    }
+    return Audit("Audit of the installed Spinewise", tuple(findings), about)
+
+
+def pipeline_findings(measured: int, released: int, seed: int, workers: Workers) -> Iterator[Finding]:
+    """Audit the measuring stage, the estimates and the release.
+
+    Args:
+        measured: runs of the measuring stage, for each input, case and arm.
+        released: runs to the release, for each input and arm of the first case; 0 for a short audit, of one case alone.
+        seed: of the public test keys.
+        workers: the processes that perform the runs.
+    """
+    with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder:
+        for case in CASES if released else CASES[:1]:
+            yield from case_findings(Path(folder), case, measured, seed, workers, whole=False)
+        if released:
+            yield from case_findings(Path(folder), CASES[0], released, seed + 1, workers, whole=True)
+        yield reuse_finding(Path(folder), seed)
+
+
+def case_findings(
+    folder: Path, case: Case, runs: int, seed: int, workers: Workers, *, whole: bool
+) -> Iterator[Finding]:
+    """Compare the measured divergence with the claimed one, at the measurements or, if `whole`, at every stage."""
+    pair = write_pair(folder, case, case.budget)
+    less = write_pair(folder, case, case.budget * case.less_noise)
+    sound = outcomes_of(pair, pair, runs, seed, workers, whole=whole)
+    faulty = outcomes_of(less, pair, runs, seed, workers, whole=whole)
+    moved = 2 if case.neighbours == "change-one" else 1
+    claims = claimed_delta([(expected.noise, moved) for expected in expected_of(checked_spec(pair[0]))], EPSILONS)
+    for right, wrong in zip(sound, faulty, strict=True):
+        bounds, broken = right.bounds(EPSILONS, ALPHA), wrong.bounds(EPSILONS, ALPHA)
+        compared = list(zip(bounds, broken, claims, strict=True))
+        problems = [
+            f"at epsilon {bound.epsilon:g} delta is at least {bound.delta:.3f}, and {claim:.3f} is claimed"
+            for bound, _, claim in compared
+            if bound.delta > claim
+        ]
+        if not any(fault.delta > claim for _, fault, claim in compared):
+            problems.append("half the noise is not detected")
+        summary = ", ".join(
+            f"{bound.delta:.3f} at epsilon {bound.epsilon:g} (claimed {claim:.3f}, half the noise {fault.delta:.3f})"
+            for bound, fault, claim in compared
+        )
+        nearest = max(compared, key=lambda entry: entry[0].delta / entry[2])
+        detail = "; ".join([*problems, f"delta is at least {summary}; {runs} runs of each input"])
+        check = f"divergence at the {right.stage}"
+        yield Finding("pipeline", check, case.subject, not problems, nearest[0].delta, nearest[2], detail)
+
+
+def reuse_finding(folder: Path, seed: int) -> Finding:
+    """One key must draw different noise for different records, and the same noise for the same records."""
+    case = CASES[0]
+    own, neighbour = write_pair(folder, case, case.budget)
+    same, repeated, runs = 0.0, True, 4
+    for number in range(runs):
+        key = MasterKey.from_text(f"insecure-test:{seed + number}")
+        noise = []
+        for spec in (own, own, neighbour):
+            with one_run(checked_spec(spec), key, whole=False) as job:
+                noise.append(residuals_of(job))
+        repeated &= bool((noise[0] == noise[1]).all())
+        same += float((noise[0] == noise[2]).mean()) / runs
+    problems = [] if repeated else ["the same records get different noise under one key"]
+    if same > 0.75:
+        problems.append(f"neighbouring records get the same noise under one key in {same:.0%} of places")
+    well = "different records get different noise under one key"
+    return certain("pipeline", "key and records", case.subject, problems, well=well)

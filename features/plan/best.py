@@ -1,0 +1,164 @@
+"""The best division of the budget, compared with the spec's own and the equal one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from features.plan.cvxpy_reference import divide_with_cvxpy
+from features.plan.division import (
+    LEAST_SHARE,
+    Division,
+    Goal,
+    Objective,
+    check_objective,
+    descend,
+    equal_shares,
+    own_shares,
+)
+from features.plan.exact_shares import aimed_errors, exact_shares, least_budget, rounded_up
+from features.plan.release_plan import UniversePlan, plan_universe
+from features.plan.targets import Aim
+from features.plan.write_spec import exact_text
+from pipeline.errors import InputError
+from pipeline.estimation.expectation import Expectation, Place
+from pipeline.model.universe import Universe
+from postprocess.arrays import FloatArray
+
+SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": divide_with_cvxpy}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One way to divide the budget.
+
+    Attributes:
+        name: "found", "the spec's own" or "equal".
+        budget_needed: the least that meets all targets with this division; None where weights were given.
+        errors: of each aim, with `budget`; persons.
+    """
+
+    name: str
+    budget: Fraction
+    budget_needed: Fraction | None
+    errors: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best division.
+
+    Attributes:
+        objective: by which divisions are compared.
+        universe: with the budget and the exact shares that were found.
+        gap: the largest relative distance that the division can have from the best possible one.
+        planned: what to expect of the universe with it.
+        candidates: the division that was found, and two to compare it with.
+    """
+
+    objective: Objective
+    universe: Universe
+    shares: Mapping[Place, Fraction]
+    gap: float
+    planned: UniversePlan
+    candidates: tuple[Candidate, ...]
+
+    def data(self) -> dict[str, Any]:
+        """The division as JSON-able values."""
+        aims = self.objective.aims
+        plain = "at_most" if self.objective.goal == "largest" else "weight"
+        return {
+            "universe": self.universe.name,
+            "rho": exact_text(self.universe.budget),
+            "least_possible_within": self.gap,
+            "aims": [
+                {
+                    "level": aim.level,
+                    "query": aim.query.name,
+                    "mean" if aim.group else plain: aim.number,
+                    "of": "number" if aim.each else "geounit",
+                    **({"group": aim.group} if aim.group else {}),
+                }
+                for aim in aims
+            ],
+            "levels": [
+                {
+                    "level": level.level,
+                    "share": exact_text(level.share),
+                    "queries": {query.query.name: exact_text(query.share) for query in level.queries},
+                }
+                for level in self.universe.strategy.levels
+            ],
+            "compared": [
+                {
+                    "division": candidate.name,
+                    "rho": exact_text(candidate.budget),
+                    "rho_needed": None if candidate.budget_needed is None else exact_text(candidate.budget_needed),
+                    "errors": {aim.name: error for aim, error in zip(aims, candidate.errors, strict=True)},
+                }
+                for candidate in self.candidates
+            ],
+            **{key: self.planned.data()[key] for key in ("privacy", "expected")},
+        }
+
+
+def find_best(
+    expectation: Expectation,
+    aims: tuple[Aim, ...],
+    goal: Goal,
+    budget: Fraction | None = None,
+    least: float = LEAST_SHARE,
+    solver: str = "descent",
+) -> Best:
+    """The best division for the aims; with `goal` "largest" and no `budget`, also the least budget.
+
+    Args:
+        expectation: of the universe.
+        aims: errors to be reached, or weights.
+        goal: "largest" for targets, "sum" for weights.
+        budget: that is divided.
+        least: share that every measured query keeps.
+        solver: "descent" or "cvxpy".
+
+    Raises:
+        InputError: no division can be found for the aims; see `check_objective`.
+    """
+    objective = Objective(expectation, aims, goal)
+    check_objective(objective)
+    division = SOLVERS[solver](objective, least)
+    shares = exact_shares(expectation, division.shares)
+    if budget is None:
+        if goal != "largest":
+            raise InputError("--weights needs --rho, the budget that is to be divided")
+        universe = least_budget(objective, shares)
+    else:
+        universe = expectation.divided(budget, shares)
+    compared = {"the spec's own": own_shares(expectation), "equal": equal_shares(expectation)}
+    candidates = [_candidate(objective, "found", universe, np.array([float(share) for share in shares.values()]))]
+    for name, floats in compared.items():
+        exact = _exact_of(expectation, name)
+        candidates.append(_candidate(objective, name, expectation.divided(universe.budget, exact), floats))
+    planned = plan_universe(replace(expectation, universe=universe))
+    return Best(objective, universe, shares, division.gap, planned, tuple(candidates))
+
+
+def _candidate(objective: Objective, name: str, universe: Universe, shares: FloatArray) -> Candidate:
+    needed = None
+    if objective.goal == "largest":
+        needed = rounded_up(objective.value(objective.terms(shares)[0]) ** 2)
+    return Candidate(name, universe.budget, needed, tuple(aimed_errors(objective, universe)))
+
+
+def _exact_of(expectation: Expectation, name: str) -> dict[Place, Fraction]:
+    levels = [level for level in expectation.universe.strategy.levels if level.queries]
+    if name == "equal":
+        return {
+            (level.level, query.query.name): Fraction(1, len(levels) * len(level.queries))
+            for level in levels
+            for query in level.queries
+        }
+    return {(level.level, query.query.name): level.share * query.share for level in levels for query in level.queries}

@@ -1,0 +1,271 @@
+"""The plan of a release: what each universe promises and measures, and the errors to expect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from features.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
+from features.plan.caps import CapRow, RecordsPerUnit, cap_rows
+from features.plan.joined import JoinedRow, joined_rows
+from features.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
+from features.plan.shares.foretold import SharedRow, shared_rows
+from features.plan.shares.guesses import SharesGuess
+from features.plan.sizes import SizeRow, size_rows
+from geography.spine import Spine
+from pipeline.cost.fitting import Fitting, fitting
+from pipeline.cost.limits import check_plan_size
+from pipeline.estimation.expectation import Expectation, ExpectedRow, GivenBy
+from pipeline.execution.memory import memory_for_a_run
+from pipeline.execution.settings import load_settings
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
+from pipeline.model.links.households import Households
+from pipeline.model.links.link import links_of_kind
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.statement_models import Statement, promise
+from pipeline.privacy.limits import beyond_limits
+from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
+from pipeline.report.sizes import SIZE_LABELS
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
+from postprocess.linear.expected import LevelCovariances
+from postprocess.statistics import NORMAL_QUANTILE
+
+#: What the errors of a plan leave out.
+REMARK = (
+    "Errors are those of the linear estimate: exact from the noise, before counts are made whole and not negative. "
+    "Where counts are small (below about three standard errors) the release is closer to the truth than that."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class UniversePlan:
+    """What to expect of one universe."""
+
+    expectation: Expectation
+    statement: PrivacyStatement
+    rows: tuple[ExpectedRow, ...]
+
+    @property
+    def universe(self) -> Universe:
+        """The universe with its budget and strategy."""
+        return self.expectation.universe
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "universe": self.universe.name,
+            "privacy": self.statement.model_dump(mode="json", exclude={"noise", "universe"}),
+            "estimator": self.expectation.estimator,
+            "expected": [vars(row) for row in self.rows],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to expect of a release."""
+
+    spec: ReleaseSpec
+    spine: Spine
+    universes: tuple[UniversePlan, ...]
+    fitting: Fitting
+    joint: Statement
+    joined: tuple[JoinedRow, ...] = ()
+    shared: tuple[SharedRow, ...] = ()
+    local: tuple[LocalRow, ...] = ()
+    sizes: tuple[SizeRow, ...] = ()
+    caps: tuple[CapRow, ...] = ()
+    held: AmountsHeld | None = None
+
+    @property
+    def ends(self) -> tuple[EndRow, ...]:
+        """What upper ends of amounts cost, as far as it is known what they cut off."""
+        areas = {level.name: len(level) for level in self.spine.levels}
+        return end_rows([plan.universe for plan in self.universes], self.amounts, areas, self.held)
+
+    @property
+    def amounts(self) -> tuple[AmountRow, ...]:
+        """What to expect of sums and means of amounts."""
+        errors = {
+            plan.universe.name: {
+                (row.level, Query.parse(row.query, plan.universe.schema).terms): (row.per_number, row.margin90)
+                for row in plan.rows
+            }
+            for plan in self.universes
+        }
+        return amount_rows([plan.universe for plan in self.universes], errors)
+
+    @property
+    def unguessed_shares(self) -> tuple[str, ...]:
+        """The names of the shares in use whose gain is not foretold, since nothing was guessed of them."""
+        told = {row.name for row in self.shared}
+        return tuple(share.name for share in self.universes[0].universe.shares if share.name not in told)
+
+    @property
+    def average_sizes(self) -> dict[str, tuple[str, ...]]:
+        """Joined companion -> the levels at which its average household size is published."""
+        links = links_of_kind(self.spec.links([plan.universe for plan in self.universes]), Households)
+        levels = self.spine.level_names
+        return {link.by: tuple(one for one in levels if link.average_size(one) is not None) for link in links}
+
+    @property
+    def promise(self) -> str:
+        """The release's one epsilon, and what it is about."""
+        return promise(self.joint, self.universes[0].statement.delta)
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "release": self.spec.name,
+            "promise": self.promise,
+            "beyond_limits": list(beyond_limits([plan.universe for plan in self.universes])),
+            "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
+            "universes": [plan.data() for plan in self.universes],
+            **(self._joins() if self.spec.join else {}),
+            **({"local": [row.data() for row in self.local]} if self.local else {}),
+            **(self._shares() if self.universes[0].universe.shares else {}),
+            **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
+            **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
+            **({"caps": [row.data() for row in self.caps]} if self.caps else {}),
+            **({"ends": [row.data() for row in self.ends]} if self.held is not None else {}),
+            "cost": self.fitting.requested.data(),
+            "here": self.fitting.data(),
+            "remark": REMARK,
+        }
+
+    def _joins(self) -> dict[str, Any]:
+        return {
+            "joins": [join.words for join in self.spec.join],
+            "joined": [row.data() for row in self.joined],
+            "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
+        }
+
+    def _shares(self) -> dict[str, Any]:
+        return {
+            "shares": [row.data() for row in self.shared],
+            "shares_without_a_guess": list(self.unguessed_shares),
+        }
+
+
+def _shared(plans: Sequence[UniversePlan], guess: SharesGuess) -> tuple[SharedRow, ...]:
+    own = plans[0].expectation
+    guesses = guess.of(own.universe.shares)
+    return shared_rows(own, own.planned(), guesses) if guesses else ()
+
+
+def _joined(spec: ReleaseSpec, plans: Sequence[UniversePlan]) -> tuple[JoinedRow, ...]:
+    return joined_rows(spec.join, spec.joins(), [plan.expectation for plan in plans])
+
+
+def plan_release(
+    stated: Path | ReleaseSpec,
+    estimator: str | None,
+    workers: int,
+    guess: SharesGuess | None = None,
+    *,
+    like: Path | None = None,
+    share_error: float = SHARE_ERROR,
+    records: RecordsPerUnit | None = None,
+    held: AmountsHeld | None = None,
+) -> Plan:
+    """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
+
+    Args:
+        stated: the spec, or its file.
+        estimator: instead of the spec's.
+        workers: processes that the run will have.
+        guess: how far areas are from their public shares; without it the gain of shares is not foretold.
+        like: an earlier release, for the sizes of areas; without it errors by size are not foretold.
+        share_error: of randomised reports, the standard error of a share for which respondents are counted.
+        records: how many records units have, for what caps leave out.
+        held: how many records or units have which amount, for what upper ends cut off.
+
+    Raises:
+        InputError: something in the spec, its public files or the guess is wrong, or the spec is too large to plan.
+        ReleaseError: the earlier release, or that which the guess is from, is damaged.
+    """
+    spec = as_spec(stated)
+    spine = read_spine(spec.geography)
+    check_plan_size(spec, spine)
+    plans = []
+    stated_universes = spec.universes()
+    for universe in stated_universes:
+        check_expected(universe)
+        facilities = [read_facilities(bound, spine) for bound in universe.bounds]
+        chosen = estimator or spec.postprocess.estimator
+        plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen), spec.postprocess.complete))
+    shared = _shared(plans, guess or SharesGuess())
+    fit = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
+    from pipeline.privacy.accounting.joint import joint_statement
+    from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
+
+    joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
+    local = local_rows(plans[0].expectation, share_error)
+    sizes = () if like is None else size_rows([plan.expectation for plan in plans], like)
+    caps = cap_rows(plans[0].universe, plans[0].rows, records)
+    planned = Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes, caps, held)
+    end_rows(stated_universes, (), {}, held)  # what is known is of companions that there are
+    return planned
+
+
+def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:
+    """What to expect of one universe, for every measured and every published query at every level.
+
+    Args:
+        expectation: of the universe.
+        complete: `[postprocess] complete`: what becomes of numbers that nothing measures.
+    """
+    universe = expectation.universe
+    covariances = expectation.planned()
+    rows: list[ExpectedRow] = []
+    known_above: set[tuple[str, ...]] = set()
+    for level in universe.level_names:
+        for query in _queries(universe, level):
+            unknown: GivenBy = "completion" if complete == "proportional" and query.terms in known_above else "nothing"
+            rows.append(_row(expectation, covariances, level, query, unknown))
+            if rows[-1].given_by == "measurements":
+                known_above.add(query.terms)
+    return UniversePlan(expectation, privacy_statement(universe), tuple(rows))
+
+
+def _queries(universe: Universe, level: str) -> Sequence[Query]:
+    """What is measured at a level, what is measured elsewhere, and what is published at the level; each once."""
+    chosen: dict[tuple[str, ...], Query] = {}
+    measured = [measured_query.query for measured_query in universe.strategy.level(level).queries]
+    published = [table.query for table in universe.tables if level in table.levels]
+    for query in (*measured, *universe.strategy.distinct_queries(), *published):
+        chosen.setdefault(query.terms, query)
+    return tuple(chosen.values())
+
+
+def _row(
+    expectation: Expectation,
+    covariances: Sequence[LevelCovariances],
+    level: str,
+    query: Query,
+    unknown: GivenBy,
+) -> ExpectedRow:
+    universe, noise = expectation.universe, expectation.noise()
+    strategy = universe.strategy.level(level)
+    share = next(
+        (str(strategy.share * measured.share) for measured in strategy.queries if measured.query.terms == query.terms),
+        "",
+    )
+    errors = expectation.errors(covariances, level, query)
+    known = errors.per_geounit == errors.per_geounit
+    return ExpectedRow(
+        level=level,
+        query=query.name,
+        geounits=len(expectation.spine.level(level)),
+        numbers=query.size,
+        share=share,
+        sigma=noise[level, query.name].variance ** 0.5 if share else None,
+        per_number=errors.per_number if known else None,
+        rmse=errors.rmse if known else None,
+        per_geounit=errors.per_geounit if known else None,
+        margin90=NORMAL_QUANTILE * errors.standard if known else None,
+        given_by="measurements" if known else unknown,
+    )

@@ -1,0 +1,353 @@
+"""A plan on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from features.plan.amounts import RECORDS
+from features.plan.best import Best
+from features.plan.called import Called
+from features.plan.caps import levels_of
+from features.plan.local import show_local
+from features.plan.release_plan import REMARK, Plan, UniversePlan
+from features.plan.sizes import UNKNOWN
+from features.plan.write_spec import exact_text
+from pipeline.cost.fitting import Fitting
+from pipeline.cost.model import Cost
+from pipeline.model.labels import beside
+from pipeline.model.universe import Universe
+from pipeline.privacy.limits import beyond_limits
+from pipeline.report.sizes import SIZE_LABELS
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """The plan of every universe, and its cost."""
+    titles = plan.spec.labels().levels
+    called = {name: f"{name} ({titles[name]})" if name in titles else name for name in plan.spine.level_names}
+    levels = ", ".join(f"{called[level.name]} {len(level):,}" for level in plan.spine.levels)
+    console.print(f"Plan of {plan.spec.name}: {levels}")
+    for universe_plan in plan.universes:
+        console.print()
+        _show_universe(universe_plan, console, Called.of(plan.spec, universe_plan.universe))
+    console.print()
+    _show_sizes(plan, console)
+    for join in plan.spec.join:
+        console.print(f"Joined in every geounit: {join.words}.", soft_wrap=True)
+    if plan.spec.join:
+        _show_joined(plan, console)
+    if plan.local:
+        console.print()
+        show_local(plan.local, console)
+    if plan.universes[0].universe.shares:
+        _show_shared(plan, console)
+    if plan.amounts:
+        _show_amounts(plan, console)
+    if plan.ends:
+        _show_ends(plan, console)
+    if plan.caps:
+        _show_caps(plan, console)
+    console.print()
+    console.print(f"In one number: {plan.promise}.", soft_wrap=True)
+    for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
+        console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
+    console.print(REMARK)
+    console.print(cost_line(plan.fitting.requested))
+    console.print(way_line(plan.fitting))
+
+
+def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
+    name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
+    console.print(f"{name}. {plan.statement.words}")
+    for invariant in plan.statement.invariants:
+        console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
+    _show_expected(plan, console, called)
+    unit = _unit(plan.universe)
+    console.print(
+        f"Share of the budget; sigma of the noise, in {unit}. Errors are expected absolute errors in {unit} with the "
+        f"estimator {plan.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
+        "A query without a share is not measured there; its error follows from what is."
+    )
+    if any(row.given_by == "completion" for row in plan.rows):
+        console.print(
+            "Completed: nothing measures it there; the numbers of the level above are divided in proportion to what is "
+            "measured. Nothing says how far that is from the truth, so it has no margin."
+        )
+
+
+def _show_sizes(plan: Plan, console: Console) -> None:
+    """Errors by size of area, or what it takes to know them."""
+    if not plan.sizes:
+        console.print(UNKNOWN)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("table", "level", "areas of"):
+        table.add_column(title, no_wrap=True)
+    for title in ("areas", "error of a number", "RMSE", "errors, % of people"):
+        table.add_column(title, justify="right")
+    called = {one.universe.name: Called.of(plan.spec, one.universe) for one in plan.universes}
+    for row in plan.sizes:
+        labels = called[row.universe].labels
+        unit = f" (units of {row.unit})" if row.unit else ""
+        table.add_row(
+            f"{row.universe} {beside(row.table, labels.table(row.table))}{unit}".strip(),
+            beside(row.level, labels.level(row.level)),
+            SIZE_LABELS[row.size],
+            f"{row.areas:,}",
+            _persons(row.per_number, "", ""),
+            _persons(row.rmse, "", ""),
+            "" if row.relative is None else f"{row.relative:.1f} %",
+        )
+    console.print(table)
+    console.print(
+        "Areas by their number of people in the earlier release. Errors of a number are those of the linear estimate, "
+        "which depend on what is measured and not on the size; their percentage of an area's people does."
+    )
+    if any(row.unit for row in plan.sizes):
+        console.print(
+            "Errors of sums of an amount are in its units, and have no percentage: how large sums are is not known. "
+            "Their areas are those with so many records of the release itself."
+        )
+
+
+def _show_joined(plan: Plan, console: Console) -> None:
+    """What the joins do to the errors, and where average household sizes are published."""
+    if plan.joined:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in ("level", "companion"):
+            table.add_column(title, no_wrap=True)
+        for title in ("persons in households", "households, apart", "households, joined"):
+            table.add_column(title, justify="right")
+        for row in plan.joined:
+            errors = (row.persons, row.households_apart, row.households)
+            table.add_row(row.level, row.companion, *(_persons(error, "±", "") for error in errors))
+        console.print(table)
+        console.print(
+            "Standard errors of the two numbers in a geounit. Joined households learn from the persons how many "
+            "members they have; persons hardly change. Sizes such as 7+ are taken to have the members that are "
+            "expected of them: where there are many of these, less is learned."
+        )
+    for companion, levels in plan.average_sizes.items():
+        missing = [level for level in plan.spine.level_names if level not in levels]
+        text = f"Average household size of {companion}: published for {', '.join(levels) or 'no level'}"
+        if missing and any(row.companion == companion for row in plan.joined):
+            text += f"; for {', '.join(missing)} no table has the persons in households, or none the households"
+        console.print(f"{text}.", soft_wrap=True)
+
+
+def _show_amounts(plan: Plan, console: Console) -> None:
+    """Errors of sums and of means, in what the amount is in."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("amount", "level", "query"):
+        table.add_column(title, no_wrap=True)
+    for title in ("error of a sum", "margin (90 %)", *(f"of a mean of {n:,}" for n in RECORDS)):
+        table.add_column(title, justify="right")
+    for row in plan.amounts:
+        means = (_persons(row.mean_margins[n], "±", "") if row.mean_margins else "no count" for n in RECORDS)
+        sums = (_persons(row.sum_error, "", ""), _persons(row.sum_margin, "±", ""))
+        table.add_row(row.companion, row.level, row.query, *sums, *means)
+    console.print(table)
+    console.print(
+        "Of amounts, in what they are in (the tables above are in whole units): the expected absolute error and the "
+        "margin of a sum, and the margin of a mean of so many records, if it is in the middle of the clip. Clipping "
+        "and rounding come on top: they change the true sums, and no margin covers them."
+        + ("" if plan.held is not None else " How much the ends cut off, --amounts can tell.")
+    )
+
+
+def _show_ends(plan: Plan, console: Console) -> None:
+    """What each upper end of an amount costs in noise, and what it cuts off."""
+    missing = any(row.missing for row in plan.ends)
+    levels = list(dict.fromkeys(level for row in plan.ends for level in row.errors))
+    own = {one.universe.name: [float(amount.high) for amount in one.universe.measure.amounts] for one in plan.universes}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("amount", no_wrap=True)
+    for title in ("upper end", "cut off", *levels):
+        table.add_column(title, justify="right")
+    for row in plan.ends:
+        stated = row.high in own[row.companion]
+        cells = []
+        for level in levels:
+            more = f" + {row.missing[level]:,.0f}" if level in row.missing else ""
+            cells.append(f"{row.errors[level]:,.0f}{more}" if level in row.errors else "")
+        end = f"{row.high:,g}{' (the spec)' if stated else ''}"
+        table.add_row(row.companion, end, f"{100 * row.cut_off:.1f} %", *cells)
+    console.print(table)
+    console.print(
+        "Upper ends of amounts: the expected error of a sum of an area by noise, which grows with the end"
+        + (" + what the ends cut off of an area, on average" if missing else "")
+        + ". What is cut off is missing from every sum, and no interval knows of it."
+    )
+
+
+def _show_caps(plan: Plan, console: Console) -> None:
+    """What each cap on the records of a unit costs in noise, and what it leaves out."""
+    levels, known = levels_of(plan.caps), plan.caps[0].left_out is not None
+    missing = bool(plan.caps[0].missing)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("at_most", *(["left out"] if known else []), *levels):
+        table.add_column(title, justify="right")
+    own = plan.universes[0].universe.unit.records
+    for row in plan.caps:
+        share = [] if row.left_out is None else [f"{100 * row.left_out:.1f} %"]
+        cells = [f"{row.errors[level]:,.1f}" + (f" + {row.missing[level]:,.1f}" if missing else "") for level in levels]
+        table.add_row(f"{row.at_most:,}{' (the spec)' if row.at_most == own else ''}", *share, *cells)
+    console.print(table)
+    console.print(
+        "Records of a unit that are counted, at most: the expected error of a count of an area by noise, which grows "
+        "with them"
+        + (" + the records of an area that are left out, on average" if missing else "")
+        + ". What is left out is "
+        "missing from every count in the same direction, and no interval knows of it."
+        + ("" if known else " How much that is, --records-per-unit can tell.")
+    )
+
+
+def _show_shared(plan: Plan, console: Console) -> None:
+    """What public shares do to the errors, and to the budget that they need; or that nothing is known of it."""
+    budget = "rho" if plan.universes[0].universe.framework == "zcdp" else "epsilon"
+    if plan.shared:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in ("shares", "level", "query"):
+            table.add_column(title, no_wrap=True)
+        for title in ("without shares", "with them", f"{budget} for that without", f"{budget} with them for the first"):
+            table.add_column(title, justify="right")
+        for row in plan.shared:
+            table.add_row(
+                row.name,
+                row.level,
+                row.query,
+                _persons(row.without, "", ""),
+                _persons(row.error, "", ""),
+                "none" if row.needed_without is None else f"{row.needed_without:.4g}",
+                "" if row.enough is None else f"{row.enough:.4g}",
+            )
+        console.print(table)
+        console.print(
+            "Expected absolute errors of a shared answer, in persons, if the guess of how far areas are from their "
+            "public shares is right: means over all areas, more of those unlike their neighbours. Then the budgets, "
+            f"divided as here, that give the same error without shares, and the present one with them; the spec's is "
+            f"{budget} = {exact_text(plan.universes[0].universe.budget)}. The tables above are without shares."
+        )
+    if plan.unguessed_shares:
+        console.print(
+            f"Shares from public counts are used: {', '.join(plan.unguessed_shares)}. What they gain is not known "
+            "before the run, and the errors above are without them. State a guess with --shares-spread, or name an "
+            "earlier release with --like, to see it."
+        )
+
+
+def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("level", no_wrap=True)
+    table.add_column("query", no_wrap=True)
+    for title in (
+        "numbers",
+        "share",
+        "noise sigma",
+        "error of a number",
+        "RMSE",
+        "error of a geounit",
+        "margin (90 %)",
+    ):
+        table.add_column(title, justify="right")
+    before = ""
+    for row in plan.rows:
+        table.add_row(
+            row.level if row.level != before else "",
+            called.beside_query(row.query),
+            f"{row.numbers:,}",
+            _percent(row.share),
+            "" if row.sigma is None else f"{row.sigma:.2f}",
+            *(
+                _persons(value, sign, row.given_by)
+                for value, sign in ((row.per_number, ""), (row.rmse, ""), (row.per_geounit, ""), (row.margin90, "±"))
+            ),
+        )
+        before = row.level
+    console.print(table)
+
+
+def show_best(best: Best, console: Console, called: Called) -> None:
+    """The division that was found, and how it compares."""
+    universe = best.universe
+    console.print()
+    name = f" of the companion {universe.name}" if universe.name else ""
+    console.print(
+        f"Best division{name}: rho = {exact_text(universe.budget)} (no division is better by more than "
+        f"{max(best.gap, 1e-4):.2%} in error)"
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("level")
+    table.add_column("share", justify="right")
+    table.add_column("queries and their shares of the level")
+    for level in universe.strategy.levels:
+        queries = ", ".join(f"{measured.query.name} {exact_text(measured.share)}" for measured in level.queries)
+        table.add_row(level.level, exact_text(level.share), queries)
+    console.print(table)
+    console.print()
+    targets = best.objective.goal == "largest" and not any(aim.group for aim in best.objective.aims)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("division")
+    if targets:
+        table.add_column("rho that meets the targets", justify="right")
+    for aim in best.objective.aims:
+        goal = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
+        goal = f", {aim.number:,.1f} in an area" if aim.group else goal
+        table.add_column(f"{aim.name}{' each' if aim.each and not aim.group else ''}{goal}", justify="right")
+    groups = [aim.number for aim in best.objective.aims if aim.group]
+    if groups:
+        table.add_column("worst group", justify="right")
+    for candidate in best.candidates:
+        needed = [] if not targets or candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
+        worst = [f"{max(e / n for e, n in zip(candidate.errors, groups, strict=True)):.1%}"] if groups else []
+        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors), *worst)
+    console.print(table)
+    console.print(
+        f"Errors with rho = {exact_text(universe.budget)}, in {_unit(universe)}. With the division that was found:"
+    )
+    console.print()
+    _show_expected(best.planned, console, called)
+    console.print(best.planned.statement.words)
+
+
+def way_line(fit: Fitting) -> str:
+    """What `run` would do here and now."""
+    if not fit.fits:
+        return f"It does not fit here: {fit.summary}; run would refuse it."
+    return f"How it would be done here: {fit.summary}."
+
+
+def cost_line(cost: Cost) -> str:
+    """What a run costs, in a sentence."""
+    margins = f", {cost.margins_mb / 1000:.1f} GB of it for the margins of error" if cost.margins_mb else ""
+    return (
+        f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
+        f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of "
+        f"memory{margins} (both within a factor of 1.5 in 20 measured runs)."
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _unit(universe: Universe) -> str:
+    """What its numbers count."""
+    unit = universe.measure.unit
+    return "persons" if unit is None else f"units of {exact_text(unit)}"
+
+
+def _percent(share: str) -> str:
+    if not share:
+        return ""
+    top, _, bottom = share.partition("/")
+    return f"{100 * int(top) / int(bottom or 1):.2f} %"
+
+
+def _persons(value: float | None, sign: str, given_by: str) -> str:
+    if value is None:
+        return "completed" if given_by == "completion" else "not determined"
+    return "exact" if value == 0 else f"{sign}{value:,.2f}"

@@ -1,1 +1,0 @@
-"""Audits of what is installed, and of a release."""

@@ -1,0 +1,307 @@
+"""`spinewise plan` as a user meets it: table, JSON, picture, a copy of the spec that runs, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from project.documents import PROJECT
+from releases.command import printed
+from releases.small import run, write_town
+from typer.testing import CliRunner
+
+from features.plan.exact_shares import PARTS, in_parts, rounded_up
+from features.plan.release_plan import plan_release
+from features.plan.write_spec import exact_text, write_divided
+from flows.cli import app
+from geography.errors import SpinewiseError
+from pipeline.cost.model import WORKER_START, cost_of
+from pipeline.estimation.computed import Computed
+from pipeline.estimation.expectation import Expectation
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_listed_spine, read_spine
+from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
+from pipeline.spec.release_spec import load_spec
+from postprocess.linear.downward import variances_of
+from postprocess.linear.expected import MEAN_ABSOLUTE
+from postprocess.linear.upward import basis_of, upward_pass
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The town's spec; the records are gone, since a plan reads none."""
+    spec = write_town(tmp_path_factory.mktemp("town"))
+    for name in ("persons.csv", "units.csv"):
+        (spec.parent / name).unlink()
+    return spec
+
+
+def invoke(*arguments: object) -> str:
+    return printed("plan", *arguments)
+
+
+def test_table(town: Path) -> None:
+    """Every level and query, the promise, the remark on what is left out, and the cost; without records."""
+    shown = " ".join(invoke(town).split())
+    assert "Plan of town: county 2, tract 6, block" in shown
+    assert "rho = 2, and so (epsilon, delta)-differential privacy for every delta" in shown
+    assert re.search(r"In one number: epsilon = [0-9.]+ at delta = 1e-10: the effect of one person's change", shown)
+    assert "Exact, without protection: total of every county." in shown
+    assert "Companion units." in shown
+    assert "Where counts are small" in shown
+    assert "grown * sex" in shown
+    assert "GB of it for the margins of error" in shown
+    assert "How it would be done here: about" in shown
+
+
+def test_what_would_not_fit_is_told(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
+    shown = " ".join(invoke(town, "--workers", "2").split())
+    assert "It does not fit here: about" in shown
+    assert "of 0.1 GB, the spine at once, with 1 worker; run would refuse it." in shown
+    assert json.loads(invoke(town, "--json"))["here"]["fits"] is False
+
+
+@pytest.mark.parametrize("bypass", ["false", "true"])
+def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
+    """Every expected error is that of the covariances of the release as it was measured, facilities included."""
+    spec = write_town(tmp_path, ('column = "block"\n', f'column = "block"\nbypass = {bypass}\n'))
+    directory = run(spec, tmp_path / "releases")
+    found = json.loads(invoke(spec, "--json"))
+    loaded = load_spec(spec)
+    spine = read_public_spine(directory / "public" / "spine.parquet", loaded.geography.level_names)
+    job = Job(RunDirectory(directory), loaded, loaded.universes(), spine, Workers(1), Silent())
+    for universe, stated in zip(job.universes, found["universes"], strict=True):
+        problem = Computed(job, universe).problem
+        basis = basis_of(problem)
+        variances = list(variances_of(problem, upward_pass(problem, basis)))
+        queries = {query.name: query for query in universe.strategy.distinct_queries()}
+        checked = 0
+        for row in stated["expected"]:
+            if row["query"] in queries:
+                number = spine.index_of(row["level"])
+                errors = MEAN_ABSOLUTE * np.sqrt(variances[number].of_answers(basis, queries[row["query"]]))
+                assert row["per_number"] == pytest.approx(errors.mean(), rel=1e-6, abs=1e-5)
+                squares = (errors / MEAN_ABSOLUTE) ** 2
+                assert row["rmse"] == pytest.approx(squares.mean() ** 0.5, rel=1e-6, abs=1e-5)
+                assert row["per_geounit"] == pytest.approx(errors.sum(axis=1).mean(), rel=1e-6, abs=1e-5)
+                checked += 1
+        assert checked >= 6
+        assert stated["privacy"]["budget"] == str(universe.budget)
+
+
+def test_found_division_runs(town: Path, tmp_path: Path) -> None:
+    """What is written is a spec: exact shares, the same files from another folder, comments kept, targets met."""
+    (tmp_path / "elsewhere").mkdir()
+    target = tmp_path / "elsewhere" / "better.toml"
+    aims = "tract: grown * sex <= 6; block: total <= 2"
+    found = json.loads(invoke(town, "--target", aims, "--write", target, "--json"))["best"]
+    written, before = load_spec(target), load_spec(town)
+    universe, own = written.universes()[0], before.universes()[0]
+    assert str(universe.budget) == str(Fraction(found["rho"]))
+    assert sum(level.share for level in universe.strategy.levels) == 1
+    assert written.geography.file == before.geography.file
+    assert universe.bounds[0].file == own.bounds[0].file
+    assert universe.input is not None
+    assert universe.input.file == own.input.file  # type: ignore[union-attr]
+    assert written.universes()[1].privacy_fingerprint() == before.universes()[1].privacy_fingerprint()
+    spine = read_spine(written.geography)
+    facilities = [read_facilities(bound, spine) for bound in universe.bounds]
+    expectation = Expectation.of(universe, spine, facilities, "full")
+    planned = expectation.planned()
+    queries = {query.name: query for query in universe.strategy.distinct_queries()}
+    assert expectation.errors(planned, "tract", queries["grown * sex"]).per_geounit <= 6
+    assert expectation.errors(planned, "block", queries["total"]).per_geounit <= 2
+    needed = {one["division"]: Fraction(one["rho_needed"]) for one in found["compared"]}
+    assert needed["found"] < needed["the spec's own"]
+    assert needed["found"] < needed["equal"]
+
+
+def test_a_companion_and_a_given_budget(town: Path, tmp_path: Path) -> None:
+    """--universe and --weights: the companion's budget is divided, the release's own stays; the error sum is least."""
+    target = tmp_path / "better.toml"
+    shown = invoke(
+        town,
+        "--universe",
+        "units",
+        "--rho",
+        "3/7",
+        "--weights",
+        "tract: status = 2; block: status = 1",
+        "--write",
+        target,
+    )
+    assert "Best division of the companion units: rho = 3/7" in shown
+    written, before = load_spec(target).universes(), load_spec(town).universes()
+    assert written[1].budget == Fraction(3, 7)
+    assert written[0].privacy_fingerprint() == before[0].privacy_fingerprint()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".html", ".svg", ".png"])
+def test_picture(town: Path, tmp_path: Path, suffix: str) -> None:
+    """The picture has the levels and queries, and the page needs nothing from elsewhere."""
+    path = tmp_path / f"plan{suffix}"
+    aims = ["--target", "tract: sex <= 4"] if suffix == ".svg" else []
+    done = CliRunner().invoke(app, ["plan", str(town), "--chart", str(path), *aims])
+    assert done.stderr == f"Chart written to {path}\n"
+    content = path.read_bytes()
+    if suffix == ".png":
+        assert content.startswith(b"\x89PNG")
+        return
+    text = content.decode()
+    for word in ("tract", "What a budget buys", *(["the found division"] if aims else ["grown * sex"])):
+        assert word in text
+    assert '<script src="http' not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--write", "x.toml"], "--write needs something to write"),
+        (["--rho", "1"], "--rho needs what the budget is to be divided for"),
+        (["--weights", "tract: total = 1"], "--weights needs --rho"),
+        (["--target", "tract: total <= 1", "--weights", "tract: total = 1"], "one of the two is allowed"),
+        (["--worst-group", "tract: sex", "--rho", "1"], "--worst-group needs --rho"),
+        (
+            ["--target", "tract: total <= 1", "--worst-group", "tract: sex"],
+            "--target and --worst-group; one of the two",
+        ),
+        (["--target", "tract: total <= 1", "--rho", "a lot"], "--rho: found 'a lot'"),
+        (["--target", "tract: total <= 1", "--rho", "0"], "it must be above 0"),
+        (["--target", "tract: total <= 1", "--universe", "cars"], "no companion 'cars'; the companions are 'units'"),
+        (["--target", "tract: total <= 1", "--least", "0.5"], "measured queries cannot have 0.5 of the budget each"),
+        (["--estimator", "best"], "--estimator: found 'best'; allowed are full and topdown"),
+        (["--solver", "magic"], "--solver: found 'magic'; allowed are descent and cvxpy"),
+        (["--chart", "plan.pdf"], "found the ending '.pdf'; allowed are .html, .svg, .png"),
+        (["--chart", "nowhere/plan.png"], "there is no folder nowhere"),
+        (["--target", "tract: total <= 1", "--solver", "cvxpy"], "--solver cvxpy: this solver is for"),
+    ],
+)
+def test_refusals(town: Path, arguments: list[str], told: str) -> None:
+    with pytest.raises(SpinewiseError) as caught:
+        invoke(town, *arguments)
+    assert told in str(caught.value)
+    assert caught.value.exit_status == 2
+
+
+def test_nothing_is_overwritten(town: Path, tmp_path: Path) -> None:
+    there = tmp_path / "mine.toml"
+    there.write_text("mine")
+    with pytest.raises(SpinewiseError, match="nothing is overwritten"):
+        invoke(town, "--target", "tract: total <= 1", "--write", there)
+    assert there.read_text() == "mine"
+
+
+def test_written_specs_of_other_forms(tmp_path: Path) -> None:
+    """A preset's name instead of a strategy, no table of privacy, a companion in one line."""
+    (tmp_path / "blocks.csv").write_text("block\nA11\nA21\nB11\n")
+    text = """
+name = "little"
+geography = { file = "blocks.csv", column = "block", levels = { county = 1, block = 3 } }
+schema = { attributes = { age = ["child", "adult"] } }
+strategy = { levels = { county = "1/2", block = "1/2" }, queries = { total = "1/2", detailed = "1/2" } }
+privacy = { rho = "1" }
+companions.units = { privacy = { rho = "1" }, schema = { attributes = { use = ["home", "other"] } }, strategy = { \
+levels = { county = "1/2", block = "1/2" }, queries = { total = "1/2", use = "1/2" } } }
+"""
+    spec = tmp_path / "little.toml"
+    spec.write_text(text)
+    for number, universe in enumerate(load_spec(spec).universes()):
+        target = tmp_path / f"{number}.toml"
+        shares = {
+            (level.level, one.query.name): Fraction(share, 10)
+            for level, part in zip(universe.strategy.levels, ((1, 2), (3, 4)), strict=True)
+            for one, share in zip(level.queries, part, strict=True)
+        }
+        moved = Expectation.of(universe, read_spine(load_spec(spec).geography), [], "full").divided(Fraction(5), shares)
+        write_divided(spec, target, moved)
+        found = load_spec(target).universes()[number]
+        assert found.privacy_fingerprint() == moved.privacy_fingerprint()
+        assert found.budget == 5
+
+
+def test_every_file_name_moves(tmp_path: Path) -> None:
+    """Areas to regroup for, names and polygons are found from the folder of the copy, too."""
+    more = """[geography.names]
+county = { file = "names.csv", code = "code", name = "name" }
+
+[geography.regroup]
+file = "areas.csv"
+
+[report.polygons.tract]
+file = "tracts.geojson"
+code = "tract"
+
+[schema.attributes]"""
+    spec = write_town(tmp_path / "town", ("[schema.attributes]", more))
+    (tmp_path / "elsewhere").mkdir()
+    before = load_spec(spec)
+    shares = {
+        (level.level, one.query.name): level.share * one.share
+        for level in before.universes()[0].strategy.levels
+        for one in level.queries
+    }
+    blocks = read_listed_spine(before.geography)
+    expectation = Expectation.of(
+        before.universes()[0], blocks, [np.zeros((blocks.n_leaves, 2), dtype=np.int64)], "full"
+    )
+    target = tmp_path / "elsewhere" / "copy.toml"
+    write_divided(spec, target, expectation.divided(Fraction(3), shares))
+    after = load_spec(target)
+    assert after.geography.regroup is not None
+    assert after.geography.regroup.file == before.geography.regroup.file == tmp_path / "town" / "areas.csv"  # type: ignore[union-attr]
+    assert after.report.polygons["tract"].file == tmp_path / "town" / "tracts.geojson"
+    assert (after.geography.names or {})["county"].file == tmp_path / "town" / "names.csv"
+
+
+def test_a_preset_is_written_out(tmp_path: Path) -> None:
+    """The strategy of 2020, whose queries use a recode of the preset, on a spine of three blocks."""
+    text = (PROJECT / "examples" / "rhode_island_pl94.toml").read_text("utf-8").split("# Public counts of facil")[0]
+    spec = tmp_path / "pl94.toml"
+    spec.write_text(text.replace("../../shared/data/ri_pl94_units.parquet", "blocks.csv"))
+    blocks = ["440010301001000", "440010301001001", "440010301002000"]
+    (tmp_path / "blocks.csv").write_text("block\n" + "\n".join(blocks) + "\n")
+    target = tmp_path / "better.toml"
+    invoke(spec, "--rho", "2.5", "--weights", "tract: hhinstlevels = 1; county: hispanic = 1", "--write", target)
+    (universe,) = load_spec(target).universes()
+    assert universe.budget == Fraction(5, 2)
+    assert universe.preset == "pl94-2020-us"
+    shares = {one.query.name: one.share for one in universe.strategy.level("tract").queries}
+    assert len(shares) == 11
+    assert shares["hhinstlevels"] > Fraction(1, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_add_up(seed: int) -> None:
+    """Shares are whole parts of ten thousand, at least one each, nearest to what was found."""
+    weights = np.random.default_rng(seed).dirichlet(np.full(20, 0.2))
+    parts = in_parts(weights)
+    assert sum(parts) == 1
+    assert min(parts) >= Fraction(1, PARTS)
+    assert max(abs(float(part) - weight) for part, weight in zip(parts, weights, strict=True)) <= 20 / PARTS
+
+
+def test_exact_numbers() -> None:
+    assert exact_text(Fraction(1, 8)) == "0.125"
+    assert exact_text(Fraction(542, 339)) == "542/339"
+    assert exact_text(Fraction(1765, 1000)) == "1.765"
+    assert rounded_up(1.76404) == Fraction("1.765")
+    assert rounded_up(0.000123401) == Fraction("0.0001235")
+
+
+def test_cost_grows(town: Path) -> None:
+    """More simulated runs take longer, more workers less; the memory of a worker counts."""
+    found = plan_release(town, None, 1)
+    more = cost_of(found.spec, found.spine, 4)
+    assert more.seconds < found.fitting.requested.seconds
+    assert more.peak_mb > found.fitting.requested.peak_mb
+    assert more.core_seconds == pytest.approx(found.fitting.requested.core_seconds + 4 * WORKER_START)
