@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.command import needs
 
 import spinewise as sw
 
+pytestmark = needs("plan")
 Changed = Callable[..., sw.Spec]
 
 

@@ -110,6 +110,7 @@ def test_against_the_truth_every_area_counts_once_and_other_ways_are_of_counts(r
     assert "there are none where sums may be below 0" in page.replace("\n", " ")
 
 
+@needs("plan")
 def test_a_plan_takes_sizes_of_areas_from_records(spec: Path, release: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     rows = json.loads(printed("plan", spec, "--like", release, "--chart", page, "--json"))["by_size"]
@@ -126,6 +127,7 @@ def test_a_plan_takes_sizes_of_areas_from_records(spec: Path, release: Path, tmp
     assert "wages total (units of 10)" in page.read_text("utf-8")
 
 
+@needs("plan")
 def test_groups_of_an_amount_are_not_weighed_as_people(spec: Path, release: Path) -> None:
     with pytest.raises(InputError, match="groups are of people, and wages has sums of an amount"):
         printed("plan", spec, "--universe", "wages", "--worst-group", "tract: sex", "--like", release, "--rho", "2")

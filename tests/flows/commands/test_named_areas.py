@@ -11,7 +11,7 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
-from releases.command import printed, spinewise
+from releases.command import needs, printed, spinewise
 from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
 
 from features.exports.pl94171_files import GEO_FIELDS, SummaryFiles
@@ -122,6 +122,7 @@ def test_summary_files_of_the_census_have_the_names(tmp_path: Path) -> None:
     assert found == [("A/B ? \u00c9" + "x" * 200)[:125], SCRIPT, ""]
 
 
+@needs("plan")
 def test_a_plan_says_what_levels_are_called(tmp_path: Path) -> None:
     spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
     told = " ".join(printed("plan", str(spec)).split())
@@ -135,6 +136,7 @@ def test_listing_and_repr_show_labels_beside_names(town: Path) -> None:
         assert "tables: total, sex (Sex and age), detail" in text
 
 
+@needs("plan")
 def test_a_plan_shows_labels_beside_names(tmp_path: Path) -> None:
     spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
     shown = " ".join(printed("plan", spec).split())

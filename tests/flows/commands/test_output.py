@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from releases.command import spinewise
+from releases.command import needs, spinewise
 from releases.small import QUICK, write_town
 from typer.testing import CliRunner, Result
 
@@ -45,7 +45,10 @@ def spoilt(town: Path, tmp_path: Path) -> tuple[Path, str]:
     return copied, rows["geocode"][4].as_py()
 
 
-@pytest.mark.parametrize("command", ["run", "verify", "check", "doctor", "audit", "plan"])
+@pytest.mark.parametrize(
+    "command",
+    ["run", "verify", "check", "doctor", *(pytest.param(one, marks=needs(one)) for one in ("audit", "plan"))],
+)
 def test_less_and_more_cannot_be_had_at_once(command: str, town: Path, town_spec: Path) -> None:
     where = {"run": [town_spec], "plan": [town_spec], "doctor": []}.get(command, [town])
     error = call(command, *where, "--quiet", "--verbose").exception
@@ -137,6 +140,7 @@ def test_doctor(town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
+@needs("audit")
 def test_audit(town: Path, tmp_path: Path) -> None:
     begin = ("audit", town, "--workers", "1", "--out", tmp_path / "reports")
     found = json.loads(call(*begin, "--json").stdout)
@@ -153,6 +157,7 @@ def test_audit(town: Path, tmp_path: Path) -> None:
     assert len(lines) == len(found["findings"])
 
 
+@needs("plan")
 def test_plan(town_spec: Path, tmp_path: Path) -> None:
     """Levels are those of the list; the noise is that of the spec's shares: one record changes two counts by one."""
     begin = ("plan", town_spec, "--workers", "1")

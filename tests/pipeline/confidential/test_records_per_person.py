@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from releases.command import needs
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, write_town
 from typer.testing import CliRunner
 
@@ -61,6 +62,7 @@ def test_a_person_is_charged_the_whole_budget_and_promised_the_sum(root: Path) -
 
 
 @pytest.mark.slow
+@needs("audit")
 def test_an_audit_finds_noise_and_charge_as_they_should_be(root: Path) -> None:
     ledger = str(root.parents[1] / "ledger.db")
     assert "passed" in told("audit", str(root), "--ledger", ledger)

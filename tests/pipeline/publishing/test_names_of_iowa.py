@@ -63,6 +63,7 @@ code = "county"
 
 @pytest.mark.slow
 @needs("fitness")
+@needs("plan")
 def test_names_of_counties_are_everywhere(shared_data: Path, tmp_path: Path) -> None:
     """All 99, each beside its own code; an area is asked for by its name in either language."""
     areas = pd.read_parquet(shared_data / "us_2000_block_groups.parquet")

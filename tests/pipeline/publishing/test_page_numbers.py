@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.browser import Opened, chromium, opened
+from releases.command import needs
 from releases.small import QUICK, run, write_town
 from typer.testing import CliRunner
 
@@ -199,6 +200,7 @@ def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Releas
 
 
 @pytest.mark.slow
+@needs("plan")
 def test_no_other_page_shows_it_either(browser: Any, release: Release, tmp_path: Path) -> None:
     """The comparison of a release that has undetermined numbers, and the picture of its plan."""
     compared, planned = tmp_path / "compared.html", tmp_path / "planned.html"

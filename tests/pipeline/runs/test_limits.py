@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from releases.command import needs
 from releases.small import request_of, run, write_town
 from typer.testing import CliRunner
 
@@ -77,6 +78,7 @@ def test_the_limits() -> None:
 
 
 @pytest.mark.parametrize("companion", [False, True])
+@needs("plan")
 def test_adding_and_removing_with_invariants_is_no_spec(tmp_path: Path, companion: bool) -> None:
     """No two neighbours agree on an invariant: whatever the noise, the guarantee compares nothing."""
     text = write_town(tmp_path, ('rho = "2"', 'rho = "2"\nneighbours = "add-remove"')).read_text()

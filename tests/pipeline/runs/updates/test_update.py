@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
-from releases.command import feature_module, spinewise
+from releases.command import feature_module, needs, spinewise
 from releases.small import public_bytes
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
@@ -241,6 +241,7 @@ def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
 
 
 @pytest.mark.slow
+@needs("audit")
 def test_the_commands(made: Made, tmp_path: Path) -> None:
     """In processes of their own: the version, its check, and what is refused with status 2."""
     given = [part for one in made.answers for part in ("--with", one)]
