@@ -150,6 +150,22 @@ def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Wh
     assert [str(path) for path, content in whole.files.items() if content != files[path]] == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", [one for one in FEATURES if one.name in _NAMES], ids=lambda feature: feature.name)
+def test_types_of_what_has_its_names_pass_without_it(tmp_path: Path, feature: Feature) -> None:
+    pytest.importorskip("mypy")
+    without = _copy_without(feature, tmp_path / "copy")
+    shutil.copy(PROJECT / "pyproject.toml", without)
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), *sorted(_NAMES[feature.name])]
+    done = subprocess.run(command, cwd=without, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout
+    file = without / "spinewise" / "plans.py"
+    file.write_text(file.read_text("utf-8").replace("  # type: ignore[import-not-found, unused-ignore]", ""))
+    assert (
+        "import-not-found" in subprocess.run(command, cwd=without, capture_output=True, text=True, check=False).stdout
+    )
+
+
 def _released(release: Path) -> list[Path]:
     """The public files but those that name the run itself."""
     own = {"manifest.json", "report.html"}
