@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from features.registry import installed_features
 from flows.commands import (
@@ -55,8 +55,43 @@ Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 int
 """
 
 
+#: The headings under which help lists the commands, and their order; those that are not named stand in the last.
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "Make a release": ("run", "plan", "validate", "import", "example"),
+    "Use one": ("query", "compare", "export", "fitness"),
+    "Trust one": ("verify", "audit", "sign", "prove", "log", "ledger", "key"),
+    "Operate": ("deploy", "doctor"),
+    "More": ("ask", "update", "estimate", "words", "schema", "spine"),
+}
+
+
+class _Group(TyperGroup):
+    """The commands, listed under headings."""
+
+    def format_commands(self, context: Any, formatter: Any) -> None:
+        """Write the list of commands, as help shows it."""
+        shown = {
+            name: command
+            for name in self.list_commands(context)
+            if (command := self.get_command(context, name)) is not None and not command.hidden
+        }
+        longest = max(map(len, shown))
+        named = {name for group in GROUPS.values() for name in group}
+        for heading, group in GROUPS.items():
+            rest = [name for name in shown if name not in named] if heading == "More" else []
+            rows = [
+                (name.ljust(longest), shown[name].get_short_help_str(formatter.width - longest - 6))
+                for name in (*group, *rest)
+                if name in shown
+            ]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="spinewise",
+    cls=_Group,
     help=_HELP,
     no_args_is_help=True,
     add_completion=True,
@@ -85,12 +120,6 @@ _CORE = {
     "estimate": estimate,
     "ledger": ledger,
 }
-#: The order in which help lists the commands; those that are not named come last.
-_ORDER = (
-    *("run", "plan", "validate", "words", "query", "ask", "update", "compare", "fitness", "verify", "check", "rerun"),
-    *("audit", "deploy", "doctor", "key", "sign", "prove", "log", "example", "schema", "spine", "export", "estimate"),
-    *("ledger", "import"),
-)
 
 
 def _add_commands() -> None:
@@ -98,8 +127,8 @@ def _add_commands() -> None:
     modules = _CORE | {
         name: import_module(module) for feature in installed_features() for name, module in feature.commands.items()
     }
-    for name in sorted(modules, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER)):
-        modules[name].add_to(app)
+    for module in modules.values():
+        module.add_to(app)
 
 
 class _Command(TyperCommand):

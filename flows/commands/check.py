@@ -1,6 +1,8 @@
-"""`spinewise check`: whether a release keeps every constraint of its spec."""
+"""`spinewise verify --constraints`, once `spinewise check`: whether a release keeps every constraint of its spec."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import typer
 
@@ -9,7 +11,7 @@ from pipeline.execution.options import JsonOption, Output, QuietOption, ReleaseA
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("check", short_help="Check that a release keeps every constraint of its spec.")(check)
+    app.command("check", short_help="Check that a release keeps every constraint of its spec.", hidden=True)(check)
 
 
 def check(
@@ -23,25 +25,29 @@ def check(
     Checks that counts are whole numbers and not negative, that every parent is the sum of its children in every cell,
     that tables and microdata agree with the histograms, and that invariants, structural zeros, bounds and joins hold
     exactly. Warns where randomised reports hold signs of frequent words that are not listed.
-    Reads nothing under restricted/.
+    Reads nothing under restricted/. The same as spinewise verify --constraints.
 
     Example:
 
         spinewise check releases/rhode-island
     """
+    check_constraints(release, Output(quiet, verbose, json))
+
+
+def check_constraints(release: Path, output: Output) -> None:
+    """Print whether a release keeps every constraint of its spec; exit status 1 where it does not."""
     from auditor.check.release import examine
     from auditor.reading.errors import FormError
     from pipeline.errors import InputError
     from pipeline.execution.console import remarks_of_reports, tell_problems
     from pipeline.published import release_at
 
-    output = Output(quiet, verbose, json)
     try:
         findings = examine(release)
     except FormError as error:
         raise InputError(str(error)) from None
     problems, remarks = list(findings.problems), remarks_of_reports(release_at(release))
-    if problems and not json:
+    if problems and not output.json:
         tell_problems(f"{release}: this release does not keep its spec", problems)
     else:
         for remark in remarks:

@@ -1,15 +1,22 @@
-"""`spinewise verify`: recompute a release from its measurements, and compare."""
+"""`spinewise verify`: recompute a release from its measurements or its records, or check its constraints."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from flows.commands.check import check_constraints
+from flows.commands.rerun import Records, recompute
 from pipeline.execution.options import (
     CentralOption,
     CombinedWithOption,
     JsonOption,
+    KeyCommandOption,
+    KeyDescriptorOption,
+    KeyFileOption,
     Output,
     QuietOption,
     ReleaseArgument,
@@ -21,14 +28,34 @@ from pipeline.execution.options import (
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("verify", short_help="Recompute a release from its measurements.")(verify)
+    app.command("verify", short_help="Recompute a release, or check its constraints.")(verify)
 
 
 def verify(
+    context: typer.Context,
     release: ReleaseArgument,
+    constraints: Annotated[
+        bool, typer.Option("--constraints", help="Check instead that it keeps every constraint of its spec.")
+    ] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Recompute it instead from its records and its key.")
+    ] = False,
     signed_by: SignedByOption = None,
     combined_with: CombinedWithOption = None,
     central: CentralOption = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --records, these: a file, or a folder with files of the same names. [default: where they were]"
+        ),
+    ] = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option(help="With --records, the spec, needed only without the restricted/ folder."),
+    ] = None,
+    key_file: KeyFileOption = None,
+    key_fd: KeyDescriptorOption = None,
+    key_command: KeyCommandOption = None,
     workers: WorkersOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -47,10 +74,41 @@ def verify(
 
     With --signed-by, the release must also be signed by that key.
 
+    With --constraints, code that shares nothing with the solver checks that counts are whole numbers and not negative,
+    that every parent is the sum of its children in every cell, that tables and microdata agree with the histograms,
+    and that invariants, structural zeros, bounds and joins hold exactly.
+
+    With --records, every public file is computed again from the records and the key, and compared byte by byte: the
+    same noise, which costs no budget. Other records are refused before any noise is drawn. This works in restricted/
+    or, where that is missing or cannot be written, in a temporary folder (set TMPDIR to choose where), which is closed
+    to other users and removed at the end. Other versions of software than those that made the release are named.
+
     Example:
 
         spinewise verify releases/rhode-island --signed-by agency.sign.pub
+
+        spinewise verify releases/rhode-island --records --data persons.parquet
     """
+    output = Output(quiet, verbose, json)
+    of_records = {
+        "--data": data,
+        "--spec": spec,
+        "--key-file": key_file,
+        "--key-fd": key_fd,
+        "--key-command": key_command,
+    }
+    if records:
+        _refuse({"--constraints": constraints or None, "--signed-by": signed_by, "--central": central}, "--records")
+        from pipeline.confidential.custody import KeySource
+
+        source = KeySource(key_file, key_fd, key_command)
+        recompute(context, release, Records(data, spec, source, combined_with, workers), output)
+        return
+    _refuse(of_records, "")
+    if constraints:
+        _refuse({"--signed-by": signed_by, "--central": central, "--release": combined_with}, "--constraints")
+        check_constraints(release, output)
+        return
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
@@ -64,7 +122,6 @@ def verify(
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 
-    output = Output(quiet, verbose, json)
     if is_answer(release):
         if central is not None:
             raise InputError(f"--central: {release} is an answer; a release from reports may use a central one")
@@ -96,6 +153,16 @@ def verify(
         output.result(text, {"release": str(release), "verified": not problems, "problems": problems})
     if problems:
         raise typer.Exit(1)
+
+
+def _refuse(options: Mapping[str, object], beside: str) -> None:
+    """InputError where an option is given that says nothing of what is verified."""
+    from pipeline.errors import InputError
+
+    for name, value in options.items():
+        if value is not None:
+            why = f"found with {beside}, which does without" if beside else "found without --records, which it is for"
+            raise InputError(f"{name}: {why}; leave one of the two out" if beside else f"{name}: {why}")
 
 
 def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:

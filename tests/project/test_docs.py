@@ -20,6 +20,7 @@ from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 from releases.command import spinewise
 from releases.county import keep_county
 
+from flows.cli import GROUPS
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import Settings
 from pipeline.runs.request import Request, check_request
@@ -163,10 +164,16 @@ def test_commands_in_text() -> None:
 
 
 def test_commands_of_readme() -> None:
-    """README's table has every command of the program, and no other."""
+    """README lists every command of the program under the headings of its help, in the same order, and no other."""
     text = (PROJECT / "README.md").read_text("utf-8")
-    listed = re.findall(r"^\| `spinewise (\w+)", text, re.MULTILINE)
-    assert sorted(listed) == sorted(name for name in _program_options() if " " not in name)
+    listed = {
+        heading: tuple(re.findall(r"`(\w+)`", names))
+        for heading, names in re.findall(r"^- \*\*([^*]+)\*\*: (.*)$", text, re.MULTILINE)
+    }
+    assert listed == {heading: tuple(names) for heading, names in GROUPS.items()}
+    shown = {name for name in _program_options() if " " not in name}
+    assert sorted(name for names in listed.values() for name in names) == sorted(shown)
+    assert set(re.findall(r"^\| `spinewise (\w+)", text, re.MULTILINE)) <= shown
 
 
 @pytest.mark.slow

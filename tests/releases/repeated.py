@@ -1,4 +1,4 @@
-"""Reruns in the process of the test, where its patches hold; as `spinewise rerun` otherwise."""
+"""Reruns in the process of the test, where its patches hold; as `spinewise verify --records` otherwise."""
 
 from __future__ import annotations
 

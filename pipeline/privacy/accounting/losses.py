@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
 
-from postprocess.arrays import FloatArray
+FloatArray = NDArray[np.float64]
 
 #: Share of the tilted mass that may lie outside the window of the transform, on either side.
 _OUTSIDE: Final = 1e-18
