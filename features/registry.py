@@ -1,4 +1,8 @@
-"""The list of features, and which of them are installed. Importing it imports none of them."""
+"""The list of features, and which of them are installed. Importing it imports none of them.
+
+A feature is installed if its folder is there. None has a section of the spec: all sections are those of
+`pipeline.spec.release_spec.ReleaseSpec`, with or without the folder.
+"""
 
 from __future__ import annotations
 

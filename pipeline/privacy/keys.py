@@ -171,6 +171,8 @@ class MasterKey:
     def stream_key(self, context: Sequence[str | bytes], level: str, query: str) -> bytes:
         """32 bytes, the key of the noise of one query at one level.
 
+        Where noise is added, the arguments are chosen: `measure`, `select` and `questions` of `pipeline.confidential`.
+
         Args:
             context: fingerprints of the confidential input, of the spine and of the privacy-relevant part of the spec,
                 in this order. Runs that differ in any of them never share noise; a run repeated draws the same.

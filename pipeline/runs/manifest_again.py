@@ -1,4 +1,7 @@
-"""The manifest made anew from public files, and compared: what else would it hold a number in, that nobody computes?"""
+"""Checks the manifest's fields: recomputed from the public files, or, where nothing gives them, by their form.
+
+A field that nobody checks could carry a confidential number.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _VERSION: Final = re.compile(r"\d+(\.\d+){0,3}((a|b|rc|\.post|\.dev)\d+)?")
 
 
 def manifest_problems(job: Job, manifest: Manifest) -> list[str]:
-    """What the manifest states beside what follows from the public files.
+    """What is wrong with spec, solver, receipts, hashes and versions in the manifest, one sentence each.
 
     Args:
         job: a run whose public steps were performed again, with their notes.

@@ -1,4 +1,8 @@
-"""Verify a release from its public files: recompute public/ from its measurements, and compare every byte."""
+"""Verify a release from its public files: recompute public/ from its measurements, and compare every byte.
+
+What is recomputed are the files of `metadata.products` with the role "computed", by the steps of a run
+(`publishing.steps`). The manifest is compared field by field, here and in `manifest_again`.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +42,8 @@ from pipeline.storage.temporary import temporary_folder
 def verify_release(run: RunDirectory, workers: int, progress: Progress, central: Path | None = None) -> list[str]:
     """What is wrong with a release, one sentence each; empty if nothing is.
 
-    First every file is compared with its hash in the manifest. Then all of public/ except its inputs (spine,
-    constraints, invariants, measurements, selections) is recomputed in a temporary folder and compared byte for byte.
+    First every file is compared with its hash in the manifest. Then all of public/ except inputs and measurements
+    (`publishing.files.input_files`) is recomputed in a temporary folder and compared byte for byte.
     Nothing under restricted/ is read.
 
     Args:
