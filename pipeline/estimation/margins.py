@@ -35,7 +35,6 @@ from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
 from postprocess.linear.downward import AnswerVariances
-from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
     from pipeline.estimation.whole_spine import Estimation
@@ -224,21 +223,10 @@ class Margins:
         if not self.replicates:
             return None
         if (table.name, level) not in self._rules:
-            intervals = self._of_table(PublishedTable(table.name, level, table.query))
-            rule = self.estimation.known.intervals(_OfRuns(self, intervals), table, level)
+            rule = self._of_runs(PublishedTable(table.name, level, table.query))
+            rule = self.estimation.known.intervals(rule, table, level)
             self._rules = {(table.name, level): rule}  # tables are written one after the other
         return self._rules[table.name, level].ends(counts, rows)
-
-    def of_runs(
-        self, intervals: Intervals | ReportedIntervals, counts: NDArray[np.int64], rows: slice
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The ends for those who know the simulated runs alone; see `IntervalRule.ends`."""
-        basis, level = self.estimation.basis, intervals.table.level
-        variances, own = self.variances_of(level, rows)
-        if isinstance(intervals, ReportedIntervals):
-            alone = self._alone(intervals.table.marginal, level, rows)
-            return intervals.ends(basis, variances, counts, own, alone)
-        return intervals.ends(basis, variances, counts, own)
 
     def variances_of(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
         """See `TableVariances.of_rows`; those of the last rows are kept, which are asked for more than once."""
@@ -246,11 +234,17 @@ class Margins:
             self._of_rows = (level, rows), self.variances.of_rows(level, rows)
         return self._of_rows[1]
 
-    def _of_table(self, table: PublishedTable) -> Intervals | ReportedIntervals:
+    def _of_runs(self, table: PublishedTable) -> IntervalRule:
+        """The intervals of a table by the errors of simulated runs, for those who know nothing else."""
+        own = self._own
+        if own is None:
+            return _OfRuns(self, self._of_table(table))
+        errors = self.errors[table.name, table.level]
+        return _OfReports(self, ReportedIntervals(table, errors, own, self._areas(table.level)), own)
+
+    def _of_table(self, table: PublishedTable) -> Intervals:
         """The intervals of a table; other processes work on those of the tables after it."""
-        by_count, key = self._own, (table.name, table.level)
-        if by_count is not None:
-            return ReportedIntervals(table, self.errors[key], by_count, self._areas(table.level))
+        key = table.name, table.level
         if key not in self._begun:
             of_sums, begin = not self.estimation.universe.measure.counts, self.estimation.job.workers.begin
             after = sorted((each for each in self.tables if each.level >= table.level), key=lambda each: each.level)
@@ -268,15 +262,13 @@ class Margins:
         offsets = self.estimation.job.spine.leaf_offsets(level)
         return int(np.count_nonzero(np.add.reduceat(self._totals[1], offsets[:-1])))
 
-    def _alone(self, marginal: Marginal, level: int, rows: slice) -> NDArray[np.float64]:
-        """Counts of a query's answers by the numbers of each of a level's `rows` alone, `(n, size)`."""
-        assert self._own is not None
+    def stored_of(self, level: int, rows: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What is stored of the leaves of each of a level's `rows` together, `(n, size)`, and their sizes, `(n,)`."""
         offsets = self.estimation.job.spine.leaf_offsets(level)[rows.start : rows.stop + 1]
         stored, sizes = (
             np.add.reduceat(each[offsets[0] : offsets[-1]], offsets[:-1] - offsets[0], axis=0) for each in self._totals
         )
-        found: NDArray[np.float64] = marginal.answer(self._own.alone(stored, sizes))
-        return found
+        return stored, sizes
 
     def close(self) -> None:
         """Free what was computed."""
@@ -293,14 +285,34 @@ class _OfRuns:
     """The intervals of a table by the errors of simulated runs; see `IntervalRule`."""
 
     margins: Margins
-    intervals: Intervals | ReportedIntervals
+    intervals: Intervals
 
     def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """See `IntervalRule.ends`."""
-        return self.margins.of_runs(self.intervals, counts, rows)
+        variances, own = self.margins.variances_of(self.intervals.table.level, rows)
+        return self.intervals.ends(self.margins.estimation.basis, variances, counts, own)
 
     def large(self, counts: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:
         """See `IntervalRule.large`."""
-        assert isinstance(self.intervals, Intervals), "sums are not made from reports"
         variances, own = self.margins.variances_of(self.intervals.table.level, rows)
         return self.intervals.large(self.margins.estimation.basis, variances, counts, own)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfReports:
+    """The intervals of a table where errors depend on the counts themselves; see `IntervalRule`."""
+
+    margins: Margins
+    intervals: ReportedIntervals
+    errors: CountErrors
+
+    def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """See `IntervalRule.ends`: with what the stored numbers of each geounit say alone."""
+        table = self.intervals.table
+        variances, own = self.margins.variances_of(table.level, rows)
+        alone = table.marginal.answer(self.errors.alone(*self.margins.stored_of(table.level, rows)))
+        return self.intervals.ends(self.margins.estimation.basis, variances, counts, own, alone)
+
+    def large(self, counts: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:  # noqa: ARG002
+        """See `IntervalRule.large`."""
+        raise AssertionError("sums are not made from reports")
