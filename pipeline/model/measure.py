@@ -23,12 +23,10 @@ class ProtectedUnit:
         records: that the change of one person alters at most; see `budget.budget_of_one`. 1 where a total is bounded,
             since all records of a unit move sums as one of them would.
         left_out: whether a keyed choice leaves records of a unit with very many of them out.
-        total: whether the sums are bounded of all records of a unit together.
     """
 
     records: int = 1
     left_out: bool = False
-    total: bool = False
 
 
 #: One record is of one person.
@@ -60,9 +58,17 @@ class Measure(ABC):
         """The amounts that are read with each record."""
         return ()
 
+    @property
+    def total(self) -> bool:
+        """Whether sums are bounded of all records of a unit together, in place of each record's alone."""
+        return False
+
     @abstractmethod
-    def reach(self, neighbours: Neighbours, unit: ProtectedUnit) -> int:
-        """How far one record's change moves numbers, whole units: as if each that moves did so by this much."""
+    def reach(self, neighbours: Neighbours) -> int:
+        """How far one record's change moves numbers, whole units: as if each that moves did so by this much.
+
+        Of a total, the change of all records of a unit.
+        """
 
     @abstractmethod
     def content(self) -> list[object]:
@@ -89,7 +95,7 @@ class Measure(ABC):
 class Counts(Measure):
     """Records count one each."""
 
-    def reach(self, neighbours: Neighbours, unit: ProtectedUnit) -> int:  # noqa: ARG002
+    def reach(self, neighbours: Neighbours) -> int:  # noqa: ARG002
         """1: one record's change moves numbers by one."""
         return 1
 
@@ -163,10 +169,15 @@ class Sums(Measure):
         """Whether the lower end is below 0."""
         return self.amount.first < 0
 
-    def reach(self, neighbours: Neighbours, unit: ProtectedUnit) -> int:
+    @property
+    def total(self) -> bool:
+        """Whether the ends are those of a unit's total."""
+        return self.amount.total
+
+    def reach(self, neighbours: Neighbours) -> int:
         """The farthest that the ends allow one record; of a total, all records of a unit together."""
         ends = self.amount.first, self.amount.last
-        return reach_of_total(*ends) if unit.total else reach_between(*ends, neighbours)
+        return reach_of_total(*ends) if self.total else reach_between(*ends, neighbours)
 
     def content(self) -> list[object]:
         """Column, ends, unit and what a record without an amount has.

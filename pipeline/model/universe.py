@@ -144,7 +144,7 @@ class Universe:
 
         Where the total of a unit is bounded, that of all its records.
         """
-        return self.measure.reach(self.neighbours, self.unit)
+        return self.measure.reach(self.neighbours)
 
     @property
     def unit_budget(self) -> Fraction:

@@ -147,11 +147,10 @@ class UniverseResolver:
     @property
     def _unit(self) -> ProtectedUnit:
         """Whose change is protected; sums of the release's own records have its units."""
-        amounts = measure_of(self.sections).amounts
-        at_most = (self.context.privacy if amounts else self.context.own_privacy).at_most
-        total = any(amount.total for amount in amounts)
-        records = 1 if total else at_most or self.sections.records_per_person
-        return ProtectedUnit(records, at_most is not None, total)
+        measure = measure_of(self.sections)
+        at_most = (self.context.privacy if measure.amounts else self.context.own_privacy).at_most
+        records = 1 if measure.total else at_most or self.sections.records_per_person
+        return ProtectedUnit(records, at_most is not None)
 
     def _records(self) -> RecordSource | None:
         """The records with their units; what does not fit is noted."""

@@ -106,7 +106,7 @@ def _words(universes: Sequence[Universe], persons: int) -> str:
     each = "" if persons == 1 else " each"
     alters = ", ".join(
         f"the total of {one.name}"
-        if one.unit.total
+        if one.measure.total
         else f"{one.unit.records} record{'s' if one.unit.records > 1 else ''} of {one.name or 'its own'}"
         for one in universes
         if one.name or one.unit.records > 1

@@ -117,7 +117,7 @@ def change_in_words(universe: Universe, change: Change) -> str:
     """What neighbours differ in: "one record having other values"."""
     if change.records == SWAP:
         return f"two records swapping places or values ({change.limits})"
-    who = "all records of one unit" if universe.unit.total else "one record"
+    who = "all records of one unit" if universe.measure.total else "one record"
     words = f"{who} having other values" if universe.neighbours == "change-one" else f"{who} being there or not"
     return words + (f" (and {change.limits}, which the invariants fix)" if change.limits else "")
 
