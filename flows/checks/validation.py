@@ -22,7 +22,8 @@ from pipeline.estimation.constraints import (
 )
 from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.public_input import InputScope, OpenedInputs, Part
-from pipeline.model.join import Join
+from pipeline.model.links.households import Households
+from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.source import OwnNoise, Source
@@ -179,20 +180,19 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     inputs = OpenedInputs()
     if spine is not None:
         inputs = read_inputs(InputScope(spec, spec.universes(), spine), result.noted)
-    joins, answers = spec.joins(), dict[str, _Answers | None]()
+    links, answers = links_of_kind(spec.links(), Households), dict[str, _Answers | None]()
     for universe in universes:
         with result.noted("records"):
             (supplied,) = with_data([universe], data)
             before = result.n_counted
-            joined = [join.households for join in joins if join.companion == universe.name]
-            joined = joined if universe.name else [join.persons for join in joins]
+            joined = [query for link in links for query in link.queries(universe.name)]
             check = RECORD_CHECKS[type(supplied.source)]
             facilities = () if spine is None else inputs.of(BOUNDS)[universe.name]
             answers[universe.name] = check(supplied, spine, joined, facilities, result)
             if people is not None and not universe.name:
                 _check_people(supplied, result.n_counted - before, people, result)
     if spine is not None:
-        _check_joins(joins, spine, answers, result)
+        _check_joins(links, spine, answers, result)
     return result
 
 
@@ -294,13 +294,15 @@ RECORD_CHECKS: Mapping[type[Source], _Check] = {
 
 
 def _check_joins(
-    joins: Sequence[Join], spine: Spine, answers: Mapping[str, _Answers | None], result: Validation
+    links: Sequence[Households], spine: Spine, answers: Mapping[str, _Answers | None], result: Validation
 ) -> None:
     """A remark on each join that the records do not keep: a release keeps it all the same."""
     leaves = spine.levels[-1]
-    for join in joins:
-        persons, households = answers.get(""), answers.get(join.companion)
-        if persons is not None and households is not None:
+    for link in links:
+        persons, households = answers.get(link.of), answers.get(link.by)
+        if persons is None or households is None:
+            continue
+        for join in link.joins:
             found = persons.sums[leaves.name, join.persons], households.sums[leaves.name, join.households]
             if sentence := broken_join(join, [found], leaves.name, leaves.geocodes):
                 result.remarks.append(sentence)

@@ -27,7 +27,8 @@ from pipeline.estimation.constraints import (
 from pipeline.estimation.households import check_top
 from pipeline.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
-from pipeline.model.join import Join, joined_companions
+from pipeline.model.links.households import Households
+from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
@@ -117,7 +118,7 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
         RecordsError: there are impossible records; the message shows confidential counts.
         InfeasibleError: the constraints contradict each other; the message shows confidential counts.
     """
-    joins = () if universe.name else job.spec.joins()
+    links = [link for link in links_of_kind(job.links, Households) if link.of == universe.name]
     own, leaves = facilities[universe.name], job.spine.levels[-1]
     at = {level for level, _ in universe.invariants} | {bound.level for bound in universe.bounds} | {leaves.name}
     invariants: dict[tuple[str, str], NDArray[np.int64]] = {}
@@ -130,7 +131,7 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
         if level is leaves:
             check_total(universe, int(np.abs(counts.data).sum()))
             check_records_possible(universe, counts)
-            broken_by_households = _broken_joins(job, joins, counts)
+            broken_by_households = [broken for link in links for broken in _broken_joins(job, link, counts)]
         invariants |= {
             (name, query.name): query.answer_csr(counts) for name, query in universe.invariants if name == level.name
         }
@@ -138,31 +139,29 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
         del counts
     declared = declared_constraints(universe, job.spine, facility_bounds(universe, own), invariants)
     gaps = check_constraints(universe, job.spine, declared)
-    if joins:
-        _check_joined_top(job, joins, declared, facilities)
+    if links:
+        persons = carried_constraints(job.spine, declared)
+        for link in links:
+            check_top(job.spine.levels[0], link, persons, _carried_of(job, link.households, facilities))
     return [*gaps, *(broken[number] for number in sorted(broken)), *broken_by_households]
 
 
-def _check_joined_top(
-    job: Job, joins: Sequence[Join], persons: Constraints, facilities: Mapping[str, Sequence[NDArray[np.int64]]]
-) -> None:
-    """Refuse what is exact of persons and households where the joins allow no such population."""
-    joined = [each for each in job.universes if each.name in joined_companions(joins)]
-    constraints = {"": carried_constraints(job.spine, persons)}
-    for each in joined:
-        invariants = {
-            (level, query.name): query.answer_csr(true_histogram(job, each, level)) for level, query in each.invariants
-        }
-        declared = declared_constraints(each, job.spine, facility_bounds(each, facilities[each.name]), invariants)
-        constraints[each.name] = carried_constraints(job.spine, declared)
-    check_top(job.spine.levels[0], joins, constraints)
+def _carried_of(job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> Constraints:
+    """What a universe keeps, carried up the spine; its invariants are confidential until they are published."""
+    invariants = {
+        (level, query.name): query.answer_csr(true_histogram(job, universe, level))
+        for level, query in universe.invariants
+    }
+    bounds = facility_bounds(universe, facilities[universe.name])
+    return carried_constraints(job.spine, declared_constraints(universe, job.spine, bounds, invariants))
 
 
-def _broken_joins(job: Job, joins: Sequence[Join], persons: sp.csr_array) -> list[str]:
-    """Of the release's own universe; `persons` is the confidential histogram of its leaves."""
-    leaves, names = job.spine.levels[-1], {join.companion for join in joins}
-    companions = {each.name: true_histogram(job, each, leaves.name) for each in job.universes if each.name in names}
-    return broken_joins(joins, {"": persons, **companions}, leaves.name, leaves.geocodes)
+def _broken_joins(job: Job, link: Households, persons: sp.csr_array) -> list[str]:
+    """A sentence for each join that the records break; `persons` is the confidential histogram of the leaves."""
+    leaves = job.spine.levels[-1]
+    return broken_joins(
+        link.joins, persons, true_histogram(job, link.households, leaves.name), leaves.name, leaves.geocodes
+    )
 
 
 def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:

@@ -6,7 +6,7 @@ are bounds on the persons there. Only public files are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +20,6 @@ from pipeline.estimation.released import Released
 from pipeline.execution.batch_store import Arrays
 from pipeline.execution.job import Job
 from pipeline.execution.workers import foreign_arrays
-from pipeline.model.join import Join, joined_companions
 from pipeline.model.links.households import Households
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.errors import InfeasibleError
@@ -186,31 +185,29 @@ def estimate_implied(task: ImpliedTask) -> list[Implied]:
     ]
 
 
-def check_top(level: Level, joins: Sequence[Join], constraints: Mapping[str, Constraints]) -> None:
+def check_top(level: Level, link: Households, persons: Constraints, households: Constraints) -> None:
     """Refuse what is exact where no persons can be the members of the households.
 
     Args:
         level: the top of the spine.
-        joins: of the release.
-        constraints: universe -> what it keeps, carried up the spine; "" is the release's own.
+        link: of the persons with their households.
+        persons, households: what either universe keeps, carried up the spine.
 
     Raises:
         InfeasibleError: the message names a geounit, and shows invariants, which are confidential until they are
             published.
     """
-    persons = TopLevel.of(constraints[""])
-    for companion in joined_companions(joins):
-        composition = Composition.of([join for join in joins if join.companion == companion])
-        households = TopLevel.of(constraints[companion])
-        if not persons.binding:
-            continue
-        for row, code in enumerate(level.geocodes):
-            nobody = np.zeros(composition.households.cell_answer.size, dtype=np.int64)
-            if fitting_households(composition, nobody, row, households, persons) is None:
-                raise InfeasibleError(
-                    f"{level.name} {code}: the joins with {companion!r} cannot be kept: of persons, "
-                    f"{_stated(persons.bounds, row)}; of {companion}, {_stated(households.bounds, row)}"
-                )
+    of_persons, of_households = TopLevel.of(persons), TopLevel.of(households)
+    if not of_persons.binding:
+        return
+    composition = Composition.of(link.joins)
+    for row, code in enumerate(level.geocodes):
+        nobody = np.zeros(composition.households.cell_answer.size, dtype=np.int64)
+        if fitting_households(composition, nobody, row, of_households, of_persons) is None:
+            raise InfeasibleError(
+                f"{level.name} {code}: the joins with {link.by!r} cannot be kept: of persons, "
+                f"{_stated(of_persons.bounds, row)}; of {link.by}, {_stated(of_households.bounds, row)}"
+            )
 
 
 def _stated(bounds: Sequence[GroupBounds], row: int) -> str:

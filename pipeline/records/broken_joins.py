@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,21 +16,23 @@ _MOST_HELD = 1 << 22
 
 
 def broken_joins(
-    joins: Sequence[Join], histograms: Mapping[str, sp.csr_array], level: str, geocodes: NDArray[np.str_]
+    joins: Sequence[Join],
+    persons: sp.csr_array,
+    households: sp.csr_array,
+    level: str,
+    geocodes: NDArray[np.str_],
 ) -> list[str]:
     """A sentence for each join that does not hold for the records in every geounit, with confidential counts.
 
     A join that holds in the leaves holds in all geounits above them, so the leaves are enough.
 
     Args:
-        joins: of the spec.
-        histograms: universe's name -> the confidential histogram of a level, `(n_geounits, n_cells)`.
+        joins: of persons with the households of one companion.
+        persons, households: the confidential histograms of a level, `(n_geounits, n_cells)` of either universe.
         level: its name.
         geocodes: `(n_geounits,)`.
     """
-    sentences = (
-        broken_join(join, _answers(join, histograms[""], histograms[join.companion]), level, geocodes) for join in joins
-    )
+    sentences = (broken_join(join, _answers(join, persons, households), level, geocodes) for join in joins)
     return [sentence for sentence in sentences if sentence]
 
 

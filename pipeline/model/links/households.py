@@ -100,6 +100,14 @@ class Households(Link):
         """The most members that a household can have; see `Link.together`."""
         return largest_household(self.joins, self.by, otherwise)
 
+    def queries(self, universe: str) -> tuple[Query, ...]:
+        """The queries of the joins on the persons or on the households; none on other universes."""
+        return tuple(
+            join.households if universe == self.by else join.persons
+            for join in self.joins
+            if universe in (self.of, self.by)
+        )
+
     @cached_property
     def residents(self) -> Residents | None:
         """See `residents_of`."""

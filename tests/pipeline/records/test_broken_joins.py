@@ -17,15 +17,16 @@ from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import parse_spec
 
 
-def histograms(persons: dict[str, int], homes: dict[str, int], n: int = 3) -> dict[str, sp.csr_array]:
-    """Counts of cells, by label, in the second of `n` geounits; the others are empty."""
-    found = {}
+def histograms(persons: dict[str, int], homes: dict[str, int], n: int = 3) -> tuple[sp.csr_array, sp.csr_array]:
+    """Of either universe counts of cells, by label, in the second of `n` geounits; the others are empty."""
+    found = []
     for universe, counts in zip(parse_spec(SPEC).universes(), (persons, homes), strict=True):
         cells = np.zeros((n, universe.schema.n_cells), dtype=np.int64)
         for label, count in counts.items():
             cells[1, universe.schema.cell_labels().index(label)] = count
-        found[universe.name] = sp.csr_array(cells)
-    return found
+        found.append(sp.csr_array(cells))
+    first, second = found
+    return first, second
 
 
 CODES = np.array(["A0101", "A0102", "A0103"])
@@ -69,13 +70,13 @@ def test_what_breaks_a_join_is_told(
     persons: dict[str, int], homes: dict[str, int], says: list[str], held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_HELD", held)
-    assert broken_joins(parse_spec(SPEC).joins(), histograms(persons, homes), "block", CODES) == says
+    assert broken_joins(parse_spec(SPEC).joins(), *histograms(persons, homes), "block", CODES) == says
 
 
 def test_others_are_too_few_only() -> None:
     spec = parse_spec(SPEC.replace('companion = "homes"\n', 'companion = "homes"\nothers = true\n'))
-    assert broken_joins(spec.joins(), histograms({"adult * household": 9}, COUPLE), "block", CODES) == []
-    (said,) = broken_joins(spec.joins(), histograms({"adult * household": 5}, COUPLE), "block", CODES)
+    assert broken_joins(spec.joins(), *histograms({"adult * household": 9}, COUPLE), "block", CODES) == []
+    (said,) = broken_joins(spec.joins(), *histograms({"adult * household": 5}, COUPLE), "block", CODES)
     assert "5 persons in 'household', where its households imply 6 or more" in said
 
 
