@@ -12,11 +12,12 @@ import scipy.sparse as sp
 
 from pipeline.estimation.measurement_files import SourceFiles
 from pipeline.execution.steps import Notes
-from pipeline.model.universe import Table
+from pipeline.model.universe import Table, Universe
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.bounds.declare import FacilityBounds
 from postprocess.linear.upward import LevelEstimate
+from postprocess.marginal import Marginal
 from postprocess.members import Implied
 from postprocess.problem import GroupBounds, Problem
 from postprocess.shares.shared import Shared
@@ -58,6 +59,11 @@ class Knowledge:
     """
 
     simulated: bool = True
+
+    @staticmethod
+    def told_apart(universe: Universe) -> tuple[Marginal, ...]:  # noqa: ARG004
+        """The queries, beside the measured ones, that estimates must tell apart; known before a run from the spec."""
+        return ()
 
     def declared(self) -> tuple[FacilityBounds, ...]:
         """Hard bounds at a level, which are carried to all others together with what is exact."""

@@ -21,6 +21,7 @@ from pipeline.model.links.link import Link
 from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.universe import Table, Universe
 from postprocess.bounds.declare import FacilityBounds
+from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 
 #: What a link says of the universe that is released after, and of the one that is released first; the last argument
@@ -30,6 +31,15 @@ _AFTER: Mapping[type[Link], Callable[[Job, Any], Knowledge]] = {
     SumsOfCounts: BoundedByCounts,
 }
 _FIRST: Mapping[type[Link], Callable[[Job, Any, Callable[[], Results]], Knowledge]] = {Households: ExpectedMembers}
+
+
+#: What public inputs say of a universe.
+_PUBLIC: tuple[type[Knowledge], ...] = (BoundedByFacilities, PublicShares)
+
+
+def told_apart_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
+    """See `Knowledge.told_apart`: of all that public inputs say of a universe."""
+    return tuple(query for kind in _PUBLIC for query in kind.told_apart(universe))
 
 
 def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> Iterator[Knowledge]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
 from pipeline.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
-from pipeline.estimation.known import Known
+from pipeline.estimation.known import Known, told_apart_by_inputs
 from pipeline.estimation.measurement_files import MeasurementSource, differing
 from pipeline.model.allocation import Allocation, allocations
 from pipeline.model.query import Query
@@ -113,7 +113,7 @@ def unmeasured_problem(
         passes=universe.passes,
         estimator=estimator,
         kinds=tuple(allocation.kinds for allocation in allotted),
-        further=tuple(share.query for share in universe.shares),
+        further=told_apart_by_inputs(universe),
     )
 
 

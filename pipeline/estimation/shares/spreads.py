@@ -90,6 +90,11 @@ class PublicShares(Knowledge):
         self._universe = universe
         self._results = results
 
+    @staticmethod
+    def told_apart(universe: Universe) -> tuple[Marginal, ...]:
+        """See `Knowledge.told_apart`: those of the shares."""
+        return tuple(share.query for share in universe.shares)
+
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`; the shares are without spreads."""
         return replace(problem, shares=stated_shares(self._job, self._universe))
