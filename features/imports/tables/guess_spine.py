@@ -66,6 +66,14 @@ class GuessedSpine:
         return self.columns[-1]
 
     @property
+    def said(self) -> tuple[str, ...]:
+        """The messages, with one on the columns that are no levels."""
+        if not self.beside:
+            return self.messages
+        shown = ", ".join(self.beside)
+        return (*self.messages, f"columns {shown} describe the location in another way: they are not levels")
+
+    @property
     def used(self) -> tuple[str, ...]:
         """All columns that describe the location."""
         parts = [part for joined in (self.joined or {}).values() for part in joined]
@@ -127,8 +135,7 @@ def _beside(spine: GuessedSpine, columns: Mapping[str, Column]) -> GuessedSpine:
     beside = tuple(name for name in columns if (rank(name) is not None or is_label(name)) and name not in spine.used)
     if not beside:
         return spine
-    message = f"columns {', '.join(beside)} describe the location in another way: they are not levels"
-    return replace(spine, messages=(*spine.messages, message), beside=beside)
+    return replace(spine, beside=beside)
 
 
 def check_stated(file: TableFile, columns: Mapping[str, Column], geography: Sequence[str]) -> None:

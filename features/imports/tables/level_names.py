@@ -18,7 +18,8 @@ _LINES = (
     "county district_county kreis canton parish lau1 cty landkreis amt powiat okres jaras cduid microrregiao "
     "lower_tier_local_authorities ltla lad lgd council arrondissement comarca lga sa4 ta kabupaten prefectura "
     "sub_region subregion shire bezirk",
-    "municipality commune gemeinde town township city district subdistrict ward lau2 lau municipio comune kommune "
+    "municipality commune gemeinde gemeente town township city district subdistrict ward lau2 lau municipio comune "
+    "kommune insee code_insee "
     "kommun kunta concelho gmina obec kecamatan csduid csd wd barangay depcom codgeo insee_com com procom ags ars "
     "kreis_gemeinde local_authority:_district_unitary local_authority_district tehsil taluk subcounty sub_county "
     "settlement ilce epci municipality_district local_authority",
@@ -86,6 +87,12 @@ def labelled(name: str) -> str | None:
         if (bare := pattern.sub("", text)) != text and plain(bare) in _RANKS:
             return plain(bare)
     return None
+
+
+def rank_of_label(name: str) -> int | None:
+    """How far from the top the level is whose areas' names the column holds; None where it is no such column."""
+    level = labelled(name)
+    return None if level is None else _RANKS[level]
 
 
 def is_bare_label(name: str) -> bool:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from features.imports.tables.grid import cell_of_point, cells_of_codes, grid_of
 from features.imports.tables.guess_spine import GuessedSpine, guess_spine, join_codes
 from features.imports.tables.level_names import is_bare_label, labelled, plain
+from features.imports.tables.levels_above import levels_above
 from features.imports.tables.lookup import check_known, levels_of_lookup
 from features.imports.tables.number_columns import NumberColumns
 from features.imports.tables.parts import Parts, Texts
@@ -97,8 +98,10 @@ def place_records(
         before = file
         file, columns, spine = place_totals(parts, file, columns, numbers, spine, name)
         source = file if source is before else source
+    if is_own and not (request.geography or request.levels):
+        spine = levels_above(file, columns, spine)
     spine = _with_whole(spine)
-    parts.messages += spine.messages
+    parts.messages += spine.said
     if is_own:
         parts.messages.append("areas.parquet was made from the records; put the public list of all areas in its place")
     changed = bool(spine.width) or spine.leaf in (spine.joined or {})
