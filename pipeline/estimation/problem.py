@@ -133,7 +133,13 @@ def _constraints_without_values(
 
 def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSource, ...], ...]:
     """The files of all measurements of a universe, per level."""
-    folder, sizes = job.folder(universe), sizes_of(job, universe)
+    return measurements_in(job.folder(universe), universe, job.spine, sizes_of(job, universe))
+
+
+def measurements_in(
+    folder: UniverseDirectory, universe: Universe, spine: Spine, sizes: NDArray[np.int64] | None
+) -> tuple[tuple[MeasurementSource, ...], ...]:
+    """The same of a universe's folder, with the sizes that `Source.sizes` gives."""
     return tuple(
         tuple(
             MeasurementSource(
@@ -145,7 +151,7 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
             )
             for measured in allocation.queries
         )
-        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine, sizes), strict=True)
+        for level, allocation in zip(spine.levels, allocations(universe, spine, sizes), strict=True)
     )
 
 

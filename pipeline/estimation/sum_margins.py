@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
+from pipeline.estimation.unbiased import unbiased_leaves
+from pipeline.model.source import OwnNoise
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
 from pipeline.release.layout import UniverseDirectory
@@ -21,6 +24,9 @@ from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.weighted import moments, of_leaves, of_level
 from postprocess.marginal import Marginal
 from postprocess.statistics import Moments, half_widths
+
+#: Numbers of leaves up to which unbiased estimates are computed: half a gigabyte.
+_MOST_NUMBERS = 1 << 26
 
 
 class LinearVariances:
@@ -32,6 +38,7 @@ class LinearVariances:
 
     def __init__(self, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> None:
         self._expectation = Expectation.of_published(universe, files, spine, estimator)
+        self._files = files
 
     @cached_property
     def _covariances(self) -> tuple[LevelCovariances, ...]:
@@ -44,6 +51,22 @@ class LinearVariances:
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """Half-widths `(size,)` of the answers for some leaves together."""
         return half_widths(np.sqrt(self.area_variances(leaves, groups)))
+
+    def estimate_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+        """Unbiased estimates `(size,)` of the answers for some leaves together; NaN where they are not computed."""
+        marginal = _marginal(groups)
+        if self._unbiased is None:
+            return np.full(marginal.size, np.nan)
+        return marginal.answer(self._unbiased[leaves].sum(axis=0)[None])[0]
+
+    @cached_property
+    def _unbiased(self) -> NDArray[np.float64] | None:
+        """Of every leaf `(n_leaves, n_cells)`; None where their variances are not those of this provider."""
+        plan = self._expectation
+        universe, n_numbers = plan.universe, plan.spine.n_leaves * math.prod(plan.universe.schema.shape)
+        if plan.estimator != "full" or not isinstance(universe.source, OwnNoise) or n_numbers > _MOST_NUMBERS:
+            return None
+        return unbiased_leaves(universe, self._files, plan.spine)
 
     def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
         """`(n_geounits, size)`: which answers zeros and invariants fix, see `pipeline.reading.margins`."""

@@ -6,24 +6,53 @@ They are real numbers and may be negative, but sums and differences of them are 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
+from pipeline.estimation.constraints import published_facilities
 from pipeline.estimation.linear_parts import LinearParts
+from pipeline.estimation.problem import invariants_of, measurements_in, sizes_in, unmeasured_problem
 from pipeline.estimation.whole_spine import Estimation
-from pipeline.model.universe import Table
+from pipeline.model.universe import Table, Universe
 from pipeline.release.estimates import write_estimates
+from pipeline.release.layout import UniverseDirectory
 from postprocess.arrays import FloatArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances, unbiased_estimates, variances_of
-from postprocess.linear.upward import LevelEstimate
+from postprocess.linear.upward import LevelEstimate, basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 
 #: Decimals of estimates (persons) and significant digits of variances: more than the noise leaves meaning in, and few
 #: enough that the last bits of a computation, which differ between processors, do not show.
 _DECIMALS, _DIGITS = 3, 6
+
+
+def unbiased_leaves(universe: Universe, files: UniverseDirectory, spine: Spine) -> FloatArray:
+    """The unbiased estimates `(n_leaves, n_cells)` of a universe whose measurements are published in `files`.
+
+    Raises:
+        ReleaseError: a file is missing or damaged, or is not what the spec says.
+    """
+    invariants = invariants_of(files, universe, spine)
+    problem = unmeasured_problem(universe, spine, published_facilities(files, universe, spine), "full", invariants)
+    sources = measurements_in(files, universe, spine, sizes_in(universe, invariants))
+    measured = tuple(
+        tuple(source.read(level.geocodes) for source in of_level)
+        for level, of_level in zip(spine.levels, sources, strict=True)
+    )
+    problem = replace(problem, measured=measured)
+    basis = basis_of(problem)
+    upward = upward_pass(problem, basis)
+    above: FloatArray | None = None
+    for level in range(spine.n_levels):
+        estimates = np.empty((len(spine.levels[level]), problem.n_cells))
+        for rows, best in unbiased_estimates(problem, basis, upward, level, above):
+            estimates[rows] = best
+        above = estimates
+    return estimates
 
 
 @dataclass(frozen=True, eq=False)

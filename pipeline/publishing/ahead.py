@@ -69,6 +69,11 @@ class Ahead:
         begun = self._of(universe)
         return begun[0]().moments.get((level, table.name)) if begun else None
 
+    def whole(self, universe: str) -> float | None:
+        """Half the width of the interval of the whole, as `ReportSources` has it."""
+        begun = self._of(universe)
+        return begun[0]().whole if begun else None
+
     def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
         """The numbers of a table, as `ReportSources` has them."""
         begun = self._begun.get(_table(self._universes[universe], level, table))

@@ -23,7 +23,8 @@ from postprocess.arrays import Weights
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors
 from postprocess.linear.weighted import moments, of_level
-from postprocess.statistics import median_weights, reach_at_once
+from postprocess.marginal import Marginal
+from postprocess.statistics import half_widths, median_weights, reach_at_once
 
 #: Number of a level, name of a table.
 Place: TypeAlias = tuple[int, str]
@@ -53,10 +54,13 @@ class AlikeNumbers:
     Attributes:
         certain: `(n_classes, size)` which numbers are, and the class of each geounit of the level.
         moments: how errors go together; not of sums that may be below 0.
+        whole: half the width of the 90 % interval of the whole, of all areas and cells together; 0 where it is exact,
+            NaN where it is not determined.
     """
 
     certain: dict[Place, tuple[NDArray[np.bool_], NDArray[np.int64]]]
     moments: dict[Place, PackedMoments]
+    whole: float
 
 
 def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
@@ -66,11 +70,15 @@ def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
         ReleaseError: a public input is missing or damaged, or is not what the spec says.
     """
     expectation = Expectation.of_published(task.universe, task.files, task.spine, task.estimator)
-    found = AlikeNumbers({}, {})
+    planned = expectation.planned()
+    everybody = Marginal("whole", tuple(np.zeros(n, dtype=np.int64) for n in task.universe.schema.shape))
+    all_leaves = np.ones(task.spine.n_leaves, dtype=bool)
+    whole = half_widths(np.sqrt(expectation.area_variances(planned, all_leaves, everybody)))
+    found = AlikeNumbers({}, {}, float(whole[0]))
     for level, table in tables_by_level(task.universe, task.spine):
         found.certain[level, table.name] = expectation.exact(level, table.query)
     if not task.universe.measure.signed:
-        planned, packing = expectation.planned(), MomentPacking()
+        packing = MomentPacking()
         for level, table in tables_by_level(task.universe, task.spine):
             moments = table_moments(expectation, planned, level, table)
             found.moments[level, table.name] = packing.packed(moments)

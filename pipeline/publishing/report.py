@@ -31,6 +31,9 @@ class ReportNumbers(Protocol):
     def moments(self, universe: str, level: int, table: Table) -> PackedMoments | None:
         """How errors go together."""
 
+    def whole(self, universe: str) -> float | None:
+        """Half the width of the interval of the whole."""
+
     def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
         """The numbers of a table."""
 
@@ -69,6 +72,7 @@ def report_sources(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] 
         exact=numbers.exact,
         moments=numbers.moments,
         packed=numbers.packed,
+        whole=numbers.whole,
         names=published_names(job.run, job.spec, job.spine),
         origins={one.name: one.origin(job.spec) for one in named_inputs(job.spec)},
     )

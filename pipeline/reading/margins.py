@@ -40,6 +40,12 @@ class HalfWidths(Protocol):
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """`(size,)`, of the answers for the leaves `(n_leaves,)` together."""
 
+    def estimate_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+        """`(size,)`: unbiased estimates of the answers for the leaves `(n_leaves,)` together, from the measurements.
+
+        Unlike a sum of released counts they have no bias from non-negativity. NaN where they are not computed.
+        """
+
     def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
         """`(n_geounits, size)`: which answers are certain, by the public problem and by no margin's value.
 

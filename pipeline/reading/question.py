@@ -222,7 +222,9 @@ class Question:
         counts = query.answer_csr(leaves[inside]).sum(axis=0)
         geounit = self.release.geounit_of(inside)
         if geounit is None:
-            return np.stack([counts, *_around(counts, self.release.half_widths.of_area(inside, query.groups))])
+            margins = self.release.half_widths
+            estimates = margins.estimate_of_area(inside, query.groups)
+            return np.stack([counts, *_of_sums(counts, estimates, margins.of_area(inside, query.groups))])
         lows, highs = self._intervals_at(geounit[0], query)
         return np.stack([counts, lows[geounit[1]], highs[geounit[1]]])
 
@@ -275,6 +277,20 @@ def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, NDAr
 def _around(counts: NDArray[np.int64], half_widths: NDArray[np.float64]) -> Ends:
     """The ends of intervals around counts, of one shape; no count of people is below 0."""
     return np.maximum(counts - half_widths, 0), counts + half_widths
+
+
+def _of_sums(counts: NDArray[np.int64], estimates: NDArray[np.float64], half_widths: NDArray[np.float64]) -> Ends:
+    """The ends of intervals of sums over several leaves, of one shape.
+
+    Counts cannot be negative, so those of small areas are too large on average and those of large ones too small; a sum
+    of many alike ones adds this up. The unbiased estimate of the sum does not have it, and its variance is known: the
+    interval is around it, made so much longer that it holds the released sum. Where there is no estimate (NaN) it is
+    around the released sum.
+    """
+    centre = np.where(np.isnan(estimates) | (half_widths == 0), counts, np.rint(estimates))
+    least = np.minimum(half_widths, 1.0)
+    low, high = np.minimum(centre - half_widths, counts - least), np.maximum(centre + half_widths, counts + least)
+    return np.maximum(low, 0), high
 
 
 def _frame(

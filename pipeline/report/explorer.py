@@ -27,7 +27,7 @@ from pipeline.report.moments import MomentChunks
 from pipeline.report.polygons import Area, flattening, read_public_areas
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
-from pipeline.report.table_numbers import TableNumbers
+from pipeline.report.table_numbers import PackedTable, TableNumbers
 
 #: Numbers of one table and level beyond which it is not tried whether all of it fits into the page.
 _MOST_IN_PAGE = 12_000_000
@@ -52,6 +52,7 @@ class Explorer:
         beside: paths under public/ of tables that are in files beside the page.
         left_out: those of tables that are too large for these, too.
         totals: universe -> number of persons of the whole release, released.
+        wholes: universe -> the ends of its published interval, equal where it is exact; where there is one.
     """
 
     content: dict[str, object] = field(default_factory=dict)
@@ -60,6 +61,13 @@ class Explorer:
     beside: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
+    wholes: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add_total(self, universe: str, numbers: TableNumbers | PackedTable) -> None:
+        """Keep the total of a table of a universe, and its interval, unless there were some."""
+        self.totals.setdefault(universe, numbers.total)
+        if numbers.whole is not None:
+            self.wholes.setdefault(universe, numbers.whole)
 
 
 def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
@@ -224,7 +232,7 @@ def _table(
     packed = sources.packed(universe.name, sources.spine.index_of(level.name), table)
     if packed is not None and packed.text is not None and explorer.chunks.fit(packed.text):
         explorer.summaries[key] = packed.summary
-        explorer.totals.setdefault(universe.name, packed.total)
+        explorer.add_total(universe.name, packed)
         return {"numbers": explorer.chunks.add(packed.text), "rows": len(level), "ends": packed.ends}
     path = sources.table_file(universe, table, level.name)
     numbers = TableNumbers(path, len(level), _exact(sources, universe, table, level))
@@ -235,7 +243,7 @@ def _table(
         return None
     name = path.relative_to(sources.run.public).as_posix()
     entry = _numbers(explorer, name, numbers.parts(), len(level), table.query.size)
-    explorer.totals.setdefault(universe.name, numbers.total)
+    explorer.add_total(universe.name, numbers)
     return None if entry is None else entry | {"ends": numbers.ends}
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from pipeline.model.household_table import NO_MARGINS
+from pipeline.model.source import OwnNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
@@ -217,6 +219,7 @@ class UniverseView:
     Attributes:
         what: what is counted, for sentences.
         total: how many there are in the whole release.
+        low, high: the ends of its 90 % interval; None where it is exact, or has none.
         budget: level, query and share of the budget, for the picture.
         heat: level -> query -> (share as text, weight from 0 to 1, standard deviation as text).
     """
@@ -224,6 +227,8 @@ class UniverseView:
     name: str
     what: str
     total: int | None
+    low: int | None
+    high: int | None
     universe: Universe
     statement: PrivacyStatement
     account: PrivacyAccount
@@ -265,12 +270,15 @@ def _universe(
         for level in table.levels
         if (summary := explorer.summaries[universe.name, table.name, level]).all().numbers
     )
+    low, high = _whole(explorer, sources, universe)
     return UniverseView(
         name=universe.name,
         what=universe.measure.heading(
             texts, words.labels.records or universe.name.replace("_", " ") or texts("people")
         ),
         total=explorer.totals.get(universe.name),
+        low=low,
+        high=high,
         universe=universe,
         statement=statement,
         account=account,
@@ -286,6 +294,20 @@ def _universe(
         heat=heat,
         margins=rows,
     )
+
+
+def _whole(explorer: Explorer, sources: ReportSources, universe: Universe) -> tuple[int | None, int | None]:
+    """The interval of the whole: the published one of the only area at the top, else that of the linear estimate."""
+    total = explorer.totals.get(universe.name)
+    if total is None or not sources.spec.publish.margins:
+        return None, None
+    published = explorer.wholes.get(universe.name)
+    if published is None and isinstance(universe.source, OwnNoise):
+        half = sources.whole(universe.name)
+        if half is not None and not math.isnan(half):
+            low = total - round(half)
+            published = (low if universe.measure.signed else max(0, low), total + round(half))
+    return (None, None) if published is None or published[0] == published[1] else published
 
 
 def _three_digits(share: Fraction, texts: Texts) -> str:

@@ -44,6 +44,8 @@ class ReportSources:
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
             None where there are too many classes to work it out.
         moments: universe, level, table -> how the errors of its numbers go together in and between areas; None as well.
+        whole: universe -> half the width of the 90 % interval of all areas and cells together, by the linear estimate;
+            None as well.
         packed: universe, level, table -> the numbers of a table; None for those that are read part by part.
     """
 
@@ -61,6 +63,7 @@ class ReportSources:
     exact: Callable[[str, int, Table], tuple[NDArray[np.bool_], NDArray[np.int64]] | None]
     moments: Callable[[str, int, Table], PackedMoments | None]
     packed: Callable[[str, int, Table], PackedTable | None]
+    whole: Callable[[str], float | None]
     names: AreaNames = field(default_factory=dict)
     origins: Mapping[str, OriginSection] = field(default_factory=dict)
 

@@ -26,6 +26,7 @@ class TableNumbers:
     Attributes:
         summary: of the margins of what has been read.
         total: sum of the counts that have been read.
+        whole: the ends of the interval of the only number, equal where it is exact; None where there are more.
         ends: whether it has intervals.
     """
 
@@ -35,6 +36,7 @@ class TableNumbers:
         self._path, self._areas, self._exact = path, areas, exact
         self.summary = MarginSummary()
         self.total = 0
+        self.whole: tuple[int, int] | None = None
         self.ends = False
 
     def parts(self) -> Iterator[NDArray[np.int64]]:
@@ -45,6 +47,8 @@ class TableNumbers:
             certain = _certain(part, None if self._exact is None else self._exact[0][self._exact[1][start:end]])
             self.summary.add(part, certain)
             self.total, self.ends = self.total + int(part.counts.sum()), part.lows is not None
+            if self._areas == 1:
+                self.whole = _only(part, certain)
             yield part.counts if part.lows is None else np.hstack([part.counts, *_ends(part, certain)])
             start = end
 
@@ -54,12 +58,13 @@ class PackedTable:
     """A table that was read to its end.
 
     Attributes:
-        summary, total, ends: as of `TableNumbers`.
+        summary, total, whole, ends: as of `TableNumbers`.
         text: its numbers, column by column; None where no page has room for them.
     """
 
     summary: MarginSummary
     total: int
+    whole: tuple[int, int] | None
     ends: bool
     text: str | None
 
@@ -74,7 +79,17 @@ def packed_table(
     """
     numbers = TableNumbers(path, areas, exact)
     text = packed_numbers(np.concatenate(list(numbers.parts())).T)
-    return PackedTable(numbers.summary, numbers.total, numbers.ends, text if len(text) <= LARGEST else None)
+    shown = text if len(text) <= LARGEST else None
+    return PackedTable(numbers.summary, numbers.total, numbers.whole, numbers.ends, shown)
+
+
+def _only(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[int, int] | None:
+    """The interval of the only number of a table; None where there are more, or none is known."""
+    if part.lows is None or part.highs is None or part.counts.size != 1 or np.isnan(part.lows).any():
+        return None
+    if exact is not None and exact.all():
+        return int(part.counts.item()), int(part.counts.item())
+    return int(part.lows.item()), int(part.highs.item())
 
 
 def _ends(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from releases.small import run, write_town
 
-from pipeline.estimation.unbiased import _significant
+from pipeline.estimation.unbiased import _significant, unbiased_leaves
+from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 
 
@@ -64,3 +65,15 @@ def test_variances_keep_six_digits() -> None:
     assert found[:3].tolist() == [1.23457, 0.000123457, 0.0]
     assert np.isnan(found[3])
     assert found[4] == 123457.0
+
+
+def test_estimates_of_a_finished_release_are_those_that_it_publishes(town: Path) -> None:
+    """From the published measurements alone; sums over areas are those of their leaves."""
+    release = open_release(town)
+    found = unbiased_leaves(release.universe, release.files, release.spine)
+    leaves = release.spine.leaf_level
+    assert np.abs(found[np.argsort(leaves.geocodes)] - estimates(town, leaves.name, "detail")).max() < 0.001
+    inside = np.arange(release.spine.n_leaves) % 3 > 0
+    groups = release.query("sex").query.groups
+    expected = release.query("sex").query.answer(found[inside]).sum(axis=0)
+    assert np.allclose(release.half_widths.estimate_of_area(inside, groups), expected)
