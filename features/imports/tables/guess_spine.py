@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from features.imports.pl94171.layout import SPINE_LEVELS
-from features.imports.tables.level_names import is_label, plain, rank, says_code
+from features.imports.tables.level_names import are_kinds, is_generic, is_label, plain, rank, says_code
 from features.imports.tables.profile import Column
 from features.imports.tables.table_file import TableFile
 from geography.codes import counted
@@ -30,6 +30,8 @@ _CODE_SYSTEMS = {
 _LONGEST_LOCAL = 6
 #: And this part of them at least is used again; fewer are mistakes.
 _MANY = 0.3
+#: Kinds of areas, such as urban and rural, are as few.
+_FEW_KINDS = 6
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class GuessedSpine:
         beside: other columns that describe the location.
         named: level -> the column of areas.parquet with its areas' names.
         twins: columns that mean the same as one of a level, as names do -> that column.
+        kinds: columns with the name of a level that hold kinds of areas, such as urban and rural: attributes.
         whole: the level above all, of one area, where it was added: it has no column; "" where none was.
     """
 
@@ -59,6 +62,7 @@ class GuessedSpine:
     named: Mapping[str, str] = field(default_factory=dict)
     whole: str = ""
     twins: Mapping[str, str] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
 
     @property
     def leaf(self) -> str:
@@ -105,7 +109,9 @@ def guess_spine(
             each other.
     """
     by_name = sorted(
-        (rank(name), not says_code(name), i, name) for i, name in enumerate(columns) if rank(name) is not None
+        (rank(name), not says_code(name), i, name)
+        for i, (name, column) in enumerate(columns.items())
+        if rank(name) is not None and not are_kinds(column.values)
     )
     ranked = [name for *_, name in by_name]
     if lengths:
@@ -132,7 +138,17 @@ def guess_spine(
 
 def _beside(spine: GuessedSpine, columns: Mapping[str, Column]) -> GuessedSpine:
     """The spine, with the columns that describe the location in another way."""
-    beside = tuple(name for name in columns if (rank(name) is not None or is_label(name)) and name not in spine.used)
+    kinds = (
+        *spine.kinds,
+        *(name for name, column in columns.items() if rank(name) is not None and are_kinds(column.values)),
+    )
+    kinds = tuple(name for name in dict.fromkeys(kinds) if name not in spine.used)
+    spine = replace(spine, kinds=kinds)
+    beside = tuple(
+        name
+        for name in columns
+        if (rank(name) is not None or is_label(name)) and name not in spine.used and name not in kinds
+    )
     if not beside:
         return spine
     return replace(spine, beside=beside)
@@ -262,6 +278,14 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
             reason = "by the columns' names; each value belongs to one of the level above"
         messages.insert(0, f"levels: {' > '.join(order)}, {reason}")
         return GuessedSpine(tuple(order), distinct_names(order), {}, 0, tuple(messages), twins=twins)
+    of_a_kind = [
+        name for name in levels if is_generic(name) and len(levels) > 2 and _is_kind(rows, columns, levels, name)
+    ]
+    if of_a_kind:  # AREA, 1 or 2, beside the codes of communes is no area
+        rest = [name for name in candidates if name not in of_a_kind]
+        spine = nested_levels(file, columns, rest)
+        lines = [f"column {name!r} groups the areas in another way: it is no level" for name in of_a_kind]
+        return replace(spine, messages=(*spine.messages, *lines), kinds=tuple(of_a_kind))
     local = sorted(levels, key=place.__getitem__)
     if _used_again(rows, columns, local):
         return _joined(rows, local, messages)
@@ -272,6 +296,14 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
         f"{counted(n, 'value')} of {below!r} {'is' if n == 1 else 'are'} in several of {above!r}, first {example!r}; "
         f"correct the table, leave a column out (--ignore {below}, or --attribute {below} to count by it), or name the "
         f"levels from the top down: --geography {','.join(name for name in order if name != below) or above}"
+    )
+
+
+def _is_kind(rows: pd.DataFrame, columns: Mapping[str, Column], levels: Sequence[str], name: str) -> bool:
+    """Whether a column has few values, which cross those of a column with more."""
+    return columns[name].n_distinct <= _FEW_KINDS and any(
+        columns[other].n_distinct > _FEW_KINDS and _crossing(rows, other, name) and _crossing(rows, name, other)
+        for other in levels
     )
 
 

@@ -14,6 +14,7 @@ from features.imports.folder import import_folder
 from features.imports.tables.cells import read_cells
 from features.imports.tables.coded import Coded
 from features.imports.tables.count_names import about_counts
+from features.imports.tables.filling import check_named, filled_down
 from features.imports.tables.given_schema import has_households, read_given_schema
 from features.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, guess_schema, value_labels
 from features.imports.tables.guess_spine import level_name
@@ -86,6 +87,14 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
                 reading = _records_reading(placed, request)
             else:
                 reading = choose_reading(_records(placed, numbers, request), request.asked)
+        own = placed.columns[placed.leaf] if request.households is None and key is None else None
+        if own is not None and (reading.form != "microdata" or 2 * own.n_missing > own.n_rows):
+            check_named(placed.file, own)
+        if parts.units and reading.form != "microdata" and request.asked.people is None:
+            raise InputError(
+                f"{parts.units}: the numbers are in thousands, or more; counts are needed as whole numbers of people "
+                "(if they are, say how many people there are: --people)"
+            )
         persons = _persons(parts, placed, reading, key, households)
         if households is not None and homes is not None and key is not None:
             households = replace(households, size=size_attribute(households.attributes, placed.file, homes, key))
@@ -139,6 +148,9 @@ def _decisions(parts: Parts, placed: Placed, reading: Reading, persons: GuessedU
 def _own_table(parts: Parts, file: TableFile) -> tuple[Placed, NumberColumns]:
     """The table with plain numbers and without totals, its places, and its columns of numbers."""
     columns = usable(file, profile(file), parts.request.ignore)
+    before, file = file, filled_down(parts, file, columns, "filled.parquet")
+    if file is not before:
+        columns = usable(file, profile(file), parts.request.ignore)
     file, columns, numbers = plain_numbers(parts, file, columns, "plain.parquet")
     if parts.request.asked.form != "microdata":
         file, columns = drop_totals(parts, file, columns, numbers, "parts.parquet")
@@ -151,7 +163,9 @@ def _own_table(parts: Parts, file: TableFile) -> tuple[Placed, NumberColumns]:
 
 
 def _records(placed: Placed, numbers: NumberColumns, request: TableRequest) -> Records:
-    return Records(placed.file, placed.columns, numbers, placed.where, placed.leaf, request.attributes)
+    return Records(
+        placed.file, placed.columns, numbers, placed.where, placed.leaf, (*request.attributes, *placed.spine.kinds)
+    )
 
 
 def _origins(request: TableRequest, with_households: bool, *, named: bool) -> dict[str, tuple[str, str]]:

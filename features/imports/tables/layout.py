@@ -21,6 +21,11 @@ _NOTE = re.compile(
     re.IGNORECASE,
 )
 
+_IN_THOUSANDS = re.compile(
+    r"\b(in|en|x) (1[ .,']?000s?|thousands?|tausend|millions?|milliers|miles|migliaia|duizend\w*|tusen\w*)\b|"
+    r"(?<![0-9])'000s?|\b000s\b|^\(?(thousands?|tausend|tsd\.?|milliers|millions?)\)?$"
+)
+
 Row = Sequence[str]
 
 
@@ -36,6 +41,7 @@ class Layout:
         last: row of the last record; None where the table goes to the end.
         upper: rows of the header above the last one, with merged cells carried on: one name for each column and row.
         messages: what lies around the table.
+        units: a sentence on a title or a row of units that says that the numbers are in thousands; "" where none does.
     """
 
     names: tuple[str, ...]
@@ -44,6 +50,7 @@ class Layout:
     first: int
     last: int | None = None
     messages: tuple[str, ...] = ()
+    units: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -97,7 +104,9 @@ def find_layout(
         if end >= len(head):
             raise InputError(f"{place}: --header-rows: found {end + 1}; the table has {len(head)} rows")
         numeric = _numeric_columns(head[end + 1 :])
-    first = next((i for i in range(end + 1, len(head)) if filled[i]), None)
+    below = [i for i in range(end + 1, len(head)) if filled[i]]
+    numbered = len(below) > 1 and _numbers_columns(head[below[0]])
+    first = below[numbered] if below else None
     if first is None:
         raise InputError(f"{place}: no row below the names of the columns; at least one record is needed")
     last, notes = _end(tail, first + 1, typical, numeric, head[first:])
@@ -115,9 +124,27 @@ def find_layout(
         messages.append(f"rows {start + 1} to {end + 1} are the header: names are joined by _")
     elif start:
         messages.append(f"row {start + 1} is the header")
+    if numbered:
+        messages.append(f"row {below[0] + 1} numbers the columns, and is left out")
     if notes:
         messages.append(f"{notes} {'row' if notes == 1 else 'rows'} of notes below the table are left out")
-    return Layout(tuple(names), tuple(columns), (start + 1, end + 1), first + 1, last, tuple(messages))
+    units = _units(head[: end + 1])
+    return Layout(tuple(names), tuple(columns), (start + 1, end + 1), first + 1, last, tuple(messages), units)
+
+
+def _numbers_columns(row: Row) -> bool:
+    """Whether a row numbers the columns: 1, 2, 3, ..., as the forms of some offices do below the header."""
+    cells = [cell.strip().strip("()[]") for cell in row if cell.strip()]
+    return len(cells) > 2 and cells == [str(number) for number in range(1, len(cells) + 1)]
+
+
+def _units(rows: Sequence[Row]) -> str:
+    """What a title or the header says of thousands, with its row; of names of columns alone the columns say it."""
+    for number, row in enumerate(rows, 1):
+        for cell in row:
+            if _IN_THOUSANDS.search(cell.lower()):
+                return f"row {number} says {cell.strip()!r}"
+    return ""
 
 
 def parse_header_rows(text: str | None) -> tuple[int, int] | None:

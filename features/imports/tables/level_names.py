@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 
 #: Names of levels, from the top down; those in a line are about equally high.
 _LINES = (
     "world continent earth",
-    "nation country us ctry nuts0 land_iso",
+    "nation country us ctry nuts0 land_iso country_or_area",
     "region nuts1 rgn reg regio regiao regione makroregion gor regc gccsa gcc",
     "division nuts2 ccaa comunidad comunidad_autonoma regierungsbezirk mesorregiao cmauid",
     "state province land bundesland governorate oblast department nuts3 prefecture provincia provincie provinz "
@@ -19,7 +20,7 @@ _LINES = (
     "lower_tier_local_authorities ltla lad lgd council arrondissement comarca lga sa4 ta kabupaten prefectura "
     "sub_region subregion shire bezirk",
     "municipality commune gemeinde gemeente town township city district subdistrict ward lau2 lau municipio comune "
-    "kommune insee code_insee "
+    "kommune comuna insee code_insee "
     "kommun kunta concelho gmina obec kecamatan csduid csd wd barangay depcom codgeo insee_com com procom ags ars "
     "kreis_gemeinde local_authority:_district_unitary local_authority_district tehsil taluk subcounty sub_county "
     "settlement ilce epci municipality_district local_authority",
@@ -73,6 +74,24 @@ def plain(name: str) -> str:
 def rank(name: str) -> int | None:
     """How far from the top a level of this name is; None where the name is none of a level, or of its label."""
     return None if is_label(name) else _RANKS.get(plain(name))
+
+
+#: Kinds of areas, which columns called "area" hold.
+_KINDS = words(
+    "total all urban rural city town village semi_urban peri_urban urbano urbana rurale urbain urbaine urban_areas "
+    "rural_areas stadt land staedtisch laendlich miejskie wiejskie tatort glesbygd"
+)
+
+
+def are_kinds(values: Collection[str]) -> bool:
+    """Whether the values are kinds of areas, such as urban and rural, and no areas."""
+    plain_values = {folded(value) for value in values}
+    return plain_values <= _KINDS and len(plain_values) > 1
+
+
+def is_generic(name: str) -> bool:
+    """Whether the name is that of any area, of no level in particular."""
+    return rank(name) == len(_LINES) - 1
 
 
 def is_label(name: str) -> bool:

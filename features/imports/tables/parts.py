@@ -51,6 +51,7 @@ class Parts:
         messages: a sentence for each decision.
         names: level -> column of areas.parquet.
         area_names: columns of the records that hold names of areas.
+        units: what the table's title says of thousands, with the file; "" where it says nothing.
         decisions: for import.json: the part of the reading -> what was decided.
     """
 
@@ -60,6 +61,7 @@ class Parts:
     names: dict[str, str] = field(default_factory=dict)
     decisions: dict[str, object] = field(default_factory=dict)
     area_names: list[str] = field(default_factory=list)
+    units: str = ""
 
     def table(self, source: TableSource, name: str) -> TableFile:
         """The table's file; what is no plain CSV or Parquet file is written to the folder as one."""
@@ -145,6 +147,7 @@ class Parts:
     def _laid_out(self, label: str, layout: Layout) -> None:
         self.messages += [f"{label}: {line}" for line in layout.messages]
         self.decisions["header"] = list(layout.header)
+        self.units = self.units or (f"{label}: {layout.units}" if layout.units else "")
 
     def file(self, path: Path) -> TableFile:
         """A list of areas, in a format of its own."""

@@ -24,6 +24,8 @@ from pipeline.errors import InputError
 #: Numbers of areas times cells up to which cells are compared one by one; beyond, sums of cells are.
 _MOST_CELLS = 20_000_000
 _SUMS_OF_CELLS = 64
+#: So many bits of agreement make a sum no accident.
+_BITS = 20.0
 #: What levels are called that sums of areas make, from the top down.
 _LEVELS = (("region",), ("region", "district"), ("region", "district", "subdistrict"))
 
@@ -43,7 +45,9 @@ def place_totals(
     """
     leaf = spine.leaf
     same = file, dict(columns), spine
-    ways = [] if spine.prefixes or spine.joined or leaf not in columns else count_tables(columns, numbers)
+    if spine.joined:
+        return *_without_wholes(parts, file, columns, numbers, list(spine.joined.values())[-1], name), spine
+    ways = [] if spine.prefixes or leaf not in columns else count_tables(columns, numbers)
     if not ways or columns[leaf].too_many:
         return same
     found, sizes, areas_of_rows = _sums(file, columns, numbers, ways, spine)
@@ -98,7 +102,11 @@ def _sums(
         labels = [
             name
             for name in way.labels
-            if name in table.codes and name not in spine.used and rank(name) is None and not is_label(name)
+            if name in table.codes
+            and name not in spine.used
+            and rank(name) is None
+            and not is_label(name)
+            and not columns[name].nearly_unique
         ]
         labels = [name for name in labels if not _says_of_area(table, leaf, name)]
         keys = table.keys([leaf, *labels])
@@ -127,6 +135,44 @@ def _settled(parts: Parts, file: TableFile, leaf: str, found: AreaTotals, sizes:
     raise InputError(
         f"{start}say how many people there are: --people {without} without it, --people {everybody} with it"
     )
+
+
+def _without_wholes(
+    parts: Parts,
+    file: TableFile,
+    columns: Mapping[str, Column],
+    numbers: NumberColumns,
+    joined: Sequence[str],
+    name: str,
+) -> tuple[TableFile, dict[str, Column]]:
+    """The table without the rows of a code that is, in every area above, the sum of all others: county 000 of a state.
+
+    Args:
+        joined: the columns whose codes are joined, the lowest last.
+    """
+    *above, lowest = joined
+    for seen in count_tables(columns, numbers)[:1]:
+        table = Coded.of(file, [*joined, *(one.column for one in seen.counts)])
+        parents = np.unique(table.keys(above), return_inverse=True)[1]
+        codes = table.codes[lowest]
+        shape = (int(parents.max()) + 1, len(table.texts[lowest]))
+        right = np.ones(shape[1], dtype=bool)
+        bits = np.zeros(shape[1])
+        for one in seen.counts:
+            sums = np.bincount(parents * shape[1] + codes, table.numbers(one), shape[0] * shape[1]).reshape(shape)
+            right &= (2 * sums == sums.sum(axis=1, keepdims=True)).all(axis=0)
+            bits += np.log2(1 + sums).sum(axis=0)
+        wholes = np.flatnonzero(right & (bits > _BITS))
+        if len(wholes):
+            kept = codes != wholes[0]
+            parts.messages.append(
+                f"column {lowest!r}: {counted(int((~kept).sum()), 'row')} with {table.texts[lowest][wholes[0]]!r} left "
+                f"out: the sum of all others in every {above[-1]!r}"
+            )
+            file = parts.changed(file, name, kept=kept)
+            found = profile(file)
+            return file, {column: found[column] for column in columns}
+    return file, dict(columns)
 
 
 class _Known(dict[str, str]):

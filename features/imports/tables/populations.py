@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from features.imports.tables.asked import Asked, Form
-from features.imports.tables.count_names import about_counts, in_thousands, is_time, named_weight
-from features.imports.tables.level_names import folded, is_label, rank
+from features.imports.tables.count_names import about_counts, in_thousands, is_time, name_words, named_weight
+from features.imports.tables.level_names import folded, is_label, rank, words
 from features.imports.tables.number_columns import NumberColumns
 from features.imports.tables.profile import Column
 from features.imports.tables.table_file import TableFile
@@ -93,6 +95,9 @@ def check_population(records: Records, form: Form, counts: Collection[str], aske
     if asked.people is not None:
         return
     _check_units(records, counts)
+    _check_estimates(records, counts)
+    _check_parts(records)
+    _check_things(records)
     for name in records.others:
         column = records.columns[name]
         if name in counts or name in records.attributes or column.n_distinct < 2:
@@ -125,6 +130,72 @@ def _check_units(records: Records, counts: Collection[str]) -> None:
         if units := list(filter(in_thousands, column.values)):
             raise InputError(
                 f"{records.file}: column {name!r} has {units[0]!r}: the numbers are in thousands, or more; {needed}"
+            )
+
+
+#: How columns of the American Community Survey are called: B01001_002E and B01001_002M.
+_ESTIMATE = re.compile(r"(.+_[0-9]{3,4})E(?:_.*)?")
+_ESTIMATE_WORDS = words("estimate estimates est schaetzung schatzung estimation estimacion stima")
+_ERROR_WORDS = words("moe margin lower upper se rse cv stderr error")
+
+
+def _check_estimates(records: Records, counts: Collection[str]) -> None:
+    """InputError where margins of error stand beside the counts: estimates of a sample are no counts of people."""
+    names = list(records.columns)
+    for count in counts:
+        match = _ESTIMATE.fullmatch(count)
+        errors = [name for name in names if match is not None and name.startswith(f"{match[1]}M")]
+        if not errors and name_words(count) & _ESTIMATE_WORDS:
+            errors = [name for name in names if name not in counts and name_words(name) & _ERROR_WORDS]
+        for name in names:
+            said = name_words(name)
+            if said & _ERROR_WORDS and said - _ERROR_WORDS == name_words(count) and name not in errors:
+                errors.append(name)
+        if errors:
+            raise InputError(
+                f"{records.file}: column {errors[0]!r} is the margin of error of {count!r}, so that the numbers are "
+                "estimates of a sample, and no counts of people: a person of the sample would change them by many; if "
+                f"they are counts, leave the margins out: --ignore {shlex.quote(errors[0])}"
+            )
+
+
+#: Things that are counted, which are not those of one population.
+_COUNTED = (
+    words("population persons people residents inhabitants total_population personen einwohner personnes personas"),
+    words("households families haushalte menages hogares familias famiglie gospodarstwa huishoudens hushall"),
+    words("dwellings housing_units houses wohnungen logements viviendas abitazioni mieszkania woningen"),
+)
+
+
+def _check_things(records: Records) -> None:
+    """InputError where rows count several things: people, households, dwellings."""
+    for name in records.others:
+        column = records.columns[name]
+        if name in records.attributes or column.too_many or name in records.numbers:
+            continue
+        found = [next((value for value in column.values if folded(value) in things), None) for things in _COUNTED]
+        several = [repr(value) for value in found if value is not None]
+        if len(several) > 1:
+            raise InputError(
+                f"{records.file}: column {name!r}: the rows count several things ({', '.join(several)}), which are not "
+                f"of one population; keep the rows of one, or count by it: --attribute {name}"
+            )
+
+
+#: How offices mark rows that are parts of the one above.
+_PART_OF = re.compile(r"(of which|davon|darunter|dont|de los cuales|di cui|waarvan|w tym|z toho|heraf|darav)\b.*")
+
+
+def _check_parts(records: Records) -> None:
+    """InputError where a row says that it is a part of another: "of which: Carlow" below a region."""
+    for name, column in records.columns.items():
+        if column.too_many or name in records.numbers:
+            continue
+        texts = [text for text in column.values if _PART_OF.fullmatch(folded(text).replace("_", " ").lstrip(" -:"))]
+        if texts and len(texts) < column.n_distinct:
+            raise InputError(
+                f"{records.file}: column {name!r}: {texts[0]!r} is a part of another row, so that its people would be "
+                f"counted twice; keep the rows of the whole, or those of all parts (such values: {len(texts)})"
             )
 
 

@@ -319,6 +319,9 @@ def _check_records(records: Records, labels: Sequence[str]) -> None:
     columns, leaf = records.columns, records.leaf
     n_rows = columns[leaf].n_rows
     small = [name for name in labels if columns[name].n_distinct <= _FEW_VALUES and not named_weight(name)]
+    table = Coded.of(records.file, [leaf, *small])
+    n_leaves = len(np.unique(table.codes[leaf]))
+    small = [name for name in small if len(np.unique(table.keys([leaf, name]))) > n_leaves]
     places = columns[leaf].n_distinct * math.prod(columns[name].n_distinct for name in small)
     if n_rows <= _FEW or 2 * n_rows < places or not stand_once(records.file, [leaf, *small]):
         return
@@ -364,6 +367,8 @@ def _side_by_side_rows(records: Records, candidates: Sequence[str], labels: Sequ
         if named_count(name) or (mostly and (not named or list(cells.wrong) == ["mark"])):
             check_counts(records.file, cells)
     whole = [name for name in candidates if not records.numbers[name].wrong]
+    if not whole:
+        return []
     return _together(records.file, whole) or (_together(records.file, several) if len(several) > 1 else [])
 
 

@@ -115,7 +115,59 @@ def find_sums(names: Sequence[str], counts: NDArray[np.int64]) -> Sums:
             key=lambda combination: [order[name] for name in combination],
         )
         groups.append(SameTotal(tuple(alone), tuple(partitions)))
-    return Sums(tuple(groups), totals)
+    return _without_inner(names, counts, Sums(tuple(groups), totals), order)
+
+
+def sums_of_smaller(names: Sequence[str], counts: NDArray[np.int64]) -> dict[str, tuple[str, ...]]:
+    """Column -> two or more others whose sum it is in every row of `counts` (n_rows, n_columns).
+
+    Parts have fewer people than their sum, so that columns are taken from the smallest on: each is new, or the sum of
+    columns before it. Agreement that may be an accident, with so many columns to choose from, is none.
+    """
+    sizes = counts.sum(axis=0)
+    present = [int(i) for i in np.argsort(sizes, kind="stable") if sizes[i]]
+    values = counts[:, present]
+    few = np.unique(np.linspace(0, len(values) - 1, min(len(values), 4 * len(present) + 100)).astype(np.int64))
+    found = {}
+    for column, coefficients in _dependencies(values[few] % _PRIME):
+        parts = np.flatnonzero(coefficients)
+        bits = np.log2(1.0 + values[:, column]).sum()
+        if len(parts) < 2 or (coefficients > 1).any() or bits <= len(names):
+            continue
+        if np.array_equal(values[:, parts].sum(axis=1), values[:, column]):
+            found[names[present[column]]] = tuple(names[i] for i in sorted(present[part] for part in parts))
+    return found
+
+
+def _without_inner(names: Sequence[str], counts: NDArray[np.int64], sums: Sums, order: Mapping[str, int]) -> Sums:
+    """The sums, with those that are left among the parts, as of nested and crossed ones, in place of their parts."""
+    rest = [i for i, name in enumerate(names) if name not in sums.totals]
+    inner = sums_of_smaller([names[i] for i in rest], counts[:, rest])
+    if not inner:
+        return sums
+    groups = []
+    for group in sums.groups:
+        finer: dict[tuple[str, ...], None] = {}
+        for partition in group.partitions:
+            parts = [part for name in partition for part in inner.get(name, (name,))]
+            if len(set(parts)) == len(parts) and not any(part in inner for part in parts):
+                finer[_ordered(parts, order)] = None
+        groups.append(SameTotal(group.totals, tuple(sorted(finer, key=lambda one: [order[name] for name in one]))))
+    totals = {**sums.totals, **inner}
+    found = tuple(group for group in groups if group.partitions)
+    if not found:
+        whole = max(totals, key=lambda name: (int(counts[:, order[name]].sum()), -order[name]))
+        parts = _finest(whole, totals)
+        if len(set(parts)) == len(parts):
+            found = (SameTotal((whole,), (_ordered(parts, order),)),)
+    return Sums(found, totals)
+
+
+def _finest(name: str, totals: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns that are no sums, and add up to a column."""
+    if name not in totals:
+        return [name]
+    return [part for one in totals[name] for part in _finest(one, {k: v for k, v in totals.items() if k != name})]
 
 
 def _ordered(names: Iterable[str], order: Mapping[str, int]) -> tuple[str, ...]:

@@ -46,8 +46,9 @@ _MOST_VALUES = 300
 
 
 def _is_weak(text: str) -> bool:
-    """Whether a value can hardly be anything but a total: all, both sexes."""
-    return folded(text).strip("*:") in _WEAK_WORDS
+    """Whether a value can hardly be anything but a total: all, both sexes, total people."""
+    value = folded(text).strip("*:")
+    return value in _WEAK_WORDS or value.startswith(("total_", "totals_"))
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,11 @@ def count_tables(columns: Mapping[str, Column], numbers: NumberColumns) -> list[
     whole = [
         cells
         for name, cells in numbers.items()
-        if not cells.wrong and not cells.unsure and not measures_an_area(name) and not is_time(name)
+        if not cells.wrong
+        and not cells.unsure
+        and not measures_an_area(name)
+        and not is_time(name)
+        and not columns[name].padded
     ]
     named = [cells for cells in whole if named_count(cells.column)]
     texts = [

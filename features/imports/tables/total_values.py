@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from features.imports.tables.cells import Cells
 from features.imports.tables.coded import Coded
+from features.imports.tables.sums import sums_of_smaller
 from features.imports.tables.table_file import TableFile
 from features.imports.tables.total_rows import is_total
 from pipeline.errors import InputError
 
 #: So many bits of agreement make a sum no accident.
 _BITS = 30
+_SHOWN = 6
 
 
 def check_total_values(file: TableFile, leaf: str, count: Cells, attributes: Sequence[str]) -> None:
@@ -25,8 +28,10 @@ def check_total_values(file: TableFile, leaf: str, count: Cells, attributes: Seq
         values = table.texts[name]
         places = table.codes[leaf].astype(np.int64) * len(values) + table.codes[name]
         # Sums of fewer than 2^53 people are exact in doubles.
-        cells = np.bincount(places, counts, n_leaves * len(values)).reshape(n_leaves, len(values))
+        shape = (n_leaves, len(values))
+        cells = np.bincount(places, counts, shape[0] * shape[1]).astype(np.int64).reshape(shape)
         whole = cells.sum(axis=1)
+        _check_parts(file, name, values, cells)
         for i, value in enumerate(values):
             is_sum = bool(np.array_equal(2 * cells[:, i], whole)) and bool(cells[:, i].any())
             if is_sum and (is_total(value) or np.log2(1 + cells[:, i]).sum() > _BITS):
@@ -36,3 +41,20 @@ def check_total_values(file: TableFile, leaf: str, count: Cells, attributes: Seq
                     f"from '{file.path.name}' where {name} <> '{value}'\", or give the number of people that is right "
                     "as --people"
                 )
+
+
+def _check_parts(file: TableFile, name: str, values: Sequence[str], cells: NDArray[np.int64]) -> None:
+    """InputError where the rows of one value add up those of some others in every leaf: 0-29 those of 0-14 and 15-29.
+
+    Args:
+        cells: people of each leaf and value, `(n_leaves, n_values)`.
+    """
+    sums = sums_of_smaller(values, cells)
+    for value, parts in sums.items():
+        size = np.log2(1.0 + cells[:, values.index(value)].astype(np.float64)).sum()
+        if len(parts) + 1 < len(values) and size > _BITS:
+            some = f"{', '.join(map(repr, parts[:_SHOWN]))}{', ...' if len(parts) > _SHOWN else ''}"
+            raise InputError(
+                f"{file}: column {name!r}: the rows with {value!r} are the sum of those with {some} in every area, so "
+                "that these people would be counted twice; leave the rows of one of them out"
+            )
