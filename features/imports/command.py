@@ -162,7 +162,7 @@ def table(
     ] = None,
     marks: Annotated[
         str | None,
-        typer.Option(metavar="MARK=MEANING,...", help='Marks in place of numbers: "*=missing,..=0".'),
+        typer.Option(metavar="MARK=MEANING,...", help='Marks in place of numbers: "*=missing,..=0,c=margins".'),
     ] = None,
     header_rows: Annotated[
         str | None, typer.Option(metavar="ROW[:ROW]", help="The rows of the header, such as 5:6. [default: found]")

@@ -231,8 +231,8 @@ def _parsed(text: str, thousands: str) -> tuple[Kind, int]:
     return "other", 0
 
 
-#: What --marks can say of a mark: nobody; or not known, so that nobody is counted there.
-MEANINGS = ("0", "missing")
+#: What --marks can say of a mark: nobody; not known, so that nobody is counted there; what the table's totals leave.
+MEANINGS = ("0", "missing", "margins")
 
 
 def parse_marks(text: str | None) -> dict[str, str]:
@@ -248,8 +248,9 @@ def parse_marks(text: str | None) -> dict[str, str]:
         mark, _, meaning = part.rpartition("=")
         if not mark.strip() or meaning.strip() not in MEANINGS:
             raise InputError(
-                f"--marks: found {part!r}; a mark with what it means is needed, such as *=0 (nobody) or *=missing (not "
-                "known: nobody is counted there); an empty field is empty=..."
+                f"--marks: found {part!r}; a mark with what it means is needed, such as *=0 (nobody), *=missing (not "
+                "known: nobody is counted there) or *=margins (what the totals of the table leave for it); an empty "
+                "field is empty=..."
             )
         meanings["" if mark.strip() == "empty" else mark.strip()] = meaning.strip()
     return meanings

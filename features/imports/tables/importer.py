@@ -21,6 +21,7 @@ from features.imports.tables.guess_spine import level_name
 from features.imports.tables.guess_wide import guess_wide
 from features.imports.tables.households import check_key, guess_key, households_of, place_persons, size_attribute
 from features.imports.tables.level_names import is_label
+from features.imports.tables.margins import fill_from_margins
 from features.imports.tables.melting import melted
 from features.imports.tables.number_columns import NumberColumns, plain_numbers
 from features.imports.tables.parts import Parts
@@ -152,6 +153,7 @@ def _own_table(parts: Parts, file: TableFile) -> tuple[Placed, NumberColumns]:
     if file is not before:
         columns = usable(file, profile(file), parts.request.ignore)
     file, columns, numbers = plain_numbers(parts, file, columns, "plain.parquet")
+    file, columns, numbers = fill_from_margins(parts, file, columns, numbers, "plain.parquet")
     if parts.request.asked.form != "microdata":
         file, columns = drop_totals(parts, file, columns, numbers, "parts.parquet")
     counted_areas = numbers if parts.request.asked.form != "microdata" else None

@@ -161,7 +161,8 @@ def why_no_counts(file: TableFile, cells: Cells) -> str | None:
         first = cells.marks[0] or "empty"
         return (
             f"{start}: no number: {'; '.join(parts)}; a mark is never 0 by itself: say what each stands for, such as "
-            f'--marks "{first}=0" (nobody) or "{first}=missing" (not known: nobody is counted there){end}'
+            f'--marks "{first}=0" (nobody), "{first}=missing" (not known: nobody is counted there) or '
+            f'"{first}=margins" (what the totals of the table leave for it){end}'
         )
     return None
 
