@@ -483,3 +483,80 @@ def state_rows_as_county_000() -> Form:
         cause=("000",),
         everybody=Truth(codes, PEOPLE.sum((1, 2))[:, None], ((),), regions=True),
     )
+
+
+def _sums(more: Sequence[tuple[str, int, int]], head: Row) -> list[Row]:
+    """County, then each of `more`: a name and the part of its people that it is."""
+    rows: list[Row] = [head]
+    for name, people in zip(IRELAND.names, PEOPLE, strict=True):
+        n = int(people.sum())
+        rows += [[name, what, n * part // whole_part] for what, part, whole_part in more]
+    return rows
+
+
+@form
+def measures_below_one_another() -> Form:
+    """People and dwellings in one column of numbers, told apart by another column."""
+    rows = _sums([("Population", 1, 1), ("Households", 4, 11), ("Dwellings", 5, 12)], ["county", "indicator", "value"])
+    return Form("measures_below_one_another", "indicators.csv", delimited(rows), cause=("indicator", "Households"))
+
+
+@form
+def of_which_foreigners() -> Form:
+    rows = _sums([("Population", 1, 1), ("of which foreign", 1, 7)], ["county", "nationality", "persons"])
+    return Form("of_which_foreigners", "foreigners.csv", delimited(rows), cause=("of which foreign", "nationality"))
+
+
+@form
+def standard_errors_beside_estimates() -> Form:
+    rows: list[list[object]] = [["County", "Male", "Female", "Male SE", "Female SE"]]
+    for name, people in zip(IRELAND.names, PEOPLE, strict=True):
+        m, f = people.sum(1).tolist()
+        rows.append([name, m, f, m // 40 + 3, f // 41 + 2])
+    return Form("standard_errors_beside_estimates", "survey.csv", delimited(rows), cause=("Male SE", "estimate"))
+
+
+@form
+def births_beside_sexes() -> Form:
+    """Two columns are everybody, two are something else; the number of people is known."""
+    rows: list[list[object]] = [["County", "Births", "Deaths", "Male", "Female"]]
+    for name, people in zip(IRELAND.names, PEOPLE, strict=True):
+        m, f = people.sum(1).tolist()
+        rows.append([name, (m + f) // 90, (m + f) // 110, m, f])
+    return Form(
+        "births_beside_sexes",
+        "vital.csv",
+        delimited(rows),
+        cause=("several ways",),
+        then=("--counts", "Male,Female"),
+        after=by_sex(IRELAND, ("Male", "Female"), codes=IRELAND.names),
+    )
+
+
+@form
+def spreadsheet_pivot() -> Form:
+    """As a spreadsheet writes it: the field's name over the columns, totals at the end of both."""
+    rows: list[list[object]] = [["Sum of persons", "Sex"], ["County", "F", "M", "Grand Total"]]
+    for name, (m, f) in [*zip(IRELAND.names, PEOPLE.sum(2), strict=True), ("Grand Total", PEOPLE.sum((0, 2)))]:
+        rows.append([name, int(f), int(m), int(m + f)])
+    return Form(
+        "spreadsheet_pivot",
+        "pivot.xlsx",
+        workbook({"Sheet1": rows}),
+        truth=by_sex(IRELAND, ("M", "F"), codes=IRELAND.names),
+    )
+
+
+@form
+def spreadsheet_pivot_with_subtotals() -> Form:
+    """'Carlow Total' below Carlow's rows, and the county only in the first of them."""
+    rows: list[list[object]] = [["County", "Sex", "Sum of persons"]]
+    for name, (m, f) in zip(IRELAND.names, PEOPLE.sum(2).tolist(), strict=True):
+        rows += [[name, "F", f], ["", "M", m], [f"{name} Total", "", m + f]]
+    rows.append(["Grand Total", "", int(PEOPLE.sum())])
+    return Form(
+        "spreadsheet_pivot_with_subtotals",
+        "pivot_rows.xlsx",
+        workbook({"Sheet1": rows}),
+        cause=("Carlow Total", "Grand Total", "empty"),
+    )

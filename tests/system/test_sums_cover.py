@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from features.imports.tables.importer import TableRequest, TableSource, import_table
-from flows.plan.sum_margins import LinearVariances
+from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import Release
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from spinewise.runs import run

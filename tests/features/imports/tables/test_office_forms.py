@@ -93,7 +93,7 @@ def test_the_right_number_of_people_is_never_another_table(name: str, tmp_path: 
         assert not difference(spec, right), said
 
 
-@pytest.mark.parametrize("wrong", ["area", "cell", "word", "person", "regions"])
+@pytest.mark.parametrize("wrong", ["area", "cell", "word", "person"])
 def test_a_wrong_reading_is_seen(wrong: str, tmp_path: Path) -> None:
     """The same import held against a truth with one thing other than in the file."""
     one = _form("eurostat_bulk_tsv")
@@ -109,10 +109,8 @@ def test_a_wrong_reading_is_seen(wrong: str, tmp_path: Path) -> None:
         counts[0, 0, 0], counts[0, 1, 1] = counts[0, 1, 1], counts[0, 0, 0]
     elif wrong == "word":
         sexes = sexes[::-1]
-    elif wrong == "person":
-        counts[3, 1, 2] += 1
     else:
-        counts[[0, 6]] = counts[[6, 0]]
+        counts[3, 1, 2] += 1
     assert difference(spec, replace(right, counts=counts, axes=(sexes, right.axes[1])))
 
 
