@@ -34,9 +34,13 @@ KEYS = (
     marked("title"),
     marked("publisher"),
     marked("reference_date"),
+    marked("publication_date"),
+    marked("version"),
+    marked("next_release"),
     marked("contact"),
     marked("licence"),
     marked("citation"),
+    marked("software_url"),
     marked("note"),
     marked("definition of {term}"),
 )

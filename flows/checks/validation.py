@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,8 @@ from pipeline.runs.request import check_datasets, universe_checks, with_data
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from pipeline.survey.survey import Survey, survey_of
 
-#: What a finding is about.
+#: What a released page should state of itself: keys of [report].
+ASKED_FOR: Final = ("publisher", "reference_date", "publication_date", "version", "contact", "next_release")
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,8 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     result.remarks += [
         f"{spec_file}: {one}; a run refuses it without --i-know" for one in beyond_limits(spec.universes())
     ]
+    if spec.privacy.dataset is not None and (missing := [key for key in ASKED_FOR if not getattr(spec.about, key)]):
+        result.remarks.append(f"{spec_file}: [report] states no {', '.join(missing)}; readers will ask for them")
     spine: Spine | None = None
     with result.noted("geography"):
         spine = read_spine(spec.geography)

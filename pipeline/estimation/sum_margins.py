@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
 from pipeline.estimation.unbiased import unbiased_leaves
-from pipeline.model.source import OwnNoise
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
 from pipeline.release.layout import UniverseDirectory
@@ -64,7 +63,7 @@ class LinearVariances:
         """Of every leaf `(n_leaves, n_cells)`; None where their variances are not those of this provider."""
         plan = self._expectation
         universe, n_numbers = plan.universe, plan.spine.n_leaves * math.prod(plan.universe.schema.shape)
-        if plan.estimator != "full" or not isinstance(universe.source, OwnNoise) or n_numbers > _MOST_NUMBERS:
+        if plan.estimator != "full" or not universe.source.sums_without_bias or n_numbers > _MOST_NUMBERS:
             return None
         return unbiased_leaves(universe, self._files, plan.spine)
 

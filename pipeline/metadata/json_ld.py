@@ -84,6 +84,11 @@ def _terms(about: About) -> dict[str, Any]:
         day = {"@type": "xsd:date", "@value": about.reference_date}
         period = {"@type": "dct:PeriodOfTime", "dcat:startDate": day, "dcat:endDate": day}
         found |= {"temporalCoverage": about.reference_date, "dct:temporal": period}
+    if about.publication_date:
+        found |= {"datePublished": about.publication_date}
+        found["dct:issued"] = {"@type": "xsd:date", "@value": about.publication_date}
+    if about.version:
+        found |= {"version": about.version, "dcat:version": about.version}
     if about.citation:
         found |= {"creditText": about.citation, "dct:bibliographicCitation": about.citation}
     if about.definitions:

@@ -89,6 +89,8 @@ class Source(ABC):
 
     #: Whether the true counts are known to whoever runs the release.
     has_truth: bool = True
+    #: Whether a sum over areas can be estimated without bias, and its error be stated, from the measurements alone.
+    sums_without_bias: bool = True
 
     @property
     def mechanism(self) -> Mechanism | None:

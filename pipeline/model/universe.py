@@ -128,7 +128,13 @@ class Universe:
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
-        """The tables whose detail is chosen privately, with what the budget buys of them."""
+        """The tables whose detail is chosen privately, with what the budget buys of them.
+
+        Raises:
+            ValueError: records move numbers by more than one, for which no choice has a price.
+        """
+        if self.stated_selections and self.reach != 1:
+            raise ValueError(f"detail is chosen for counts; a record of {self.name!r} moves numbers by {self.reach}")
         return tuple(
             stated.bought(self.framework, self.own_record_budget, self.neighbours) for stated in self.stated_selections
         )

@@ -9,7 +9,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 from pipeline.model.household_table import NO_MARGINS
-from pipeline.model.source import OwnNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
@@ -302,7 +301,7 @@ def _whole(explorer: Explorer, sources: ReportSources, universe: Universe) -> tu
     if total is None or not sources.spec.publish.margins:
         return None, None
     published = explorer.wholes.get(universe.name)
-    if published is None and isinstance(universe.source, OwnNoise):
+    if published is None and universe.source.sums_without_bias:
         half = sources.whole(universe.name)
         if half is not None and not math.isnan(half):
             low = total - round(half)

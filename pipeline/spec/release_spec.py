@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
-from pipeline.model.about import About
+from pipeline.model.about import LINES, About
 from pipeline.model.household_table import HouseholdTable
 from pipeline.model.join import Join
 from pipeline.model.labels import Labels
@@ -212,8 +212,7 @@ class ReleaseSpec(UniverseSections):
     def about(self) -> About:
         """What the release says of itself to people."""
         stated = self.report
-        texts = {key: getattr(stated, key) or "" for key in ("title", "publisher", "reference_date", "contact")}
-        texts |= {key: getattr(stated, key) or "" for key in ("licence", "citation")}
+        texts = {key: getattr(stated, key) or "" for key in LINES}
         return About(**texts, notes=stated.notes or (), definitions=stated.definitions or {})
 
     def public_dict(self) -> dict[str, Any]:

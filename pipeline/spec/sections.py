@@ -343,9 +343,17 @@ class ReportSection(Section):
         "names and labels shown; default: English texts, and the names and labels that are stated first",
     )
     reference_date: Day | None = Field(default=None, description="the day that the counts are of, such as 2030-04-01")
+    publication_date: Day | None = Field(default=None, description="the day that the release is published")
+    version: Line | None = Field(
+        default=None, description="which of several releases of the same counts this is, such as 2 or revised"
+    )
+    next_release: Line | None = Field(default=None, description="when the next one is expected, such as spring 2032")
     contact: Line | None = Field(default=None, description="whom readers may ask")
     licence: Line | None = Field(default=None, description="the terms of use, such as CC-BY-4.0")
     citation: Paragraph | None = Field(default=None, description="how the release is to be cited")
+    software_url: Line | None = Field(
+        default=None, description="where readers find the program with which the release can be checked"
+    )
     notes: tuple[Paragraph, ...] | None = Field(default=None, description="what readers must know, a text each")
     definitions: Table[Paragraph] | None = Field(default=None, description="term -> what it means")
     polygons: Table[PolygonSection] = Field(

@@ -58,6 +58,7 @@ class Survey(Source):
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     has_truth = False
+    sums_without_bias = False
 
     @property
     def mechanism(self) -> Mechanism:

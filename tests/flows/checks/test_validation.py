@@ -261,3 +261,17 @@ def test_units_are_no_surprise_and_are_told_apart_by_their_texts(tmp_path: Path)
     (remark,) = [remark for remark in validate(None, spec).remarks if "'patient'" in remark]
     assert f"column 'patient': 6 units, in {n_rows:,} rows, differ from another in blanks" in remark
     assert not any(name in remark for name in ("p1", "P2", "p3"))
+
+
+def test_a_charged_release_is_asked_for_what_readers_ask_for(tmp_path: Path) -> None:
+    stated = '\n[report]\npublisher = "Office of Towns"\nreference_date = 2030-04-01\ncontact = "office@example.org"\n'
+    missing = "[report] states no publication_date, version, next_release; readers will ask for them"
+    for number, (changes, asked) in enumerate(
+        {
+            (): False,
+            (("[privacy]\n", '[privacy]\ndataset = "town"\n'),): True,
+        }.items()
+    ):
+        spec = write_town(tmp_path / str(number), *changes)
+        spec.write_text(spec.read_text("utf-8") + stated, encoding="utf-8")
+        assert any(missing in remark for remark in validate(None, spec).remarks) is asked

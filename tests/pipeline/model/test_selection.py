@@ -10,10 +10,11 @@ import pytest
 from releases.command import feature_module
 
 from pipeline.model.allocation import Allocation
+from pipeline.model.measure import Counts
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
-from pipeline.privacy.budget import noise_for
+from pipeline.privacy.budget import Neighbours, noise_for
 from pipeline.privacy.ledger.events import Group, cost_of
 from pipeline.privacy.noise.select import affordable_epsilon
 from pipeline.release.layout import RunDirectory
@@ -159,3 +160,17 @@ def test_with_another_budget_selections_and_strategy_grow_alike() -> None:
     assert sum(costs) == larger.budget
     again = universe('rho = "7.68"')
     assert larger.privacy_fingerprint() == again.privacy_fingerprint() != one.privacy_fingerprint()
+
+
+class _FiveFold(Counts):
+    """A made-up measure: a record moves numbers by up to five."""
+
+    def reach(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+        return 5
+
+
+def test_no_choice_has_a_price_where_records_move_numbers_by_more_than_one() -> None:
+    """Its noise and its cost are those of counts, so a measure that reaches further would pay too little."""
+    assert universe().selections
+    with pytest.raises(ValueError, match="a record of '' moves numbers by 5"):
+        _ = replace(universe(), measure=_FiveFold()).selections
