@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from pipeline.model.household_table import NO_MARGINS
+from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
@@ -81,7 +82,8 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         joint=sources.joint,
         households=sources.households,
         odds=_grouped(odds(sources.joint.epsilon), texts),
-        collected=sources.universes[0].source.view(sources.run),
+        source=page_template(*sources.universes[0].source.template, texts).module,
+        view=sources.universes[0].source.view(sources.run),
         joint_budget=decimal_text(Fraction(sources.joint.budget)),
         beyond=beyond_limits(sources.universes),
         companions=universes[1:],

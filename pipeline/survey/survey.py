@@ -59,6 +59,7 @@ class Survey(Source):
 
     has_truth = False
     sums_without_bias = False
+    template = ("pipeline.survey", "survey.html.j2")
 
     @property
     def mechanism(self) -> Mechanism:

@@ -1,0 +1,23 @@
+"""What the report shows of a source is a template of the source's, with macros of the same names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from jinja2.runtime import Macro
+
+from pipeline.model.pages.templates import page_template
+from pipeline.model.source import OwnNoise, Source
+from pipeline.model.texts.catalogue import texts_in
+from pipeline.report.render import asset
+from pipeline.survey.survey import Survey
+
+
+@pytest.mark.parametrize("source", [OwnNoise, Survey])
+def test_a_source_has_every_macro_that_the_report_calls_and_no_other(source: type[Source]) -> None:
+    module = page_template(*source.template, texts_in("en")).module
+    macros = {name: len(one.arguments) for name, one in vars(module).items() if isinstance(one, Macro)}
+    called = re.findall(r"source\.(\w+)\(([^)]*)\)", asset("report.html.j2"))
+    assert len(called) == 8
+    assert macros == {name: len(arguments.split(",")) for name, arguments in called}
