@@ -19,8 +19,8 @@ from pipeline.model.texts.sentences import sentence
 from pipeline.published import PublishedRelease
 from pipeline.release.joined.means import read_means
 from pipeline.release.joined.sizes import read_household_sizes
+from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
-from pipeline.report.reliability import CLASSES, classes_in
 
 #: Class of a number -> its flag in the cells.
 FLAGS = {"good": marked("good"), "care": marked("care"), "sum": marked("sum")}

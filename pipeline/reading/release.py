@@ -29,6 +29,7 @@ from pipeline.reading.draws import Function, interval_of
 from pipeline.reading.household_sizes import SizesOfHouseholds
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
 from pipeline.reading.question import Question
+from pipeline.reading.tidy import tidy_table
 from pipeline.release.draws import read_draws
 from pipeline.release.joined.means import read_means
 from pipeline.release.layout import UniverseDirectory
@@ -126,16 +127,25 @@ class Release:
         """The name of the universe that has the number of the records: of sums that of their counts, else its own."""
         return counted_by(self.universe.name, self._release.links)
 
-    def table(self, name: str, level: str) -> pd.DataFrame:
+    def table(self, name: str, level: str = "", *, tidy: bool = False) -> pd.DataFrame:
         """A published table: one row a geounit, and beside each count its 90 % interval.
 
         The interval's ends are in "<label>:low90" and "<label>:high90", the larger distance to them in "<label>:moe90".
 
+        Args:
+            name: of the table.
+            level: of the geounits.
+            tidy: one row a number instead: geocode, what each term of the query is, value (whole), low and high (the
+                ends of the 90 % interval, NaN where unknown), reliability ("good", "care", "sum", as in the report).
+
         Raises:
-            InputError: there is no such table, or it is not published at the level.
+            InputError: there is no such table, or it is not published at the level; the levels are named.
         """
-        self._check_published(self._table(name), level)
+        table = self._table(name)
+        self._check_published(table, level)
         published = read_table(self.files.table(name, level), geocodes=self.spine.level(level).geocodes)
+        if tidy:
+            return tidy_table(published, table.query)
         return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def draws(self, name: str, level: str) -> pd.DataFrame:
@@ -408,6 +418,8 @@ class Release:
         return times > 0
 
     def _check_published(self, table: Table, level: str) -> None:
+        if not level:
+            raise InputError(f"{self.name}: table {table.name!r}: name one of its levels, {', '.join(table.levels)}")
         self.index_of(level)
         if level not in table.levels:
             raise InputError(

@@ -16,13 +16,13 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
+from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.report.amounts import amount_views
 from pipeline.report.chunks import Write, nowhere
 from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
-from pipeline.report.reliability import CLASSES
 from pipeline.report.render import render, script_json
 from pipeline.report.shared import shared_rows
 from pipeline.report.sources import ReportSources

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.model.texts.catalogue import Texts
+from pipeline.release.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
 from pipeline.release.tables import ReleasedTable
-from pipeline.report.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
 from postprocess.statistics import quantile_class
 
 #: Smallest number of people of each class of areas.

@@ -29,8 +29,8 @@ from pipeline.metadata.contents import DataFile
 from pipeline.model.area_names import as_cell
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
+from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import ReleasedTable, read_table_parts
-from pipeline.report.reliability import CLASSES, classes_in
 from pipeline.storage.plain_tables import CsvFiles
 
 #: Observations written at a time.

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from features.exports.chosen import by_table
 from pipeline.metadata.contents import SUFFIX_WORDS, Axis, DataFile
 from pipeline.model.texts.catalogue import Texts
+from pipeline.release.reliability import CLASSES
 from pipeline.release.tables import INTERVAL_SUFFIXES
-from pipeline.report.reliability import CLASSES
 
 LEVEL, AREA, TIME, VALUE = "LEVEL", "REF_AREA", "TIME_PERIOD", "OBS_VALUE"
 STATUS, USE, AREA_NAME = "OBS_STATUS", "USE", "AREA_NAME"

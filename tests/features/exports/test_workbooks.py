@@ -11,7 +11,7 @@ import pytest
 from features.exports.release import export_release
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
-from pipeline.report.reliability import CLASSES
+from pipeline.release.reliability import CLASSES
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.numerals import Numerals
+from pipeline.release.reliability import CLASSES, UNKNOWN, classes_of, tenths
 from pipeline.release.tables import ReleasedTable
-from pipeline.report.reliability import CLASSES, UNKNOWN, classes_of, tenths
 from pipeline.report.render import script_json
 from pipeline.report.summaries import SIZES, MarginSummary
 from pipeline.report.truth import TableErrors, accuracy_page
