@@ -267,12 +267,17 @@ def merged_areas_at_the_left() -> Form:
 
 @form
 def areas_written_once_without_merging() -> Form:
-    """As before, but the cells below are empty."""
+    """As before, but the cells below are empty: every name has the same ages below it, which proves whose they are."""
     rows: list[list[object]] = [["County", "Age", "Male", "Female"]]
     for name, people in zip(IRELAND.names, PEOPLE, strict=True):
         for a, age in enumerate(AGES):
             rows.append([name if a == 0 else "", age, *people[:, a].tolist()])
-    return Form("areas_written_once_without_merging", "once.csv", delimited(rows), cause=("County", "empty"))
+    return Form(
+        "areas_written_once_without_merging",
+        "once.csv",
+        delimited(rows),
+        truth=whole(IRELAND, ("Male", "Female"), AGES, codes=IRELAND.names),
+    )
 
 
 @form

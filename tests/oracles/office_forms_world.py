@@ -92,7 +92,7 @@ def statcan_full_table() -> Form:
         "statcan_full_table",
         "17100139.csv",
         _statcan(),
-        truth=whole(CANADA, ("Men+", "Women+"), CANADIAN_AGES, regions=True, codes=CANADA.names),
+        truth=whole(CANADA, ("Men+", "Women+"), CANADIAN_AGES, regions=True),
     )
 
 

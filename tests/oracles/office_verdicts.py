@@ -56,6 +56,7 @@ def _order(found: Sequence[str], codes: Sequence[str]) -> list[int] | str:
         at = at or [k for k, one in enumerate(plain) if one.endswith(_plain(code))]
         at = at or [k for k, one in enumerate(plain) if one and _plain(code).endswith(one)]
         at = at or [k for k, one in enumerate(plain) if one and _plain(code).startswith(one)]
+        at = at or [k for k, one in enumerate(plain) if one.startswith(_plain(code))]
         if len(at) != 1:
             return f"area {code!r} is {len(at)} leaves of {sorted(found)[:6]}"
         order += at

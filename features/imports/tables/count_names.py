@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from features.imports.tables.level_names import folded, words
 
@@ -31,8 +32,8 @@ _MEASURES = words("x y area_km2 area_ha area_sqkm land_area water_area pop_densi
 #: Words of numbers that are about a count beside them: margins, errors, flags, scales.
 _ABOUT_COUNTS = words(
     "moe margin error se cv stderr rse lower upper ci flag flags status symbol decimals decimal scalar uom scale "
-    "footnote quality percent percentage pct share rate ratio proportion index change growth density median mean "
-    "average per quote anteil anteile taux part porcentaje tasa"
+    "footnote footnotes quality percent percentage pct share rate ratio proportion index change growth density median "
+    "mean average per quote anteil anteile taux part porcentaje tasa"
 )
 #: Columns of time: the people of several years are not people of one population.
 _TIMES = words(
@@ -92,6 +93,14 @@ def in_thousands(text: str) -> bool:
 def is_time(name: str) -> bool:
     """Whether the column says of which year or day a row is."""
     return re.sub(r"_?[0-9]+$", "", folded(name)) in _TIMES
+
+
+_YEAR_WORDS = words("year years date jahr annee ano anno aar rok period periode")
+
+
+def holds_years(name: str, values: Collection[str]) -> bool:
+    """Whether the name is about a time, and the values are years: 2021 in DATE_NAME."""
+    return bool(name_words(name) & _YEAR_WORDS) and all(re.fullmatch(r"(1[89]|20)[0-9]{2}", value) for value in values)
 
 
 def named_weight(name: str) -> bool:

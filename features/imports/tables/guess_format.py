@@ -89,9 +89,11 @@ def guess_format(path: Path, asked: AskedFormat) -> tuple[TextFormat, tuple[str,
         with _opened(path) as raw:
             sample = codecs.getincrementaldecoder(encoding)("strict").decode(raw.read(_SAMPLE_BYTES))
     except (LookupError, UnicodeError):
-        raise InputError(
-            f"{path}: --encoding: the file is not in {asked.encoding!r}; leave it out for a guess"
-        ) from None
+        if asked.encoding:
+            problem = f"the file is not in {asked.encoding!r}; leave it out for a guess"
+        else:
+            problem = "the file is neither in UTF-8 nor in cp1252; name its encoding, such as cp932 (Shift JIS)"
+        raise InputError(f"{path}: --encoding: {problem}") from None
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     sample = sample.removeprefix("\ufeff")

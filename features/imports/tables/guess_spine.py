@@ -170,6 +170,12 @@ def _stated(file: TableFile, columns: Mapping[str, Column], geography: Sequence[
     check_stated(file, columns, geography)
     if len(geography) == 1 and (nested := _nested(columns[geography[0]], by_name=True)) is not None:
         return nested
+    if len(geography) > 1:
+        rows = file.distinct_rows(geography)
+        rows = rows[(rows != "").all(axis=1)]
+        crosses = any(_crossing(rows, name, above) for i, name in enumerate(geography) for above in geography[:i])
+        if crosses and _used_again(rows, columns, geography):
+            return _joined(rows, geography, [])
     return GuessedSpine(
         tuple(geography), distinct_names(geography), {}, 0, (f"levels, as you stated: {' > '.join(geography)}",)
     )

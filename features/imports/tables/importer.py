@@ -146,9 +146,24 @@ def _decisions(parts: Parts, placed: Placed, reading: Reading, persons: GuessedU
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
+def _check_one_table(file: TableFile, columns: Mapping[str, Column]) -> None:
+    """InputError where the file is no table, or more than one."""
+    if next(iter(columns), "").startswith("[["):
+        raise InputError(f"{file}: begins with '[[': it is JSON, a list of rows; save it as a table of rows and commas")
+    again = [name for name, column in columns.items() if name in column.values]
+    if len(again) > 1:
+        rows = file.rows_with(again[0], again[:1])
+        raise InputError(
+            f"{file}: {file.place(rows)}: the names of the columns stand here again ({', '.join(map(repr, again[:3]))}"
+            "): two tables below one another, so an area may have several rows; give each table a file of its own"
+        )
+
+
 def _own_table(parts: Parts, file: TableFile) -> tuple[Placed, NumberColumns]:
     """The table with plain numbers and without totals, its places, and its columns of numbers."""
-    columns = usable(file, profile(file), parts.request.ignore)
+    found = profile(file)
+    _check_one_table(file, found)
+    columns = usable(file, found, parts.request.ignore)
     before, file = file, filled_down(parts, file, columns, "filled.parquet")
     if file is not before:
         columns = usable(file, profile(file), parts.request.ignore)
@@ -158,6 +173,12 @@ def _own_table(parts: Parts, file: TableFile) -> tuple[Placed, NumberColumns]:
         file, columns = drop_totals(parts, file, columns, numbers, "parts.parquet")
     counted_areas = numbers if parts.request.asked.form != "microdata" else None
     placed = place_records(parts, file, columns, "persons.parquet", counted_areas)
+    # Rows of totals took marks with them, such as the code "-" of a total.
+    numbers = {
+        name: read_cells(placed.columns[name], named=True, thousands="") if cells.marks else cells
+        for name, cells in numbers.items()
+        if name in placed.columns
+    }
     if placed.file.path.parent == parts.folder.path and placed.file.path.suffix == ".parquet":
         path = placed.file.path.rename(placed.file.path.with_name("persons.parquet"))
         placed = replace(placed, file=replace(placed.file, path=path))
@@ -297,8 +318,14 @@ def _rows(
         used += [name for name in parts.area_names if name not in used]
     schema = _schema(parts.request, "attributes", file, columns, used)
     if not schema.attributes:
+        again = [code for code, n in columns[placed.leaf].values.items() if n > 1]
+        twice = ""
+        if again and 2 * len(again) < columns[placed.leaf].n_distinct:
+            rows = file.rows_with(placed.leaf, again[:1])
+            twice = f"column {placed.leaf!r}: {again[0]!r} stands in several rows ({file.place(rows)}); "
         raise InputError(
-            f"{file}: no column can be an attribute: {'; '.join(schema.left_out) or 'all of them are the geography'}"
+            f"{file}: {twice}no column can be an attribute: "
+            f"{'; '.join(schema.left_out) or 'all of them are the geography'}"
         )
     parts.messages.append("attributes: " + ", ".join(f"{a.name} ({len(a.values)} values)" for a in schema.attributes))
     parts.messages += [f"left out: {text}" for text in schema.left_out]

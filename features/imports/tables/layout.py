@@ -235,11 +235,15 @@ def _header_end(head: Sequence[Row], start: int, numeric: Sequence[int]) -> int:
         used = [i for i in range(width) if any(_at(other, i) for other in (*head[start : end + 2], *below))]
         complete = all(_at(head[end], i) for i in used) and len({names[i] for i in used}) == len(used)
         labels = [i for i in used if i not in numeric]
-        bare_labels = all(not _at(row, i) for i in labels)
+        # A cell that is merged over several rows may be written in each of them.
+        bare_labels = all(_at(row, i) in ("", _at(head[end], i)) for i in labels)
         filled = [_at(row, i) for i in numeric if i in used and _at(row, i)]
         texts = bool(filled) and not any(map(is_numberish, filled))
         if (texts and (bare_labels or any(_unlike(row, below, i) for i in labels))) or (
-            not complete and bare_labels and labels and all(_at(row, i) for i in numeric)
+            not complete
+            and bare_labels
+            and labels
+            and (all(_at(row, i) for i in numeric) or all(_at(row, i) for i in labels))
         ):
             end += 1
         else:
@@ -320,7 +324,11 @@ def _end(
 
 
 def _may_be_note(row: Row, cells: Sequence[str], typical: float, numeric: Sequence[int]) -> bool:
-    if typical < 2 or len(cells) >= max(2, typical) or any(is_numberish(_at(row, i)) for i in numeric):
+    if typical < 2 or len(cells) >= max(2, typical):
+        return False
+    if len(cells) == 2 and cells[0].lower() in MARKS and not is_numberish(cells[1]):
+        return True  # a line of the legend: what a mark means
+    if any(is_numberish(_at(row, i)) for i in numeric):
         return False
     return len(cells) == 1 or len(cells) <= typical / 2
 

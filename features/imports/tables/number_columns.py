@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from features.imports.tables.cells import SEPARATORS, Cells, read_cells
-from features.imports.tables.count_names import is_time, named_count, named_weight
+from features.imports.tables.count_names import holds_years, is_time, named_count, named_weight
 from features.imports.tables.level_names import is_label, rank, says_code
 from features.imports.tables.parts import Parts
 from features.imports.tables.profile import Column, profile
@@ -62,7 +62,7 @@ def _numbers(parts: Parts, column: Column) -> Cells | None:
         return None
     if not wanted and (is_label(name) or rank(name) is not None or is_time(name)):
         return None
-    if not named and (says_code(name) or named_weight(name)):
+    if not named and (says_code(name) or named_weight(name) or holds_years(name, column.values)):
         return None
     text = parts.request.text
     thousands = text.thousands if text.thousands is not None else _from_decimal(column, text.decimal)

@@ -5,6 +5,7 @@ Where two readings differ in people, only the user can decide: the import stops 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import shlex
@@ -273,7 +274,9 @@ _VOCABULARIES = (
     "white black aian asian nhpi sor other otherrace multi multiracial two twoplus twoormore hispanic latino native "
     "pacific mixed hawaiian indian chinese arab roma",
     "male female males females men women m f man woman boys girls mann frau hommes femmes hombres mujeres other x "
-    "unknown nonbinary diverse divers",
+    "unknown nonbinary diverse divers maenner manner frauen maennlich mannlich weiblich hommes femmes masculin feminin "
+    "varones homens mulheres masculino feminino maschi femmine maschile femminile mannen vrouwen man kvinnor "
+    "kvinna menn kvinner mand kvinde maend kvinder miehet naiset mezczyzni kobiety muzi zeny ferfi no",
     "owner renter vacant occupied owned rented own rent mortgage social private",
     "urban rural",
     "single married widowed divorced separated partnered nevermarried",
@@ -286,7 +289,23 @@ _VOCABULARIES = (
 def _one_vocabulary(names: Sequence[str]) -> bool:
     """Whether all names are of one list of things that exclude each other."""
     bare = {re.sub(r"[^a-z]", "", folded(name).removeprefix("nh_")) for name in names}
-    return len(names) > 1 and any(bare <= set(line.split()) for line in _VOCABULARIES)
+    return len(names) > 1 and (any(bare <= set(line.split()) for line in _VOCABULARIES) or _ages_apart(names))
+
+
+_AGES = re.compile(
+    r"(?:[a-z_]*?_)?([0-9]{1,3})(?:_(?:to_|bis_|a_|til_|do_)?([0-9]{1,3}))?(_?\+|_plus|_and_over|_or_over|_years)*"
+)
+
+
+def _ages_apart(names: Sequence[str]) -> bool:
+    """Whether all names are ages, or groups of ages that have none in common: 0-14, 15-64, 65+."""
+    matches = [_AGES.fullmatch(folded(name).replace("\u2013", "_")) for name in names]
+    if not all(matches) or len(names) < 3:
+        return False
+    ends = sorted((int(match[1]), int(match[2] or match[1])) for match in matches if match)
+    return all(low <= high for low, high in ends) and all(
+        below[1] + 1 == above[0] for below, above in itertools.pairwise(ends)
+    )
 
 
 # A row a record, or a cell
@@ -344,6 +363,9 @@ def _candidates(records: Records) -> tuple[list[str], list[str]]:
             continue
         if named_count(name) or (column.n_distinct > 2 and not column.numbers_rows):
             candidates.append(name)
+    varying = [name for name in candidates if columns[name].n_distinct > 1]
+    if any(map(named_count, varying)):  # one number in all rows, as of records of an answer, counts nothing
+        candidates = varying
     labels = [
         name
         for name in records.others

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from features.imports.tables.cells import Cells
 from features.imports.tables.coded import Coded, group_sums
 from features.imports.tables.count_names import about_counts, is_other_number, is_time, measures_an_area, named_count
-from features.imports.tables.level_names import folded, words
+from features.imports.tables.level_names import folded, is_label, rank, words
 from features.imports.tables.number_columns import NumberColumns
 from features.imports.tables.parts import Parts
 from features.imports.tables.profile import Column, profile
@@ -41,14 +41,23 @@ def may_be_total(text: str) -> bool:
     return not value or value in _TOTAL_WORDS | _WEAK_WORDS or value.startswith(_WEAK_STARTS) or "_total" in value
 
 
+#: Values of a column of which one may be the sum of all others; and bits of agreement that make it no accident.
+_FEWEST_VALUES, _BITS_OF_SUM = 3, 60.0
+_MOST_PLACES = 100_000_000
+#: Totals that are rounded are off by this part, or by so many people.
+_NEAR, _ROUNDED = 0.02, 30
 #: A column of numbers with more values than this is none that rows differ by.
 _MOST_VALUES = 300
 
 
 def _is_weak(text: str) -> bool:
-    """Whether a value can hardly be anything but a total: all, both sexes, total people."""
-    value = folded(text).strip("*:")
-    return value in _WEAK_WORDS or value.startswith(("total_", "totals_"))
+    """Whether a value can hardly be anything but a total: all, both sexes."""
+    return folded(text).strip("*:") in _WEAK_WORDS
+
+
+def _begins_so(text: str) -> bool:
+    """Whether a value begins as those of totals do: total people."""
+    return folded(text).startswith(("total_", "totals_"))
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,7 @@ def count_tables(columns: Mapping[str, Column], numbers: NumberColumns) -> list[
         and not is_time(name)
         and not columns[name].padded
     ]
+    whole = [cells for cells in whole if len(cells.numbers) > 1] or whole  # one number in all rows counts nothing
     named = [cells for cells in whole if named_count(cells.column)]
     texts = [
         name
@@ -104,14 +114,16 @@ def drop_totals(
     Raises:
         InputError: rows that are called totals are not the sum of the others.
     """
-    problem: str | None = None
+    file, columns = _drop_sums(parts, file, columns, numbers, name)
+    problems: list[str] = []
     for seen in count_tables(columns, numbers):
         kept, shown, problem = _without_totals(parts, file, columns, seen)
         if problem is None:
             break
+        problems.append(problem)
     else:
-        if problem is not None:
-            raise InputError(problem)
+        if problems:
+            raise InputError(problems[0])
         return file, dict(columns)
     if kept.all():
         return file, dict(columns)
@@ -119,6 +131,78 @@ def drop_totals(
     file = parts.changed(file, name, kept=kept)
     found_columns = profile(file)
     return file, {column: found for column, found in found_columns.items() if column in columns}
+
+
+def _drop_sums(
+    parts: Parts, file: TableFile, columns: Mapping[str, Column], numbers: NumberColumns, name: str
+) -> tuple[TableFile, dict[str, Column]]:
+    """The table without values that are the sum of all others of their column in every cell: age 999, Alder i alt.
+
+    Values that are called totals are left to the others' rule, which says where they are not sums. Areas that are sums
+    become levels.
+    """
+    ways = count_tables(columns, numbers)
+    if not ways or (parts.request.reading.people is not None and _fits_all(parts, file, ways[0])):
+        return file, dict(columns)
+    seen = ways[0]
+    labels = [one for one in seen.labels if not columns[one].too_many and not columns[one].nearly_unique]
+    table = Coded.of(file, [*labels, *(cells.column for cells in seen.counts)])
+    kept = [one for i, one in enumerate(labels) if not any(_say_the_same(table, one, other) for other in labels[:i])]
+    matrix = np.stack([table.numbers(cells) for cells in seen.counts], axis=1)
+    stay = np.ones(len(matrix), dtype=bool)
+    said = []
+    for label in kept:
+        fixed = (*parts.request.attributes, *parts.request.geography, parts.request.geocode)
+        if rank(label) is not None or is_label(label) or label in fixed or len(table.texts[label]) < _FEWEST_VALUES:
+            continue
+        rest = [one for one in kept if one != label and not _follows(table, label, one)]
+        total = _sum_of_all(table, label, rest, matrix)
+        if total is not None and not may_be_total(table.texts[label][total]):
+            stay &= table.codes[label] != total
+            said.append(f"{label!r}: {table.texts[label][total]!r}")
+    if stay.all():
+        return file, dict(columns)
+    parts.messages.append(
+        f"{counted(int((~stay).sum()), 'row')} of sums left out ({'; '.join(said)}): in every cell the sum of all "
+        "others; if they are values as others are: --attribute"
+    )
+    file = parts.changed(file, name, kept=stay)
+    found = profile(file)
+    return file, {column: found[column] for column in columns}
+
+
+def _fits_all(parts: Parts, file: TableFile, seen: CountTable) -> bool:
+    """Whether the user states the number of people of all rows."""
+    table = Coded.of(file, [cells.column for cells in seen.counts])
+    return any(parts.request.asked.fits(int(table.numbers(cells).sum())) for cells in seen.counts)
+
+
+def _follows(table: Coded, of: str, other: str) -> bool:
+    """Whether each value of a column has one of another."""
+    return len(np.unique(table.keys([of, other]))) == len(np.unique(table.codes[of]))
+
+
+def _say_the_same(table: Coded, one: str, other: str) -> bool:
+    """Whether two columns say the same, as codes and names do."""
+    return _follows(table, one, other) and _follows(table, other, one)
+
+
+def _sum_of_all(table: Coded, label: str, rest: Sequence[str], matrix: NDArray[np.int64]) -> int | None:
+    """The number of the value of a column that is the sum of all others wherever the rest is the same; else None."""
+    n_texts = len(table.texts[label])
+    groups = np.unique(table.keys(rest), return_inverse=True)[1] if rest else np.zeros(len(matrix), dtype=np.int64)
+    places = groups * n_texts + table.codes[label]
+    n_groups = int(groups.max()) + 1
+    if len(np.unique(places)) < len(places) or n_groups * n_texts > _MOST_PLACES:
+        return None
+    right = np.ones(n_texts, dtype=bool)
+    bits = np.zeros(n_texts)
+    for numbers in matrix.T:
+        cells = np.bincount(places, np.maximum(numbers, 0), n_groups * n_texts).reshape(n_groups, n_texts)
+        right &= (2 * cells == cells.sum(axis=1, keepdims=True)).all(axis=0)
+        bits += np.log2(1 + cells).sum(axis=0)
+    found = np.flatnonzero(right & (bits > _BITS_OF_SUM))
+    return int(found[0]) if len(found) == 1 else None
 
 
 def _without_totals(
@@ -145,9 +229,14 @@ def _without_totals(
         found = _sums(table, labels, masks, matrix, kept) if masks else None
         if found is None:
             continue
-        totals, wrong = found
+        totals, wrong, near = found
         if wrong.any() and not parts.request.asked.fits(int(matrix[kept & ~totals].sum(axis=0).max())):
             firm = {name: table.has(name, [_is_weak(text) for text in table.texts[name]]) for name in masks}
+            if near:  # rounded, most likely
+                firm = {
+                    name: mask | table.has(name, [_begins_so(text) for text in table.texts[name]])
+                    for name, mask in firm.items()
+                }
             if weak and not any((wrong & firm[name] & mask).any() for name, mask in masks.items()):
                 continue
             return kept, [], _difference(file, table, seen, masks, matrix, kept, (totals, wrong))
@@ -168,8 +257,11 @@ def _sums(
     masks: Mapping[str, NDArray[np.bool_]],
     matrix: NDArray[np.int64],
     kept: NDArray[np.bool_],
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
-    """Which rows are totals, and which of them are not the sum of the rows that are none; None where all are totals."""
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], bool] | None:
+    """Which rows are totals; which of them are not the sum of the rows that are none; whether these nearly are.
+
+    None where all rows are totals.
+    """
     totals = np.logical_or.reduce(list(masks.values()))
     base = kept & ~totals
     if not base.any():
@@ -184,11 +276,14 @@ def _sums(
     for i, name in enumerate(labels):
         pattern |= summed[name].astype(np.int64) << min(i, 62)
     wrong = np.zeros(len(totals), dtype=bool)
+    near = True
     for number in np.unique(pattern[totals]):
         rows = totals & (pattern == number)
         others = [name for name in labels if not summed[name][rows].any()]
-        wrong[rows] = (_expected(table, others, matrix, base, rows) != matrix[rows]).any(axis=1)
-    return totals, wrong
+        off = np.abs(_expected(table, others, matrix, base, rows) - matrix[rows])
+        wrong[rows] = off.any(axis=1)
+        near &= bool((off <= np.maximum(_NEAR * matrix[rows], _ROUNDED)).all())
+    return totals, wrong, near
 
 
 def _expected(

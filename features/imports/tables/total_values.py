@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +38,18 @@ def check_total_values(file: TableFile, leaf: str, count: Cells, attributes: Seq
             if is_sum and (is_total(value) or np.log2(1 + cells[:, i]).sum() > _BITS):
                 raise InputError(
                     f"{file}: column {name!r}: the rows with {value!r} are the sum of the others in every area, so "
-                    f'that everybody would be counted twice; leave them out, as with duckdb: and --query "select * '
-                    f"from '{file.path.name}' where {name} <> '{value}'\", or give the number of people that is right "
-                    "as --people"
+                    f"that everybody would be counted twice; leave them out{_by_query(file, name, value)}, or give "
+                    "the number of people that is right as --people"
                 )
+
+
+def _by_query(file: TableFile, name: str, value: str) -> str:
+    """How a query leaves the rows of a value out, where one reads the user's own file; else nothing."""
+    own = PurePath(str(file))
+    if own.suffix.lower() not in (".csv", ".parquet") or not name.isidentifier() or "'" in f"{own.name}{value}":
+        return ""
+    kept = f"{name} <> '{value}'" if value else f"{name} is not null"
+    return f", as with duckdb: and --query \"select * from '{own.name}' where {kept}\""
 
 
 def _check_parts(file: TableFile, name: str, values: Sequence[str], cells: NDArray[np.int64]) -> None:
