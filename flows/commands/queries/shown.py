@@ -12,6 +12,7 @@ from flows.commands.queries.options import QueryOptions, Show
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
 
     from pipeline.reading.release import Release
 
@@ -47,26 +48,49 @@ class Columns:
     legend: str
 
 
+def _a_number_a_line(
+    heads: Sequence[str], areas: Sequence[Sequence[str]], labels: Sequence[str], cells: Sequence[Sequence[str]]
+) -> Table:
+    """The same for a narrow terminal: an area, and below it each label with its number; no digit is cut off."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(" ".join(heads), overflow="fold")
+    table.add_column("number with its interval", justify="right", no_wrap=True)
+    for area, line in zip(areas, cells, strict=False):
+        if len(labels) == 1:
+            table.add_row(" ".join(area), line[0])
+            continue
+        table.add_row(" ".join(area), "")
+        for label, cell in zip(labels, line, strict=True):
+            table.add_row(f"  {label}", cell)
+    return table
+
+
 def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, options: QueryOptions) -> None:
     """Print the first rows of numbers as a table, how many are left, what the intervals mean, and the status."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(str(numbers.index.name), no_wrap=True)
     names: list[str] = []
     if options.at is not None and options.at in opened.named_levels:
         names = opened.names(options.at).reindex(numbers.index).tolist()
-    if names:
-        table.add_column("name", no_wrap=True)
     titles = _titles(opened, options)
-    for label in columns.labels:
-        table.add_column(titles.get(label, label), justify="right")
-    for number, (code, line) in enumerate(zip(numbers.index, columns.cells, strict=False)):
-        table.add_row(str(code), *names[number : number + 1], *line)
+    heads = [str(numbers.index.name), *(["name"] if names else [])]
+    areas = [[str(code), *names[number : number + 1]] for number, code in enumerate(numbers.index)]
+    labels = [titles.get(label, label) for label in columns.labels]
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, no_wrap=True)
+    for label in labels:
+        table.add_column(label, justify="right", no_wrap=True)
+    for area, line in zip(areas, columns.cells, strict=False):
+        table.add_row(*area, *line)
+    if console.measure(table, options=console.options.update(max_width=100_000)).maximum > console.width:
+        table = _a_number_a_line(heads, areas, labels, columns.cells)
     console.print(table)
     if len(numbers) > len(columns.cells):
         console.print(f"and {len(numbers) - len(columns.cells):,} more; --csv prints all")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from releases.command import printed
+from releases.command import printed, spinewise
 
 from geography.errors import SpinewiseError
 from pipeline.reading.release import open_release
@@ -161,3 +162,18 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
     frame.assign(name=["Old Mill", "New Mill", ""]).to_csv(tmp_path / "off.csv", index=False)
     with pytest.raises(SpinewiseError, match="area 'place 059' has two names: 'Old Mill' and 'New Mill'; one is allo"):
         invoke(town, "sex", "--areas", tmp_path / "off.csv")
+
+
+def test_no_digit_is_cut_off_on_a_terminal_of_80_columns(town: Path) -> None:
+    """One number a line, with the same numbers and intervals as the wide table has."""
+    release = open_release(town)
+    query = " * ".join(attribute.name for attribute in release.universe.schema.attributes)
+    wide = spinewise("query", town, query, "--at", "county")
+    narrow = spinewise("query", town, query, "--at", "county", FORCE_COLOR="1", NO_COLOR="1", COLUMNS="80")
+    cell = re.compile(r"[0-9,]+ \([0-9,]+ to [0-9,]+\)")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", narrow.stdout)
+    numbers = cell.findall(wide.stdout)
+    assert len(numbers) > 10
+    assert cell.findall(plain) == numbers
+    assert max(map(len, plain.splitlines()[:-2])) <= 80
+    assert max(map(len, wide.stdout.splitlines())) > 80
