@@ -213,8 +213,9 @@
     const cell = element("td", {}, whole.format(count(numbers, row, column)));
     if (numbers.ends) {
       const kind = kindOf(numbers, row, column);
-      cell.append(" ", element("small", { textContent: intervalText(numbers, row, column) }), " ",
-        element("span", { className: kind.key, textContent: SYMBOLS[kind.key], title: kind.label, role: "img", "aria-label": kind.label }));
+      cell.append(" ",
+        element("span", { className: kind.key, textContent: SYMBOLS[kind.key], title: kind.label, role: "img", "aria-label": kind.label }),
+        " ", element("small", { className: "line", textContent: intervalText(numbers, row, column) }));
     }
     return cell;
   }
