@@ -71,7 +71,7 @@ def open_records(
     """
     needed = tuple(dict.fromkeys(columns))
     if isinstance(path, MemoryTable):
-        check_columns(path, path.columns, needed)
+        _check_columns(path, path.columns, needed)
         batches = open_memory_table(path, needed, chunk_rows)
         return RecordsFile(needed, lambda: iter(batches), None)
     kind = _kind(path, label)
@@ -119,8 +119,7 @@ def _kind(path: Path, label: str) -> Literal["parquet", "csv"]:
     )
 
 
-def check_columns(path: Source, present: Sequence[str], needed: Sequence[str]) -> None:
-    """RecordsError unless each of the columns that are needed is there once."""
+def _check_columns(path: Source, present: Sequence[str], needed: Sequence[str]) -> None:
     whose = "the table's" if isinstance(path, MemoryTable) else "the file's"
     if missing := [column for column in needed if column not in present]:
         raise RecordsError(
@@ -147,7 +146,7 @@ def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
 
 def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> RecordsFile:
     schema, n_rows = _parquet_schema(path)
-    check_columns(path, schema.names, columns)
+    _check_columns(path, schema.names, columns)
     for name in columns:
         if pa.types.is_nested(kind := schema.field(name).type):
             raise RecordsError(f"{path}, column {name!r}: found values of type {kind}; allowed are text and numbers")
@@ -180,7 +179,7 @@ def _csv_header(path: Path, text: TextFormat) -> list[str]:
 
 
 def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> RecordsFile:
-    check_columns(path, _csv_header(path, form), columns)
+    _check_columns(path, _csv_header(path, form), columns)
 
     def chunks() -> Iterator[pa.RecordBatch]:
         text = pa.dictionary(pa.int32(), pa.string())

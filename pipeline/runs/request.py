@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Literal, get_args
 
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.cost.limits import check_possible
-from pipeline.errors import InputError, RecordsError, SpecError
+from pipeline.errors import InputError, SpecError
 from pipeline.execution.settings import load_settings, where_set
 from pipeline.model.links.households import Households
 from pipeline.model.links.link import links_of_kind
@@ -128,7 +127,6 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         universe.require_input()
         for check in universe_checks(spec, universe):
             check()
-        _check_columns(universe)
     check_provenance(spec)
     check_chosen(spec, universes[0])
     check_beacon(spec, request.beacon)
@@ -148,22 +146,6 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
             )
         MasterKey.from_text(spec.privacy.key)
     return CheckedRequest(request, spec, universes)
-
-
-def _check_columns(universe: Universe) -> None:
-    """InputError where a file of records that is there has not the columns that it needs; their names are no secret."""
-    from pipeline.records.cells import needed_columns
-    from pipeline.records.record_files import check_columns, column_names
-
-    records = universe.require_input()
-    if records.form not in ("microdata", "long") or (isinstance(records.file, Path) and not records.file.is_file()):
-        return
-    with suppress(RecordsError):  # what cannot be read is told by whoever reads it
-        present = column_names(records.file, text=records.text_format)
-        try:
-            check_columns(records.file, present, needed_columns(records, universe.schema))
-        except RecordsError as error:
-            raise InputError(str(error)) from None
 
 
 def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:
