@@ -808,6 +808,10 @@ BRAZIL = places(
 )
 
 
+def _with_state(i: int) -> str:
+    return f"{BRAZIL.names[i]} ({['RO', 'CE', 'SP', 'RS'][REGION[i]]})"
+
+
 def _sidra(marks: bool) -> bytes:
     rows: list[list[object]] = [
         ["Tabela 9514 - População residente, por sexo, idade e forma de declaração da idade"],
@@ -816,12 +820,12 @@ def _sidra(marks: bool) -> bytes:
         ["Cód.", "Município", "2022", "", ""],
         ["Cód.", "Município", "Total", "Homens", "Mulheres"],
     ]
-    for i, (code, name) in enumerate(BRAZIL.areas):
+    for i, (code, _) in enumerate(BRAZIL.areas):
         h, m = PEOPLE[i].sum(1).tolist()
         rows.append(
             [
                 code,
-                f"{name} ({['RO', 'CE', 'SP', 'RS'][REGION[i]]})",
+                _with_state(i),
                 h + m,
                 "X" if marks and i == 7 else h,
                 "-" if marks and i == 9 else m,
@@ -847,9 +851,7 @@ def sidra_table() -> Form:
         "sidra_table",
         "tabela9514.csv",
         _sidra(False),
-        cause=("geography",),
-        then=("--geography", "Cód."),
-        after=by_sex(BRAZIL, ("Homens", "Mulheres")),
+        truth=by_sex(BRAZIL, ("Homens", "Mulheres"), codes=list(map(_with_state, range(N_AREAS)))),
     )
 
 
@@ -859,7 +861,7 @@ def sidra_table_with_marks() -> Form:
         "sidra_table_with_marks",
         "tabela9514_x.csv",
         _sidra(True),
-        cause=("geography",),
+        cause=("'X'", "'-'"),
         then=("--geography", "Cód."),
         then_cause=("'X'", "'-'"),
     )

@@ -25,10 +25,14 @@ _OTHER_NUMBERS = words(
     "age ages alter edad idade eta leeftijd alder wiek ika year jahr annee ano anno aar jaar month monat mois mes "
     "income "
     "einkommen revenu renta ingreso salary wage weight lat lon latitude longitude easting northing area aland awater "
-    "hectares km2 sqkm density dichte densite densidad objectid fid index rank percent percentage pct proportion share "
+    "altitud altitude elevation longitud latitud hectares km2 sqkm density dichte densite densidad objectid fid "
+    "index rank percent percentage pct proportion share "
     "rate mean median ratio birthyear birth hours stunden heures horas height size rooms"
 )
-_MEASURES = words("x y area_km2 area_ha area_sqkm land_area water_area pop_density population_density shape_area")
+_MEASURES = words(
+    "x y area_km2 area_ha area_sqkm land_area water_area pop_density population_density shape_area "
+    "code cod codigo codice kod kode clave cve kennziffer schluessel schlussel"
+)
 #: Words of numbers that are about a count beside them: margins, errors, flags, scales.
 _ABOUT_COUNTS = words(
     "moe margin error se cv stderr rse lower upper ci flag flags status symbol decimals decimal scalar uom scale "
@@ -76,7 +80,7 @@ def is_other_number(name: str) -> bool:
 
 def measures_an_area(name: str) -> bool:
     """Whether a number with this name, beside an area's counts, is none of them: by its whole name, as in age_0_4."""
-    return re.sub(r"_?[0-9]+$", "", folded(name)) in _OTHER_NUMBERS | _MEASURES or about_counts(name)
+    return re.sub(r"_?[0-9]+$", "", folded(name).strip("_")) in _OTHER_NUMBERS | _MEASURES or about_counts(name)
 
 
 _THOUSANDS = re.compile(
@@ -106,6 +110,20 @@ def holds_years(name: str, values: Collection[str]) -> bool:
 def named_weight(name: str) -> bool:
     """Whether the name is that of a survey weight."""
     return folded(name) in _WEIGHTS or bool(name_words(name) & (_WEIGHTS - {"factor", "coef", "coefficient", "peso"}))
+
+
+def alike_but_for_a_year(names: Collection[str]) -> list[str]:
+    """Columns, one of each year, whose names differ in that alone: POP2011, POP2012; P10_F, P15_F. None: no years."""
+    found: dict[tuple[str, int], dict[str, str]] = {}
+    for name in names:
+        for number in re.finditer(r"(?:19|20)[0-9]{2}|(?<![0-9])[0-9]{2}(?![0-9])", name):
+            stem = f"{name[: number.start()]}*{name[number.end() :]}"
+            found.setdefault((stem, len(number.group())), {})[number.group()] = name
+    whole = [alike for (_, digits), alike in found.items() if digits == 4 and len(alike) > 1]
+    # Two digits are years where several numbers are there in each of them: P10_F and P10_H, P15_F and P15_H.
+    sets = [alike for (_, digits), alike in found.items() if digits == 2 and len(alike) > 1]
+    whole += [alike for alike in sets if sum(alike.keys() == other.keys() for other in sets) > 2]
+    return [] if not whole else list(max(whole, key=len).values())
 
 
 def years_of(names: list[str]) -> bool:

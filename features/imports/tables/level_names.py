@@ -122,4 +122,15 @@ def is_bare_label(name: str) -> bool:
 def says_code(name: str) -> bool:
     """Whether the name shows that the column holds codes or numbers of things."""
     text = folded(name)
-    return bool(_ENDING.search(text)) or text.split("_")[0] in ("code", "id", "fid", "objectid", "gid", "fips", "geoid")
+    return bool(_ENDING.search(text)) or text.split("_")[0] in (
+        "code",
+        "cod",
+        "codigo",
+        "kod",
+        "id",
+        "fid",
+        "objectid",
+        "gid",
+        "fips",
+        "geoid",
+    )

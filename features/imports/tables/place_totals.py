@@ -156,13 +156,18 @@ def _without_wholes(
         parents = np.unique(table.keys(above), return_inverse=True)[1]
         codes = table.codes[lowest]
         shape = (int(parents.max()) + 1, len(table.texts[lowest]))
-        right = np.ones(shape[1], dtype=bool)
-        bits = np.zeros(shape[1])
+        whole = np.ones(shape, dtype=bool)
+        there = np.zeros(shape, dtype=bool)
+        bits = np.zeros(shape)
         for one in seen.counts:
             sums = np.bincount(parents * shape[1] + codes, table.numbers(one), shape[0] * shape[1]).reshape(shape)
-            right &= (2 * sums == sums.sum(axis=1, keepdims=True)).all(axis=0)
-            bits += np.log2(1 + sums).sum(axis=0)
-        wholes = np.flatnonzero(right & (bits > _BITS))
+            whole &= 2 * sums == sums.sum(axis=1, keepdims=True)
+            there |= sums > 0
+            bits += np.log2(1 + sums)
+        sure = np.where(whole, bits, 0.0).sum(axis=0) > _BITS
+        wholes = np.flatnonzero(whole.all(axis=0) & sure)
+        if not len(wholes):
+            _check_wholes(file, table, joined, whole & there & sure, there)
         if len(wholes):
             kept = codes != wholes[0]
             parts.messages.append(
@@ -173,6 +178,23 @@ def _without_wholes(
             found = profile(file)
             return file, {column: found[column] for column in columns}
     return file, dict(columns)
+
+
+def _check_wholes(
+    file: TableFile, table: Coded, joined: Sequence[str], whole: NDArray[np.bool_], there: NDArray[np.bool_]
+) -> None:
+    """InputError where a code is the sum of all others in most areas above it, and not in all: locality 0000.
+
+    Args:
+        whole, there: `(n_areas_above, n_codes)` where a code is that sum; where it has people.
+    """
+    in_areas, in_all = whole.sum(axis=0), there.sum(axis=0)
+    for i in np.flatnonzero((in_areas > 1) & (2 * in_areas > in_all)).tolist():
+        raise InputError(
+            f"{file}: column {joined[-1]!r}: the rows with {table.texts[joined[-1]][i]!r} are the sum of all others in "
+            f"{in_areas[i]:,} of {in_all[i]:,} {joined[-2]!r} and not in the rest, so that people would be counted "
+            "twice; leave the rows of sums out of the table, all of them"
+        )
 
 
 class _Known(dict[str, str]):

@@ -19,6 +19,7 @@ from features.imports.tables.asked import Asked as Asked
 from features.imports.tables.asked import Form
 from features.imports.tables.coded import Coded
 from features.imports.tables.count_names import (
+    alike_but_for_a_year,
     is_other_number,
     is_time,
     measures_an_area,
@@ -129,9 +130,17 @@ def _decided(file: TableFile, readings: Sequence[Reading], asked: Asked) -> Read
     if len({reading.people for reading in readings}) > 1:
         raise InputError(
             f"{file}: the table can be read in several ways, which differ in people; choose one by its option, or give "
-            f"the number of people as --people:\n{_listed(readings)}"
+            f"the number of people as --people:\n{_listed(readings)}{_of_years(readings)}"
         )
     return readings[0]
+
+
+def _of_years(readings: Sequence[Reading]) -> str:
+    """A line where columns of counts are of several years, of which one is to be chosen."""
+    names = dict.fromkeys(name for reading in readings for name in reading.counts)
+    if not (alike := alike_but_for_a_year(names)):
+        return ""
+    return f"\nseveral columns are the same but for a year ({', '.join(alike[:4])}): name those of one, as --counts"
 
 
 def _listed(readings: Sequence[Reading]) -> str:

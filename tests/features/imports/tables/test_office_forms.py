@@ -30,17 +30,11 @@ NOT_READ = {
     "elstat_workbook": "codes of two levels in one column beside levels named by the user",
 }
 NOT_NAMED = {
-    "insee_dossier_complet_three_censuses": "that the columns are of three censuses",
     "spreadsheet_pivot_with_subtotals": "the subtotals among the rows",
-    "popest_by_year": "that the columns are of several years",
-    "sidra_table": "that the area's code is no count",
-    "sidra_table_with_marks": "that the area's code is no count",
-    "inegi_iter": "the rows of localities 0000, beside a column of altitudes",
-    "inegi_iter_with_stars": "the rows of localities 0000, beside a column of altitudes",
 }
 OPEN = NOT_READ | NOT_NAMED
 #: Of these, those of which the first answer is right, and what follows it is not.
-AFTER = {"bdl_poland", "czso_long", "elstat_workbook", "inegi_iter", "inegi_iter_with_stars"}
+AFTER = {"bdl_poland", "czso_long", "elstat_workbook"}
 SUGGESTED_QUERY = re.compile(r'--query "(.*)", or give')
 
 
