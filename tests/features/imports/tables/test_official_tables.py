@@ -168,12 +168,12 @@ def test_many_decisions_are_told_in_twenty_lines(tmp_path: Path) -> None:
     assert len(json.loads((out / "import.json").read_text())["messages"]) == len(result.messages)
 
 
-@pytest.mark.parametrize("ending", ["dta", "sav"])
+@pytest.mark.parametrize("ending", ["dta", "sav", "xpt"])
 def test_files_of_statistics_programs(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyreadstat = pytest.importorskip("pyreadstat")
     frame = population()[["area", "sex", "age", "count"]]
     path = tmp_path / f"table.{ending}"
-    getattr(pyreadstat, f"write_{ending}")(frame, str(path))
+    getattr(pyreadstat, "write_xport" if ending == "xpt" else f"write_{ending}")(frame, str(path))
     status, told, out = run(path)
     assert status == 0, told
     assert people_of(load_spec(out / "release.toml")) == PEOPLE
