@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from auditor.reading.counts import sound_histogram
 from auditor.reading.errors import FormError
 from auditor.reading.files import Files
 from auditor.release import Due, Release
+from auditor.statements import decimal_of
 
 _PLANTED: Final = 400
 _MOST_CELLS: Final = 600
@@ -189,7 +189,7 @@ def membership(
         ratio = sum(_ratio(release, due, residuals, real, other) for due in dues)
         right += 1.0 if ratio > 0 else 0.5 if ratio == 0 else 0.0
     statement = next(s for s in release.manifest["privacy"] if s["universe"] == universe.name)
-    epsilon, delta = float(Decimal(statement["epsilon"])), float(universe.delta)
+    epsilon, delta = float(decimal_of(statement["epsilon"])), float(universe.delta)
     uses: list[Use] = [
         (universe.mechanism, universe.scale(universe.rest * share * part), universe.moved)
         for _, share, queries in universe.levels

@@ -85,17 +85,17 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
         states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
         if required.pop(at, None) != states:
             problems.append(f"{at[1]} at {at[0]}: states {states[0]} {states[1]}, share {states[2]}")
-        if not _near_above(_decimal(entry["scale_decimal"]), states[1]):
+        if not _near_above(decimal_of(entry["scale_decimal"]), states[1]):
             problems.append(f"{at[1]} at {at[0]}: {entry['scale_decimal']} is not {states[1]}")
     problems += [f"{query} at {level}: is not stated" for level, query in required]
     exact = sorted((level, query.name) for level, query in universe.invariants)
     if sorted((entry["level"], entry["query"]) for entry in stated["invariants"]) != exact:
         problems.append("the invariants stated are not the spec's")
-    if not _near_above(_decimal(stated["budget_decimal"]), universe.budget):
+    if not _near_above(decimal_of(stated["budget_decimal"]), universe.budget):
         problems.append(f"{stated['budget_decimal']} is not {universe.budget}")
-    problems += _epsilon_problems(universe, _decimal(stated["epsilon"]))
-    known = {_decimal(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
-    doubled = [Decimal(2) * _decimal(stated["budget_decimal"])] if universe.invariants else []
+    problems += _epsilon_problems(universe, decimal_of(stated["epsilon"]))
+    known = {decimal_of(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
+    doubled = [Decimal(2) * decimal_of(stated["budget_decimal"])] if universe.invariants else []
     words: str = stated["words"]
     paid_apart = "" if words.startswith("Nothing is promised") else universe.chosen
     rest = words.replace(paid_apart, "", 1)
@@ -121,7 +121,7 @@ def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:
     return [f"states epsilon = {epsilon}, which the budget {universe.budget} does not give"]
 
 
-def _decimal(text: object) -> Decimal:
+def decimal_of(text: object) -> Decimal:
     """A figure of the manifest; FormError where it is none, or one of which an exact copy would fill the memory."""
     if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
         raise FormError(f"manifest.json: found {str(text)[:40]!r} among the figures; a decimal number is needed")
@@ -209,7 +209,7 @@ def figure_problems(
         numbers: which its words may hold beside its figures.
     """
     problems = []
-    epsilon = _decimal(statement["epsilon"])
+    epsilon = decimal_of(statement["epsilon"])
     if Fraction(statement["budget"]) != budget:
         problems.append(f"states the budget {statement['budget']}, it is {budget}")
     known = {epsilon, *map(Decimal, numbers)}
@@ -219,12 +219,12 @@ def figure_problems(
         return problems + strange_numbers(statement["words"], known)
     delta = Decimal(universe.delta.numerator) / Decimal(universe.delta.denominator)
     known |= {delta, Decimal(f"{float(universe.delta):g}")}
-    best, stated = zcdp_epsilon(budget, universe.delta), Decimal(statement["zcdp"])
+    best, stated = zcdp_epsilon(budget, universe.delta), decimal_of(statement["zcdp"])
     if not best - Decimal("1e-12") <= stated <= best * Decimal("1.00002") + _ROUNDED:
         problems.append(f"states {stated} from rho, it is {best:.6f}")
     figures = [stated]
     if statement["losses"] is not None:
-        losses = Decimal(statement["losses"])
+        losses = decimal_of(statement["losses"])
         figures.append(losses)
         between = losses_epsilon(uses, universe.delta) if uses else None
         if between is None and budget:
