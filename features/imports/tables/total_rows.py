@@ -140,6 +140,9 @@ def _drop_sums(
 
     Values that are called totals are left to the others' rule, which says where they are not sums. Areas that are sums
     become levels.
+
+    Raises:
+        InputError: a value is so in most cells only, or but for rounding.
     """
     ways = count_tables(columns, numbers)
     if not ways or (parts.request.reading.people is not None and _fits_all(parts, file, ways[0])):
@@ -156,10 +159,16 @@ def _drop_sums(
         if rank(label) is not None or is_label(label) or label in fixed or len(table.texts[label]) < _FEWEST_VALUES:
             continue
         rest = [one for one in kept if one != label and not _follows(table, label, one)]
-        total = _sum_of_all(table, label, rest, matrix)
+        found = _by_value(table, label, rest, matrix)
+        if found is None:
+            continue
+        total = _sum_of_all(found[0])
         if total is not None and not may_be_total(table.texts[label][total]):
             stay &= table.codes[label] != total
             said.append(f"{label!r}: {table.texts[label][total]!r}")
+        near = _nearly_sum(found[0]) if total is None else None
+        if near is not None and not may_be_total(table.texts[label][near]):
+            raise InputError(_nearly(file, seen, label, table.texts[label][near], near, *found))
     if stay.all():
         return file, dict(columns)
     parts.messages.append(
@@ -167,8 +176,33 @@ def _drop_sums(
         "others; if they are values as others are: --attribute"
     )
     file = parts.changed(file, name, kept=stay)
-    found = profile(file)
-    return file, {column: found[column] for column in columns}
+    profiled = profile(file)
+    return file, {column: profiled[column] for column in columns}
+
+
+def _nearly(
+    file: TableFile,
+    seen: CountTable,
+    label: str,
+    value: str,
+    number: int,
+    cells: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> str:
+    """Where a value is the sum of all others but for some cells: the first of these, and the difference."""
+    others = cells.sum(axis=1) - cells[:, number]
+    wrong = (others != cells[:, number]) & (rows[:, number] >= 0)[:, None]
+    if not wrong.any():
+        wrong = others != cells[:, number]
+    group, column = (int(places[0]) for places in np.nonzero(wrong))
+    has, sums = int(cells[group, number, column]), int(others[group, column])
+    place = file.place([int(rows[group].max() if rows[group, number] < 0 else rows[group, number])])
+    return (
+        f"{file}: column {label!r}: {value!r} looks like a total, and in {counted(int(wrong.sum()), 'cell')} of "
+        f"{wrong.size:,} it is not the sum of the others: {place} has {has:,} in {seen.counts[column].column!r}, the "
+        f"others add up to {sums:,} ({abs(has - sums):,} {'less' if has > sums else 'more'}); correct the table, leave "
+        f"these rows out, or say that it is a value as others are: --attribute {label}"
+    )
 
 
 def _fits_all(parts: Parts, file: TableFile, seen: CountTable) -> bool:
@@ -187,22 +221,49 @@ def _say_the_same(table: Coded, one: str, other: str) -> bool:
     return _follows(table, one, other) and _follows(table, other, one)
 
 
-def _sum_of_all(table: Coded, label: str, rest: Sequence[str], matrix: NDArray[np.int64]) -> int | None:
-    """The number of the value of a column that is the sum of all others wherever the rest is the same; else None."""
-    n_texts = len(table.texts[label])
+def _by_value(
+    table: Coded, label: str, rest: Sequence[str], matrix: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The numbers of each value of a column wherever the rest is the same, and the row of each.
+
+    Returns:
+        `(n_groups, n_values, n_columns)`, 0 where there is no row, and `(n_groups, n_values)`, -1 there; None where a
+        combination stands in several rows, or there are too many.
+    """
+    n_values = len(table.texts[label])
     groups = np.unique(table.keys(rest), return_inverse=True)[1] if rest else np.zeros(len(matrix), dtype=np.int64)
-    places = groups * n_texts + table.codes[label]
     n_groups = int(groups.max()) + 1
-    if len(np.unique(places)) < len(places) or n_groups * n_texts > _MOST_PLACES:
+    if n_groups * n_values > _MOST_PLACES:
         return None
-    right = np.ones(n_texts, dtype=bool)
-    bits = np.zeros(n_texts)
-    for numbers in matrix.T:
-        cells = np.bincount(places, np.maximum(numbers, 0), n_groups * n_texts).reshape(n_groups, n_texts)
-        right &= (2 * cells == cells.sum(axis=1, keepdims=True)).all(axis=0)
-        bits += np.log2(1 + cells).sum(axis=0)
-    found = np.flatnonzero(right & (bits > _BITS_OF_SUM))
+    rows = np.full((n_groups, n_values), -1, dtype=np.int64)
+    rows[groups, table.codes[label]] = np.arange(len(matrix))
+    if (rows >= 0).sum() < len(matrix):
+        return None
+    return np.where(rows[:, :, None] >= 0, np.maximum(matrix[rows], 0), 0), rows
+
+
+def _sum_of_all(cells: NDArray[np.int64]) -> int | None:
+    """The number of the value that is the sum of all others in every cell of `(n_groups, n_values, n_columns)`."""
+    right = (2 * cells == cells.sum(axis=1, keepdims=True)).all(axis=(0, 2))
+    found = np.flatnonzero(right & (np.log2(1.0 + cells).sum(axis=(0, 2)) > _BITS_OF_SUM))
     return int(found[0]) if len(found) == 1 else None
+
+
+def _nearly_sum(cells: NDArray[np.int64]) -> int | None:
+    """The number of a value that is that sum in most cells, or is off by no more than rounding is; else None.
+
+    Neither may be an accident: two groups of n people agree to within k with a chance of about k / sqrt(n).
+    """
+    size = cells.sum(axis=1)
+    for i in range(cells.shape[1]):
+        off = np.abs(2 * cells[:, i] - size)
+        agree = off == 0
+        bits = np.log2(np.maximum(np.sqrt(cells[:, i]), 1.0))
+        most = 2 * (agree & (size > 0)).sum() > (size > 0).sum() and bits[agree].sum() > _BITS_OF_SUM
+        widest = np.maximum(np.sqrt(cells[:, i]) / (off.max() + 0.5), 1.0)
+        if most or (off.max() <= _ROUNDED and np.log2(widest).sum() > _BITS_OF_SUM):
+            return i
+    return None
 
 
 def _without_totals(

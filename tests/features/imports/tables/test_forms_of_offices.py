@@ -205,3 +205,45 @@ def test_kinds_of_areas_are_an_attribute(codes: Sequence[object], tmp_path: Path
     assert levels[-1] == PEOPLE[:, :, :2].sum(axis=(1, 2)).tolist()
     assert len(levels[-2]) == 4
     assert any(line.startswith("attributes: AREA (2 values)") for line in said)
+
+
+def with_sums(*, off: int = 0) -> Rows:
+    """Ages and sexes with a sum of another name, crossed; in one cell the sum is off."""
+    head, *cells = long()
+    sums = [(a, "FM"[s], "999", PEOPLE[i, s].sum()) for i, a in enumerate(AREAS) for s in range(2)]
+    cells = [*cells, *sums]
+    both = [(a, "9", g, sum(n for b, _, h, n in cells if (b, h) == (a, g)))  # type: ignore[misc]
+            for a in AREAS for g in ("0-14", "15-64", "65+", "999")]  # fmt: skip
+    both[0] = (*both[0][:3], both[0][3] + off)
+    return [head, *cells, *both]
+
+
+def test_sums_of_another_name_are_left_out(tmp_path: Path) -> None:
+    """In every cell each is the sum of all others of its column; both are said."""
+    (whole, leaves), said = read(with_sums(), tmp_path)
+    assert (whole, leaves) == ([TOTAL], PEOPLE.sum(axis=(1, 2)).tolist())
+    assert any("sums left out" in line and "'999'" in line and "'9'" in line for line in said)
+
+
+def test_what_is_no_sum_in_one_cell_stops_with_the_difference(tmp_path: Path) -> None:
+    """One person more in one cell of one area; --attribute counts it as a value."""
+    with pytest.raises(InputError, match=r"'9' looks like a total, and in 1 cell of .* \(1 less\).*--attribute sex"):
+        read(with_sums(off=1), tmp_path)
+
+
+def test_rounded_sums_of_another_name_stop(tmp_path: Path) -> None:
+    head, *cells = rounded()
+    rows = [(a, "9" if s == "Total people" else s, g, n) for a, s, g, n in cells]
+    with pytest.raises(InputError, match="'9' looks like a total"):
+        read([head, *rows], tmp_path)
+
+
+def test_two_sexes_of_about_the_same_size_are_no_sums(tmp_path: Path) -> None:
+    """Women, men and a few others: half of all people are women by accident, and never stop an import."""
+    rng = np.random.default_rng(5)
+    women = rng.integers(50, 3_000, (N, 3))
+    men = rng.poisson(women)
+    rows = [(a, s, g, int(n)) for i, a in enumerate(AREAS) for k, g in enumerate(("0-14", "15-64", "65+"))
+            for s, n in (("1", women[i, k]), ("2", men[i, k]), ("3", i % 4))]  # fmt: skip
+    (whole, _), _ = read([("area code", "sex", "age", "count"), *rows], tmp_path)
+    assert whole == [int(women.sum() + men.sum()) + 3 * sum(i % 4 for i in range(N))]
