@@ -34,7 +34,7 @@ from flows.commands import (
 from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
 from geography.errors import InputError, SpinewiseError
-from pipeline.execution.interrupts import STATUS, end_on_interrupt, say_stopped
+from pipeline.execution.interrupts import STATUS, end_on_interrupt, interruption_of, say_stopped, tell_nothing_more
 from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
 from pipeline.execution.threads import limit_threads
 
@@ -179,6 +179,7 @@ def _options(
 
 def _end(number: int, _: object) -> NoReturn:
     """End on a signal as at the end of the program, so that workers and a temporary server end too."""
+    tell_nothing_more()
     sys.exit(128 + number)
 
 
@@ -203,16 +204,20 @@ def _status() -> int:
         if end.code in (STATUS, 128 + signal.SIGTERM):  # typer makes the first of an interrupt; both say nothing
             say_stopped()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except SpinewiseError as error:
-        from pipeline.execution.console import tell_error
-
-        with suppress(OSError):
-            tell_error(error)
-        return error.exit_status
     except KeyboardInterrupt:
         say_stopped()
         return STATUS
     except Exception as error:
+        if (interruption := interruption_of(error)) is not None:
+            say_stopped()
+            code = interruption.code if isinstance(interruption, SystemExit) else STATUS
+            return code if isinstance(code, int) else STATUS
+        if isinstance(error, SpinewiseError):
+            from pipeline.execution.console import tell_error
+
+            with suppress(OSError):
+                tell_error(error)
+            return error.exit_status
         if (fault := fault_of(error)) is None:
             raise
         return _report(*fault)

@@ -148,7 +148,8 @@ def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: 
 
     with measured_apart(checked) as measured:  # before the engine is imported and asked for anything
         from flows.orchestration.release_flow import beacon_of_run, measured_of_run, release
-        from flows.orchestration.tasks import progress_of_run
+        from flows.orchestration.tasks import is_time_up, progress_of_run
+        from pipeline.execution.interrupts import tell_nothing_more
         from pipeline.execution.retries import timed_out
 
         request = checked.request
@@ -165,9 +166,14 @@ def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: 
                 scratch=request.engine.scratch,
                 i_know=request.i_know,
             )
-        except TimeoutError:
-            raise timed_out(checked.run.root, timeout) from None
+        except Exception as error:
+            if timeout is None or not is_time_up(error):
+                raise
+            tell_nothing_more()
+        else:
+            return
         finally:
             progress_of_run.reset(tokens[0])
             measured_of_run.reset(tokens[1])
             beacon_of_run.reset(tokens[2])
+    raise timed_out(checked.run.root, timeout)  # here, where it is no error of what was interrupted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Annotated
@@ -17,6 +18,7 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 from prefect.client.schemas.objects import State  # noqa: E402
 from pydantic import Field  # noqa: E402
 
+from pipeline.execution.interrupts import interruption_of  # noqa: E402
 from pipeline.execution.progress import Progress  # noqa: E402
 from pipeline.execution.retries import may_be_retried, retry_delays  # noqa: E402
 from pipeline.execution.settings import load_settings  # noqa: E402
@@ -69,3 +71,8 @@ def _worth_retrying(_task: object, _run: object, state: object) -> bool:
     """Prefect's question whether a failed task is tried again."""
     error = getattr(state, "data", None)
     return isinstance(error, BaseException) and may_be_retried(error)
+
+
+def is_time_up(error: Exception) -> bool:
+    """Whether the engine ended a flow for its limit of time: its own error, or one that arose as the flow was ended."""
+    return isinstance(error, TimeoutError) or isinstance(interruption_of(error), asyncio.CancelledError)

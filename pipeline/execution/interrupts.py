@@ -37,6 +37,26 @@ def without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def interruption_of(error: BaseException) -> BaseException | None:
+    """What interrupted the work in which an error arose: Ctrl-C, an end, a limit of time; None where nothing did.
+
+    An interruption is raised between any two steps of Python, and what closes a half-written file after it may raise
+    an error of its own in its place.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if not isinstance(seen, Exception):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def tell_nothing_more() -> None:
+    """The work was interrupted: what else goes wrong from here on, in destructors and threads, is for want of it."""
+    sys.unraisablehook = lambda _: None
+    threading.excepthook = lambda _: None
+
+
 def stopping_loses_nothing() -> None:
     """Add to the message of an interrupt that the same command resumes the work."""
     global _message
@@ -73,9 +93,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     if _ending.is_set():
         return
     _ending.set()
-    # What else goes wrong from here on, in destructors and threads, is for want of the rest.
-    sys.unraisablehook = lambda _: None
-    threading.excepthook = lambda _: None
+    tell_nothing_more()
     raise KeyboardInterrupt
 
 

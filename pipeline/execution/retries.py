@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from geography.errors import SpinewiseError
+from pipeline.execution.interrupts import interruption_of
 from pipeline.execution.settings import Settings
 from postprocess.errors import SolverError
 
@@ -18,8 +19,10 @@ def may_be_retried(error: BaseException) -> bool:
 
     A full disk, short memory, a lost worker or a busy ledger may pass. What is wrong with the input, a refused budget
     and a refusal of the records (exit status 2 and 3) is final; so is a solve that did not converge, since it is the
-    same each time, and a defect of the program.
+    same each time, and a defect of the program. What arose since the work was interrupted is no failure of a step.
     """
+    if interruption_of(error) is not None:
+        return False
     if isinstance(error, SpinewiseError):
         return error.exit_status == 1 and not isinstance(error, SolverError)
     return isinstance(error, OSError | MemoryError)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline.execution.interrupts import interruption_of
 from pipeline.execution.progress import Progress
 from pipeline.execution.retries import may_be_retried, retry_delays, timed_out
 from pipeline.execution.settings import Settings
@@ -37,10 +38,12 @@ def run_here(checked: CheckedRequest, progress: Progress, settings: Settings) ->
             from pipeline.runs.run import run_release  # imported while the process starts
 
             return run_release(checked, progress, retrying(settings), measured)
-    except _TimeIsUp:
-        raise timed_out(checked.run.root, limit) from None
+    except BaseException as error:
+        if not isinstance(interruption_of(error), _TimeIsUp):
+            raise
     finally:
         progress.close()
+    raise timed_out(checked.run.root, limit)  # here, where it is no error of what was interrupted
 
 
 def retrying(settings: Settings) -> Perform:

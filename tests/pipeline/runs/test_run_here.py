@@ -96,6 +96,28 @@ def test_the_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("after", [ValueError("a half-written file"), OSError("a half-written file")])
+def test_an_error_of_what_was_interrupted_is_the_end_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: Exception
+) -> None:
+    """What closes a file that is half written may raise an error in place of the interruption; it is not retried."""
+    tries: list[float] = []
+
+    def write(*_: object, **__: object) -> None:
+        tries.append(time.monotonic())
+        try:
+            time.sleep(30)
+        finally:
+            raise after
+
+    monkeypatch.setattr("pipeline.execution.batch_store.np.savez", write)
+    checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
+    with pytest.raises(TimedOutError, match=r"out/town: stopped after 6 s, the setting timeout; the same"):
+        run_here(checked, Silent(), load_settings(timeout=6, retries=5, retry_delay=9))
+    assert len(tries) == 1
+
+
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     """The same bytes, output and exit statuses; Prefect is not even set up."""
     spec = write_town(tmp_path / "town", *QUICK)
