@@ -233,6 +233,8 @@ Values = Annotated[tuple[Value, ...], BeforeValidator(_as_list, json_schema_inpu
 FilledValues = Annotated[
     tuple[Value, ...], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=str | list[str])
 ]
+#: A sentence or several of them.
+Sentences = Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 #: A table whose keys the user names; their order is kept.
 Table = Annotated[dict[str, T], BeforeValidator(_from_pairs)]
 #: The same with at least one entry.

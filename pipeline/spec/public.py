@@ -16,9 +16,13 @@ from pydantic import BaseModel
 from pipeline.model.household_table import HouseholdTable
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Table, Universe
+from pipeline.spec.edit_rules import impossible_by, values_of
 from pipeline.spec.sections import UniverseSections
 
-_RESOLVED = ("privacy", "schema_section", "strategy", "tables", "input", "passes", "companions", "postprocess")
+_RESOLVED = (
+    *("privacy", "schema_section", "strategy", "tables", "input", "passes", "companions", "postprocess"),
+    "impossible",  # is written as structural zeros
+)
 
 
 def encode(value: object, *, without: tuple[str, ...] = ()) -> Any:
@@ -58,8 +62,11 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
         for recode in universe.schema.recodes
     ]
     labels = sections.schema_section.labels
+    values = values_of(universe.schema)
+    zeros = [entry for rule in sections.impossible or () for entry in impossible_by(rule, values)]
     return {
         **encode(sections, without=_RESOLVED),
+        "structural_zeros": encode((*sections.structural_zeros, *zeros)),
         "schema": {
             "attributes": [[a.name, list(a.values)] for a in universe.schema.attributes],
             "recodes": recodes,

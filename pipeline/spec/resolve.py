@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypedDict
@@ -26,6 +26,7 @@ from pipeline.release.layout import query_file_name
 from pipeline.spec.amounts.resolve import amount_records, measure_of, note_amount_schema, with_clipped
 from pipeline.spec.collect.resolve import resolve_source
 from pipeline.spec.collect.section import CollectSection
+from pipeline.spec.edit_rules import RuleError, impossible_by, values_of
 from pipeline.spec.input.resolve import check_input
 from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
@@ -185,7 +186,7 @@ class UniverseResolver:
             problems.at("select"),
         )
         invariants = _invariants(sections, schema, level_names, problems)
-        zeros = _structural_zeros(sections, schema, problems.at("structural_zeros"))
+        zeros = _structural_zeros(sections, schema, problems)
         bounds = [
             _bound(bound, schema, level_names, problems.at(f"bounds[{number}]"))
             for number, bound in enumerate(sections.bounds)
@@ -311,7 +312,9 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
     before = len(problems.lines)
     impossible = np.zeros(schema.n_cells, dtype=np.bool_)
     terms = [*schema.names, *(recode.name for recode in schema.recodes)]
-    for number, combination in enumerate(sections.structural_zeros):
+    by_rules = list(_by_rules(sections, schema, problems))
+    problems = problems.at("structural_zeros" if sections.structural_zeros or not by_rules else "impossible")
+    for number, combination in enumerate([*sections.structural_zeros, *by_rules]):
         cells = np.ones(schema.n_cells, dtype=np.bool_)
         for term, values in combination.items():
             key = f"[{number}].{dotted([term])}"
@@ -328,6 +331,16 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
     if impossible.all() and len(problems.lines) == before:
         problems.add("", "every cell is impossible; at least one must be possible")
     return impossible
+
+
+def _by_rules(sections: UniverseSections, schema: Schema, problems: Problems) -> Iterator[Mapping[str, Sequence[str]]]:
+    """The entries of structural_zeros that the edit rules mean."""
+    rules, values = sections.impossible or (), values_of(schema)
+    for number, rule in enumerate(rules):
+        try:
+            yield from impossible_by(rule, values)
+        except RuleError as error:
+            problems.add("impossible" if len(rules) == 1 else f"impossible[{number}]", f"{rule!r}: {error}")
 
 
 def _bound(section: BoundSection, schema: Schema, level_names: Sequence[str], problems: Problems) -> Bound | None:

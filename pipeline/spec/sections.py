@@ -21,6 +21,7 @@ from pipeline.spec.fields import (
     NamedTable,
     QueryShare,
     Section,
+    Sentences,
     Separator,
     Share,
     Table,
@@ -380,6 +381,11 @@ class UniverseSections(Section):
     )
     structural_zeros: tuple[FilledTable[Values], ...] = Field(
         default=(), description="impossible combinations: attribute or recode -> value or values"
+    )
+    impossible: Sentences | None = Field(
+        default=None,
+        description="the same as edit rules: a sentence about one record, or a list of them, such as "
+        "'age < 15 and marital != single'; the release's public spec has them as structural zeros",
     )
     bounds: tuple[BoundSection, ...] = Field(default=(), description="public counts that bound groups of cells")
     input: InputSpec | None = Field(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NOT_OF_AMOUNTS = {
     "invariants": "sums of an amount are never published exactly",
     "structural_zeros": "where the release's own counts are impossible, so are the sums",
+    "impossible": "where the release's own counts are impossible, so are the sums",
     "bounds": "the sums are bounded by the release's own counts",
     "select": "versions are chosen by numbers of persons",
 }

@@ -165,6 +165,7 @@ def _note_others(sections: UniverseSections, problems: Problems) -> None:
         ("bounds", "nothing is known of the true answers by which a bound could be checked"),
         ("select", "a private choice is made by true counts"),
         ("structural_zeros", "a respondent whose answer is impossible would be found in no cell"),
+        ("impossible", "a respondent whose answer is impossible would be found in no cell"),
     ):
         if getattr(sections, key):
             problems.add(key, f"{_ALONE}{why}")

@@ -28,6 +28,7 @@ _UNIT = 'unit = "10"\n'
         ('["0", "500"]', '["0", "x"]', "companions.wages.between"),
         (_UNIT, _UNIT + 'invariants = { county = ["total"] }\n', "sums of an amount are never published exactly"),
         (_UNIT, _UNIT + "structural_zeros = [ { sex = \"f\" } ]\n", "companions.wages.structural_zeros: not for"),
+        (_UNIT, _UNIT + "impossible = \"sex == f\"\n", "companions.wages.impossible: not for"),
         (_UNIT, _UNIT + 'input = { file = "p.csv", form = "microdata", geocode = "b" }\n', "records are the release"),
         (_UNIT, _UNIT + "records_per_person = 2\n", "the records are the same"),
         ('"microdata", geocode', '"long", geocode', 'only for records of the form "microdata"'),
