@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,11 @@ from pipeline.execution.threads import limit_threads
 
 # As in the commands, before numpy is loaded: workers whose small matrices have two threads each wait for one another.
 limit_threads()
+
+# Whoever starts the tests in the background of a script, without control of jobs, has Ctrl-C ignored by all that they
+# start: a run would rightly not end by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Releases that several folders look at.
 pytest_plugins = ["releases.fixtures"]

@@ -71,7 +71,6 @@ def ask(address: str, content: object) -> Any:
         return error.code
 
 
-@pytest.mark.xfail(strict=False, reason="failed once on a busy machine, with its server and worker")
 @pytest.mark.slow
 def test_a_request_cannot_run_a_command_or_read_elsewhere(tmp_path: Path) -> None:
     """A real server and worker; the request brings a command, an environment and a spec from elsewhere."""
@@ -106,9 +105,9 @@ def test_a_request_cannot_run_a_command_or_read_elsewhere(tmp_path: Path) -> Non
         worker = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "spinewise", "--run-once"]
         environment = {**os.environ, **variables, "XDG_CONFIG_HOME": str(tmp_path / "config")}
         states: dict[object, str] = {}
-        until = time.monotonic() + 110
+        until = time.monotonic() + 300
         while time.monotonic() < until:
-            subprocess.run(worker, env=environment, capture_output=True, timeout=110, check=False)
+            subprocess.run(worker, env=environment, capture_output=True, timeout=300, check=False)
             runs = ask(f"{address}/flow_runs/filter", {})
             states = {run["id"]: run["state"]["type"] for run in runs}
             if not {"SCHEDULED", "PENDING", "RUNNING"} & set(states.values()):
