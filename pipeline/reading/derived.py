@@ -145,13 +145,7 @@ def medians(places: Places, asked: Asked, schema: Schema) -> pd.DataFrame:
     Raises:
         InputError: several attributes are asked for, or none.
     """
-    used = [j for j, size in enumerate(asked.marginal.groups) if len(np.unique(size[asked.allowed[j]])) > 1]
-    if len(used) != 1:
-        names = " * ".join(schema.names[j] for j in used) or "no attribute"
-        raise InputError(
-            f"median: found {names}; a query of one attribute with several values, in their order, is needed"
-        )
-    (position,) = used
+    position = position_of_one_attribute(asked, schema, "median")
     picked = asked.weights
     # Up to and above a value: sums of the groups of the attribute, which all else is the same for.
     values = median_weights(len(asked.labels)) @ picked[position]
@@ -161,6 +155,21 @@ def medians(places: Places, asked: Asked, schema: Schema) -> pd.DataFrame:
     found = median_interval(places.counts(asked), variances)
     columns = ("median", "median" + LOW_SUFFIX, "median" + HIGH_SUFFIX)
     return places.frame({name: labels[number] for name, number in zip(columns, found, strict=True)})
+
+
+def position_of_one_attribute(asked: Asked, schema: Schema, what: str) -> int:
+    """Where the one attribute stands that a question has several values of.
+
+    Raises:
+        InputError: several attributes are asked for, or none.
+    """
+    used = [j for j, size in enumerate(asked.marginal.groups) if len(np.unique(size[asked.allowed[j]])) > 1]
+    if len(used) != 1:
+        names = " * ".join(schema.names[j] for j in used) or "no attribute"
+        raise InputError(
+            f"{what}: found {names}; a query of one attribute with several values, in their order, is needed"
+        )
+    return used[0]
 
 
 def ranks(places: Places, asked: Asked) -> pd.DataFrame:

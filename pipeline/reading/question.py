@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -175,6 +175,20 @@ class Question:
         """The same for areas, as in `over`."""
         return derived.medians(Places.over(self.release, areas), self._asked(), self.release.schema)
 
+    def cumulative_at(self, level: str) -> pd.DataFrame:
+        """For every geounit of a level: how many have each value of the one attribute asked for, or one before it.
+
+        The columns are "up to <value>", as those of `at`; the last is the sum of all.
+
+        Raises:
+            InputError: there is no such level, or another number of attributes than one is asked for.
+        """
+        return self._cumulated(lambda question: question.at(level))
+
+    def cumulative_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        """The same for areas, as in `over`."""
+        return self._cumulated(lambda question: question.over(areas))
+
     def ranks_at(self, level: str) -> pd.DataFrame:
         """The rank of every geounit of a level by each number, 1 for the largest, and which ranks it may have.
 
@@ -206,6 +220,22 @@ class Question:
     def _asked(self) -> Asked:
         marginal, kept, labels = self._marginal()
         return Asked(marginal, kept, labels, self.allowed)
+
+    def _cumulated(self, asked: Callable[[Question], pd.DataFrame]) -> pd.DataFrame:
+        position = derived.position_of_one_attribute(self._asked(), self.release.schema, "cumulative")
+        group, labels = self.query.groups[position], self.query.labels[position]
+        everybody = replace(
+            self.query, groups=tuple(map(np.zeros_like, self.query.groups)), labels=((),) * len(self.query.groups)
+        )
+        (total,) = everybody.answer_labels()
+        frames = []
+        for last in np.unique(group[self.allowed[position]]):
+            allowed = list(self.allowed)
+            allowed[position] = allowed[position] & (group <= last)
+            frame = asked(replace(self, query=everybody, allowed=tuple(allowed)))
+            names = {name: name.replace(total, f"up to {labels[last]}", 1) for name in frame.columns}
+            frames.append(frame.rename(columns=names))
+        return pd.concat(frames, axis=1)
 
     def _intervals_at(self, level: str, query: Query) -> Ends:
         """The ends `(n, size)` of the intervals of a query's answers: the published ones, else linear."""

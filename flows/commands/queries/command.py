@@ -77,8 +77,9 @@ def query(
     theirs. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
 
     --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
-    --show ranks: 1 for the largest geounit of the level. --show difference: the first of two areas less the second.
-    Each with the interval that holds the truth in 90 % of cases; for ranks, all of them at once.
+    --show cumulative: how many have each value of one attribute or one before it. --show ranks: 1 for the largest
+    geounit of the level. --show difference: the first of two areas less the second. Each with the interval that holds
+    the truth in 90 % of cases; for ranks, all of them at once.
 
     --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
 
@@ -158,12 +159,16 @@ def _derived(opened: Release, options: QueryOptions) -> pd.DataFrame:
     if level is not None and show is not Show.difference:
         return {
             Show.shares: selection.shares_at, Show.median: selection.medians_at, Show.ranks: selection.ranks_at,
+            Show.cumulative: selection.cumulative_at,
         }[show](level)  # fmt: skip
     if show is Show.ranks:
         raise InputError("--show ranks: the geounits of a level are ranked; --at LEVEL is needed")
     areas = {} if level is not None else _areas(opened, options.area, options.areas)
     if show is not Show.difference:
-        return selection.shares_over(areas) if show is Show.shares else selection.medians_over(areas)
+        return {
+            Show.shares: selection.shares_over, Show.median: selection.medians_over,
+            Show.cumulative: selection.cumulative_over,
+        }[show](areas)  # fmt: skip
     if len(areas) != 2:
         found = f"--at {level}" if level is not None else f"{len(areas)} of them"
         raise InputError(f"--show difference: two areas are needed, by --area or --areas; found {found}")

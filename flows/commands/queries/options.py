@@ -14,6 +14,7 @@ class Show(StrEnum):
     counts = "counts"
     shares = "shares"
     median = "median"
+    cumulative = "cumulative"
     ranks = "ranks"
     difference = "difference"
 

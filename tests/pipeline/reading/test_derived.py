@@ -95,6 +95,37 @@ def test_medians_cover_the_truth(release: Release) -> None:
         release.query("age * sex").medians_at("block")
 
 
+@pytest.mark.parametrize(("level", "least"), [("block", 0.87), ("tract", 0.87), ("county", 0.87)])
+def test_cumulative_numbers_cover_the_truth(release: Release, level: str, least: float) -> None:
+    """Up to each age: sums of the numbers, with the intervals that the same sums have as groups of a question."""
+    ages = ("child", "adult", "old")
+    true = truth(release, level, ["age"])[list(ages)].cumsum(axis=1).rename(columns=lambda age: f"up to {age}")
+    question = release.query("age")
+    found, alone = question.cumulative_at(level), question.at(level)
+    assert covered(found, true) > least
+    half = found.copy()
+    for name in true.columns:
+        for end in ("low90", "high90"):
+            half[f"{name}:{end}"] = 0.5 * (found[name] + found[f"{name}:{end}"])
+    assert covered(half, true) < 0.8 * covered(found, true) + 0.2  # the last number of counties is exact
+    np.testing.assert_array_equal(found[list(true.columns)], alone[list(ages)].cumsum(axis=1))
+    pd.testing.assert_frame_equal(
+        found.filter(like="up to child").rename(columns=lambda name: name.replace("up to ", "")),
+        alone.filter(regex="^child"),
+    )
+    both = release.query("total").where(age=["child", "adult"]).at(level)
+    pd.testing.assert_frame_equal(
+        found.filter(like="up to adult").rename(columns=lambda name: name.replace("up to adult", "total")), both
+    )
+    over = question.cumulative_over({code: [code] for code in found.index[:3]})
+    np.testing.assert_array_equal(over.to_numpy(), found.iloc[:3].to_numpy())
+
+
+def test_only_of_one_attribute(release: Release) -> None:
+    with pytest.raises(InputError, match=r"cumulative: found age \* sex; a query of one attribute"):
+        release.query("age * sex").cumulative_at("block")
+
+
 def test_ranks_hold_the_true_ranks(release: Release) -> None:
     true = truth(release, "tract", ["sex"]).rank(ascending=False, method="min")
     found = release.query("sex").ranks_at("tract")
