@@ -79,6 +79,7 @@ def fitness(
     from features.fitness.confidential import write_fitness
     from pipeline.errors import InputError
     from pipeline.reading.release import open_release
+    from pipeline.storage.page_files import check_page_file
 
     if compare and not truth:
         raise InputError("--compare: other ways protect true counts, and it requires --truth")
@@ -88,6 +89,8 @@ def fitness(
         raise InputError("found --minority or --among, and no --plan; majorities are those of a plan's districts")
     if among and not minority:
         raise InputError("--among: a group is needed whose majority is of interest, by --minority")
+    if html is not None:
+        check_page_file("--html", html)
     opened = open_release(release)
     districts = _districts(plan, opened)
     groups = [_group(opened, text, among or ()) for text in minority or ()]
@@ -126,6 +129,7 @@ def _public(
     from features.fitness.shown import show_fitness
     from pipeline.errors import InputError
     from pipeline.model.texts.catalogue import texts_in
+    from pipeline.storage.page_files import write_page_file
 
     own, by_name = releases[0], {release.universe.name: release for release in releases}
     tables = tuple(table for release in releases for table in public_tables(release, by_name[release.counted]))
@@ -143,10 +147,7 @@ def _public(
         plan=None if plan is None else plan_fitness(own, plan, groups),
     )
     if html is not None:
-        try:
-            html.write_text(found.page(texts_in(own.spec.report.language)), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"--html {html}: cannot be written ({error.strerror or error})") from None
+        write_page_file("--html", html, found.page(texts_in(own.spec.report.language)))
     if json:
         typer.echo(library.dumps(found.data(), indent=1, ensure_ascii=False, allow_nan=False))
         return

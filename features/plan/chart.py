@@ -23,6 +23,7 @@ from pipeline.model.texts.catalogue import Texts
 from pipeline.model.universe import Universe
 from pipeline.report.sizes import SIZES
 from pipeline.report.summaries import size_labels
+from pipeline.storage.page_files import write_page_file
 
 #: The text of each script in a piece of a page.
 _SCRIPT = re.compile(r"<script\b[^>]*>(.*?)</script>", re.DOTALL)
@@ -63,7 +64,7 @@ def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
     embedded = {"formatLocale": _numbers(texts)}
     try:
         if path.suffix == ".html":
-            path.write_text(_page(title, chart, plan, texts, embedded), encoding="utf-8")
+            write_page_file("--chart", path, _page(title, chart, plan, texts, embedded))
         else:
             chart.save(str(path), scale_factor=2, embed_options=embedded)
     except OSError as error:

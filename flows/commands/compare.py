@@ -35,12 +35,15 @@ def compare(
         spinewise compare releases/rhode-island releases/rhode-island-topdown --html comparison.html
     """
     from pipeline.reading.compare import compare as compare_releases
-    from pipeline.reading.compare_page import write_page
+    from pipeline.reading.compare_page import comparison_html
     from pipeline.reading.release import open_release
+    from pipeline.storage.page_files import check_page_file, write_page_file
 
+    if html is not None:
+        check_page_file("--html", html)
     comparison = compare_releases(open_release(first), open_release(second))
     if html is not None:
-        write_page(html, comparison)
+        write_page_file("--html", html, comparison_html(comparison))
     if json:
         import json as library
 

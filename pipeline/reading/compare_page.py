@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from pipeline.errors import InputError
 from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.reading.compare import Comparison, TableComparison
 from pipeline.reading.release import Release
-
-
-def write_page(path: Path, comparison: Comparison) -> None:
-    """Write the page; InputError where that fails."""
-    try:
-        path.write_text(comparison_html(comparison), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--html {path}: cannot be written ({error.strerror or error})") from None
 
 
 def comparison_html(comparison: Comparison) -> str:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.reading.compare import compare
-from pipeline.reading.compare_page import write_page
+from pipeline.reading.compare_page import comparison_html
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 
@@ -130,7 +130,7 @@ def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
 ) -> None:
     """Comparison, audit, plan, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
     release = open_release(town)
-    write_page(tmp_path / "compare.html", compare(release, release))
+    (tmp_path / "compare.html").write_text(comparison_html(compare(release, release)), encoding="utf-8")
     findings = feature_module("features.audit.findings")
     found = findings.Audit("Audit", (findings.Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"})
     audit, _ = feature_module("features.audit.report").write_audit(found, tmp_path)

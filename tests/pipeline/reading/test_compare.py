@@ -172,3 +172,26 @@ def test_the_page_calls_areas_and_numbers_by_their_names(
     assert "All &amp; everything" in page
     assert ">Tract</td>" in page
     assert " * Women" in page or "Women * " in page
+
+
+@pytest.mark.parametrize(
+    "command", [("compare", "town", "poor", "--html"), ("fitness", "town", "--html")], ids=["compare", "fitness"]
+)
+def test_a_page_is_not_written_over_a_file_of_another_kind(
+    towns: dict[str, Path], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Such as the records, whose name stands where that of a page should; nor where nothing can be written."""
+    words = [str(towns.get(word, word)) for word in command]
+    records = tmp_path / "persons.csv"
+    records.write_text("the records")
+    refused = CliRunner().invoke(app, [*words, str(records)], standalone_mode=False)
+    assert str(refused.exception) == f"--html {records}: found the ending '.csv'; the name of a page ends in .html"
+    assert records.read_text() == "the records"
+    nowhere = tmp_path / "nowhere" / "page.html"
+    refused = CliRunner().invoke(app, [*words, str(nowhere)], standalone_mode=False)
+    assert str(refused.exception) == f"--html {nowhere}: there is no folder {nowhere.parent}"
+    taken = tmp_path / "taken.html"
+    taken.mkdir()
+    refused = CliRunner().invoke(app, [*words, str(taken)], standalone_mode=False)
+    assert str(refused.exception).startswith(f"--html {taken}: cannot be written (")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["persons.csv", "taken.html"]
