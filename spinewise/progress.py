@@ -8,7 +8,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-from pipeline.execution.progress import Counted, Progress, Silent, shown_time
+from pipeline.execution.progress import FOUND, Counted, Progress, Silent, shown_time
 from pipeline.execution.steps import Step
 
 #: Seconds between two redraws during one step.
@@ -66,6 +66,10 @@ class NotebookBar:
         """Draw the bar at the end of a step."""
         self._count.finish(skipped=skipped)
         self._draw(step.name)
+
+    def found(self) -> None:
+        """Say that there is nothing to do."""
+        self._display({"text/plain": FOUND}, raw=True)
 
     def close(self) -> None:
         """Clear the bar."""

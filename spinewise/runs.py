@@ -40,7 +40,7 @@ def run(  # noqa: PLR0913 - options, by keyword
     i_know: bool = False,
     progress: bool = True,
 ) -> Release:
-    """Make a release, and open it; the same call again resumes a run that was interrupted.
+    """Make a release, and open it; the same call again resumes a run that was interrupted, or opens the finished one.
 
     Records in memory are sent to the process that counts them, which alone has the key: they are never written to a
     file. What a run keeps in restricted/ is the same as with files.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -28,6 +29,10 @@ from pipeline.execution.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pipeline.confidential.steps import Measured
     from pipeline.execution.progress import Progress
     from pipeline.runs.request import CheckedRequest, EngineName
 
@@ -83,7 +88,7 @@ def run(
     """Run a release, and print its directory.
 
     The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command resumes an
-    interrupted run; it repeats a finished run with identical bytes, and refuses other records or another spec.
+    interrupted run, recognises a finished one, for which it does nothing, and refuses other records or another spec.
 
     Example:
 
@@ -101,6 +106,7 @@ def run(
     from pipeline.execution.interrupts import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
+    from pipeline.release.layout import RunDirectory
     from pipeline.runs.beacons import beacon_of_settings, given_beacon
     from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
     from pipeline.signatures.statement import sign_release
@@ -110,7 +116,8 @@ def run(
     settings = load_settings(out=out, workers=workers)
     parsed = load_spec(spec)  # its mistakes are reported before a server is started
     stopping_loses_nothing()
-    if not no_prefect:
+    found = RunDirectory(settings.out / parsed.name).finished.is_file()  # there may be nothing to do
+    if not no_prefect and not found:
         # It starts while records are read; and before, so that it, which is a copy of this process, sees none of them.
         context.with_resource(temporary_server())
     given = KeySource(key_file, key_fd, key_command)
@@ -130,7 +137,7 @@ def run(
 
         run_here(checked, output.progress(), settings)
     else:
-        _run_with_prefect(checked, settings.timeout, output.progress())
+        _run_with_prefect(checked, settings.timeout, output.progress(), temporary_server if found else nullcontext)
     if signer is not None:
         sign_release(checked.run, signer)
     remarks = remarks_of_end(checked.run)
@@ -142,38 +149,53 @@ def run(
     )
 
 
-def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: Progress) -> None:
+def _run_with_prefect(
+    checked: CheckedRequest,
+    timeout: float | None,
+    progress: Progress,
+    server: Callable[[], AbstractContextManager[None]],
+) -> None:
     """Run the release as a Prefect flow; progress and the process that holds the key are handed over beside it."""
+    from pipeline.runs.finished import is_finished
     from pipeline.runs.measured import measured_apart
 
     with measured_apart(checked) as measured:  # before the engine is imported and asked for anything
-        from flows.orchestration.release_flow import beacon_of_run, measured_of_run, release
-        from flows.orchestration.tasks import is_time_up, progress_of_run
-        from pipeline.execution.interrupts import tell_nothing_more
-        from pipeline.execution.retries import timed_out
-
-        request = checked.request
-        tokens = progress_of_run.set(progress), measured_of_run.set(measured), beacon_of_run.set(request.beacon)
-        try:
-            release(
-                spec=request.spec,
-                out=request.out,
-                data=request.data,
-                workers=request.workers,
-                key_file=request.key.file,
-                engine=cast("EngineName", request.engine.name),
-                scheduler=request.engine.scheduler,
-                scratch=request.engine.scratch,
-                i_know=request.i_know,
-            )
-        except Exception as error:
-            if timeout is None or not is_time_up(error):
-                raise
-            tell_nothing_more()
-        else:
+        if is_finished(checked, measured):
+            progress.found()
             return
-        finally:
-            progress_of_run.reset(tokens[0])
-            measured_of_run.reset(tokens[1])
-            beacon_of_run.reset(tokens[2])
+        with server():
+            _run_flow(checked, timeout, progress, measured)
+
+
+def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress, measured: Measured) -> None:
+    """Run the flow in this process."""
+    from flows.orchestration.release_flow import beacon_of_run, measured_of_run, release
+    from flows.orchestration.tasks import is_time_up, progress_of_run
+    from pipeline.execution.interrupts import tell_nothing_more
+    from pipeline.execution.retries import timed_out
+
+    request = checked.request
+    tokens = progress_of_run.set(progress), measured_of_run.set(measured), beacon_of_run.set(request.beacon)
+    try:
+        release(
+            spec=request.spec,
+            out=request.out,
+            data=request.data,
+            workers=request.workers,
+            key_file=request.key.file,
+            engine=cast("EngineName", request.engine.name),
+            scheduler=request.engine.scheduler,
+            scratch=request.engine.scratch,
+            i_know=request.i_know,
+        )
+    except Exception as error:
+        if timeout is None or not is_time_up(error):
+            raise
+        tell_nothing_more()
+    else:
+        return
+    finally:
+        progress_of_run.reset(tokens[0])
+        measured_of_run.reset(tokens[1])
+        beacon_of_run.reset(tokens[2])
     raise timed_out(checked.run.root, timeout)  # here, where it is no error of what was interrupted

@@ -20,7 +20,7 @@ from prefect.artifacts import (
 from prefect.logging import get_run_logger
 
 from pipeline.execution.memory import memory_now
-from pipeline.execution.progress import Counted, shown_time
+from pipeline.execution.progress import FOUND, Counted, shown_time
 from pipeline.execution.steps import Notes, Perform, Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -95,6 +95,10 @@ class ReleaseArtifacts:
         )
         took = "done before" if skipped else f"{seconds:.2f} s"
         self._log.info("%s: %d geounits, %s, memory %.0f MB", step.name, step.geounits, took, memory / 1e6)
+
+    def found(self) -> None:
+        """The release was finished before, from the same: nothing is done."""
+        self._log.info("%s: %s", self._checked.spec.name, FOUND)
 
     def close(self) -> None:
         """Nothing more is reported."""

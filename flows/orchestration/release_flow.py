@@ -8,7 +8,7 @@ second of two processes, and a task a hundredth.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -32,9 +32,10 @@ from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.release.beacon import Beacon  # noqa: E402
 from pipeline.runs.beacons import beacon_of_settings  # noqa: E402
+from pipeline.runs.finished import is_finished  # noqa: E402
 from pipeline.runs.measured import measured_apart  # noqa: E402
 from pipeline.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
-from pipeline.runs.run import release_run  # noqa: E402
+from pipeline.runs.run import ReleaseRun, release_run  # noqa: E402
 from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
 from pipeline.signatures.statement import sign_release  # noqa: E402
 from pipeline.spec.release_spec import load_spec  # noqa: E402
@@ -108,27 +109,34 @@ def release(  # noqa: PLR0913 - a flow has its parameters
     progress = Together(progress_of_run.get(Silent()), artifacts)
     begun = measured_of_run.get()
     try:
-        with (
-            temporary_server_ends_with_us(),
-            measured_apart(checked) if begun is None else nullcontext(begun) as measured,
-            release_run(checked, progress, artifacts.noting(perform_as_task), measured) as run,
-        ):
-            stage = Stages()
-            stage("count", run.count)
-            stage("charge", run.charge)
-            stage("measure", run.measure)
-            for publication in run.publications:
-                with publication:
-                    name = publication.universe.name
-                    stage("estimate", partial(run.estimate, publication), name)
-                    stage("simulate", partial(run.simulate, publication), name)
-                    stage("publish", partial(run.publish, publication), name)
-            stage("report", run.report)
-            stage("compare", run.compare)
-            run.finish()
+        with ExitStack() as stack:
+            stack.enter_context(temporary_server_ends_with_us())
+            measured = begun or stack.enter_context(measured_apart(checked))
+            if begun is None and is_finished(checked, measured):
+                progress.found()
+            else:
+                perform = artifacts.noting(perform_as_task)
+                _stages(stack.enter_context(release_run(checked, progress, perform, measured)))
         if signer is not None:
             sign_release(checked.run, signer)
         artifacts.finished(checked.run)
         return str(checked.run.root)
     finally:
         progress.close()
+
+
+def _stages(run: ReleaseRun) -> None:
+    """The stages of a release, in order."""
+    stage = Stages()
+    stage("count", run.count)
+    stage("charge", run.charge)
+    stage("measure", run.measure)
+    for publication in run.publications:
+        with publication:
+            name = publication.universe.name
+            stage("estimate", partial(run.estimate, publication), name)
+            stage("simulate", partial(run.simulate, publication), name)
+            stage("publish", partial(run.publish, publication), name)
+    stage("report", run.report)
+    stage("compare", run.compare)
+    run.finish()

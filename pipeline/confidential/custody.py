@@ -99,6 +99,15 @@ class Keyholder:
         key = self._kept(run)
         return key if beacon is None else key.at_beacon(beacon.randomness)
 
+    def present(self, run: RunDirectory) -> MasterKey | None:
+        """The key if there is one; none is drawn.
+
+        Raises:
+            InputError: a key cannot be read.
+        """
+        given = self._handed_in()
+        return given if given is not None or not run.key.exists() else MasterKey.read(run.key)
+
     def _kept(self, run: RunDirectory) -> MasterKey:
         given = self._handed_in()
         if given is not None and self._source != KeySource():

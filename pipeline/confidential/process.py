@@ -26,6 +26,7 @@ from pipeline.confidential.errors import described, restored
 from pipeline.confidential.handed_tables import receive_columns, send_columns, tables_of, with_tables, without_tables
 from pipeline.confidential.parts import PARTS
 from pipeline.confidential.repeat import RepeatedSteps
+from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.interrupts import without_interrupts
@@ -118,6 +119,14 @@ class MeasuringProcess:
         """The steps of a run, to be performed there. The key is read, or drawn, now."""
         public = self.ask("begin", _Work.of(job))
         return DistantSteps(self, job, insecure=bool(public["insecure"]))
+
+    def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:
+        """See `Measured.seal`."""
+        return str(self.ask("seal", run, ingredients)["seal"])
+
+    def is_counted(self, run: RunDirectory) -> bool:
+        """See `sealed.is_counted`."""
+        return bool(self.ask("is counted", run)["counted"])
 
     def check_key(self, run: RunDirectory) -> None:
         """See `Repeating.check_key`."""
@@ -261,6 +270,12 @@ class _Server:
     def identity(self) -> Mapping[str, object]:
         return {"identity": self._holder.identity()}
 
+    def seal(self, run: RunDirectory, ingredients: Ingredients) -> Mapping[str, object]:
+        return {"seal": seal_of(ingredients, self._holder.present(run), self._holder.identity())}
+
+    def is_counted(self, run: RunDirectory) -> Mapping[str, object]:
+        return {"counted": is_counted(run)}
+
     def check_key(self, run: RunDirectory) -> Mapping[str, object]:
         self._key_of(run)
         return {}
@@ -317,6 +332,8 @@ def _serve(
     server = _Server(there, KeySource(file, descriptor, command), test_key)
     questions: dict[str, Callable[..., Mapping[str, object]]] = {
         "identity": server.identity,
+        "seal": server.seal,
+        "is counted": server.is_counted,
         "check key": server.check_key,
         "begin": server.begin,
         "perform": server.perform,

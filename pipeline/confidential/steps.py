@@ -10,6 +10,7 @@ from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.key_statement import key_statement, release_salt
 from pipeline.confidential.parts import ConfidentialPart, Parts
 from pipeline.confidential.refusals import shielded
+from pipeline.confidential.sealed import Ingredients
 from pipeline.confidential.select import select_versions
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
@@ -19,6 +20,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.files import answer_paths, selected_path
 from pipeline.publishing.public_inputs import BOUNDS, public_input_files, write_public_inputs
 from pipeline.release.key_statement import KeyStatement
+from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import record_input
 from pipeline.storage.files import write_bytes
 
@@ -191,6 +193,12 @@ class Measured(Protocol):
 
     def steps(self, job: Job) -> MeasuringSteps:
         """The steps of the run that see the records."""
+
+    def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:
+        """See `sealed.seal_of`, with the key of the run."""
+
+    def is_counted(self, run: RunDirectory) -> bool:
+        """See `sealed.is_counted`."""
 
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`."""

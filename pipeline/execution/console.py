@@ -14,7 +14,7 @@ from geography.errors import SpinewiseError
 from pipeline.collect.unlisted import signs_of
 from pipeline.errors import RefusedError
 from pipeline.execution.memory import shown_memory
-from pipeline.execution.progress import Counted, shown_time
+from pipeline.execution.progress import FOUND, Counted, shown_time
 from pipeline.execution.steps import Step
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.release.layout import RunDirectory
@@ -77,6 +77,10 @@ class Bar:
         self._count.finish(skipped=skipped)
         self._show(f"{step.name} (done before)" if skipped else None)
 
+    def found(self) -> None:
+        """The release was finished before, from the same: nothing is done."""
+        self._progress.console.print(FOUND)
+
     def close(self) -> None:
         """Nothing more is reported."""
         self._progress.stop()
@@ -127,6 +131,10 @@ class Lines:
         geounits = f"{step.geounits:,} geounits, " if step.geounits > 1 else ""
         took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s, {shown_memory()}"
         self._print(f"{step.name}: {geounits}{took}")
+
+    def found(self) -> None:
+        """The release was finished before, from the same: nothing is done."""
+        self._print(FOUND)
 
     def close(self) -> None:
         """Nothing more is reported."""

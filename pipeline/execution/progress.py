@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 from pipeline.execution.steps import Step
+
+#: What is said of a release that is there already.
+FOUND: Final = "finished before, from the same spec, inputs, key and program: nothing was computed, drawn or charged"
 
 
 class Progress(Protocol):
@@ -22,6 +25,9 @@ class Progress(Protocol):
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
+
+    def found(self) -> None:
+        """The release was finished before, from the same: nothing is done."""
 
     def close(self) -> None:
         """Nothing more is reported, because of an error or at the end."""
@@ -41,6 +47,9 @@ class Silent:
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
+
+    def found(self) -> None:
+        """The release was finished before, from the same: nothing is done."""
 
     def close(self) -> None:
         """Nothing more is reported."""
@@ -71,6 +80,11 @@ class Together:
         """The step has ended; `skipped` if an earlier run had done it."""
         for listener in self._listeners:
             listener.finish(step, skipped=skipped)
+
+    def found(self) -> None:
+        """The release was finished before, from the same: nothing is done."""
+        for listener in self._listeners:
+            listener.found()
 
     def close(self) -> None:
         """Nothing more is reported."""

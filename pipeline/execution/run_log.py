@@ -75,6 +75,10 @@ class Logged:
         self._log.write(f"{step.name}: {took}, peak memory {peak_memory() / 1e6:.0f} MB{others}")
         self._progress.finish(step, skipped=skipped)
 
+    def found(self) -> None:
+        """The release was finished before, from the same: nothing is done."""
+        self._progress.found()
+
     def close(self) -> None:
         """Nothing more is reported."""
         self._progress.close()

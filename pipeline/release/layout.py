@@ -264,6 +264,11 @@ class RunDirectory:
         return self.restricted / "run.json"
 
     @property
+    def finished(self) -> Path:
+        """Of a run that is finished: what it was made from, sealed, by which the same run is recognised."""
+        return self.restricted / "finished.json"
+
+    @property
     def lock(self) -> Path:
         """The file that is locked while a run works in the directory."""
         return self.restricted / "lock"

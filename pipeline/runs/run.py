@@ -14,6 +14,7 @@ from geography.spine import Spine
 from pipeline.confidential.accuracy import write_accuracy
 from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.parts import PARTS
+from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from pipeline.cost.fitting import Fitting, check_memory, fitting
 from pipeline.errors import InputError
@@ -31,8 +32,10 @@ from pipeline.publishing.ahead import begin_alike
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.steps import Publication, publications, report_steps
+from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
+from pipeline.runs.finished import ingredients_of, note_finished
 from pipeline.runs.kept_inputs import inputs_to_keep
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import CheckedRequest
@@ -56,6 +59,14 @@ class MeasuredHere:
         """See `Keyholder.identity`."""
         return self._holder.identity()
 
+    def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:
+        """See `Measured.seal`."""
+        return seal_of(ingredients, self._holder.present(run), self._holder.identity())
+
+    def is_counted(self, run: RunDirectory) -> bool:
+        """See `sealed.is_counted`."""
+        return is_counted(run)
+
     def steps(self, job: Job) -> MeasuringSteps:
         """See `Measured.steps`."""
         return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), PARTS)
@@ -70,12 +81,27 @@ class ReleaseRun:
 
     Steps that an interrupted run has completed are skipped.
 
+    Args:
+        job: the run.
+        measuring: the steps that see the records.
+        compare: see `Measured.compare`.
+        perform: performs one step.
+        seal: of what the run is made from, see `pipeline.confidential.sealed`.
+
     Attributes:
         publications: the stages of each universe after its measurements.
     """
 
-    def __init__(self, job: Job, measuring: MeasuringSteps, compare: Callable[[Job], None], perform: Perform) -> None:
+    def __init__(
+        self,
+        job: Job,
+        measuring: MeasuringSteps,
+        compare: Callable[[Job], None],
+        perform: Perform,
+        seal: Callable[[], str],
+    ) -> None:
         self.job = job
+        self._seal, self._sealed = seal, ""
         self.publications = publications(job)
         self._perform = perform
         self._measuring = measuring
@@ -94,7 +120,11 @@ class ReleaseRun:
 
     def count(self) -> None:
         """Count and check the records, and bind the directory to them."""
+        self.job.run.finished.unlink(missing_ok=True)
+        sealed = self._seal()
         self._perform_steps(self._measuring.counting())
+        if sealed == self._seal():  # otherwise a file has changed while it was counted
+            self._sealed = sealed
         self._measuring.record()
         write_json(self.job.run.input, inputs_to_keep(self.job.universes), self.job.run.staging, private=True)
 
@@ -140,6 +170,7 @@ class ReleaseRun:
         write_manifest(self.job.run, manifest_of(self.job, self._notes, self._measuring.statement()))
         drop_stale_signature(self.job.run)
         Batches(self.job.run).forget()
+        note_finished(self.job.run, self._sealed)
 
     def _perform_steps(self, steps: Sequence[Step]) -> None:
         self._notes |= perform_steps(self.job, steps, self._perform, self._checkpoints)
@@ -204,7 +235,9 @@ def release_run(
         measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)
         stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
-        yield ReleaseRun(replace(job, status=stated), measuring, measured.compare, perform)
+        made_from = ingredients_of(checked)
+        seal = (lambda: "") if made_from is None else partial(measured.seal, run, made_from)
+        yield ReleaseRun(replace(job, status=stated), measuring, measured.compare, perform, seal)
 
 
 def _way(checked: CheckedRequest, spine: Spine) -> Fitting:

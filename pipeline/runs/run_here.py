@@ -15,6 +15,7 @@ from pipeline.execution.progress import Progress
 from pipeline.execution.retries import may_be_retried, retry_delays, timed_out
 from pipeline.execution.settings import Settings
 from pipeline.execution.steps import Notes, Perform, Step
+from pipeline.runs.finished import is_finished
 from pipeline.runs.measured import measured_apart
 from pipeline.runs.request import CheckedRequest
 
@@ -35,6 +36,9 @@ def run_here(checked: CheckedRequest, progress: Progress, settings: Settings) ->
     limit = settings.timeout
     try:
         with _time_limit(limit), measured_apart(checked) as measured:
+            if is_finished(checked, measured):
+                progress.found()
+                return checked.run.root
             from pipeline.runs.run import run_release  # imported while the process starts
 
             return run_release(checked, progress, retrying(settings), measured)
