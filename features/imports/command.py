@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from features.imports.flows_command import import_flows_command
+
 app = typer.Typer(
     short_help="Write a release spec for existing files.",
     name="import",
-    help="""Write a release spec for existing files: census summary files, tables or database queries.
+    help="""Write a release spec for existing files: census summary files, flows, tables or database queries.
 
     Example:
 
@@ -26,6 +28,7 @@ def add_to(commands: typer.Typer) -> None:
     commands.add_typer(app)
 
 
+app.command("flows")(import_flows_command)
 Form = Literal["microdata", "long", "wide"]
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder.")]
 
