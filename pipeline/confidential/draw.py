@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline.errors import InputError
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 class Committing(Protocol):
     """What is needed of a `DrawLedger`."""
+
+    def now(self) -> datetime:
+        """The time by the clock that dates its events."""
 
     def commit_draw(
         self, charges: Sequence[Charge], beacon: str, *, first: bool, noted: Iterable[Head] = ()
@@ -38,7 +41,7 @@ def commit_draw(job: Job, key: MasterKey, ledger: Committing, charges: Sequence[
     if named is None:
         return
     when = due(named.chain, named.round)
-    unknown = job.beacon is None and (when is None or when > datetime.now(UTC))
+    unknown = job.beacon is None and (when is None or when > ledger.now())
     events = ledger.commit_draw(charges, named.text, first=unknown, noted=noted)
     if job.beacon is None:
         last = events[-1]

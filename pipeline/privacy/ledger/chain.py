@@ -16,7 +16,7 @@ from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
 from pipeline.privacy.ledger.details import read_details
 from pipeline.privacy.ledger.disclosures import Exact, Subject, way_of
 
-__all__ = ["BYPASSED", "Event", "Group", "LedgerError", "exact_of_text", "exact_text", "sealed"]
+__all__ = ["BYPASSED", "Event", "EventKind", "Group", "LedgerError", "exact_of_text", "exact_text", "sealed"]
 
 EventKind = Literal["open", "allow", "charge", "exact", "key", "draw", "redraw", "commit", "close", "purpose"]
 

@@ -7,7 +7,6 @@ is refused, whatever is other about it: key, records, spec, round, or that it na
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.ledger.chain import Event
@@ -62,7 +61,7 @@ class DrawLedger(Ledger):
                         "round is known: run it first without the round, before that is published; nothing was charged "
                         "or drawn"
                     )
-                events.append(event or writing.add(_event("draw", name, charges[0].release, draw)))
+                events.append(event or writing.add("draw", name, release=charges[0].release, details=draw.details()))
             return tuple(events)
 
     def reserve(self, *charges: Charge, noted: Iterable[Head] = ()) -> Reservation:
@@ -85,7 +84,7 @@ class DrawLedger(Ledger):
             for name, draw in _draws(charges, beacon or "").items():
                 state = self._dataset(datasets, name)
                 if _is_another(state, charges[0].release, draw, beacon):
-                    refused.append(writing.add(_event("redraw", name, charges[0].release, draw)))
+                    refused.append(writing.add("redraw", name, release=charges[0].release, details=draw.details()))
         if refused:
             first = refused[0]
             raise RedrawnError(
@@ -110,8 +109,3 @@ def _draws(charges: Sequence[Charge], beacon: str) -> dict[str, Draw]:
         name: Draw(tuple(sorted(charge.run.text for charge in charges if charge.dataset == name)), beacon)
         for name in names
     }
-
-
-def _event(kind: str, dataset: str, release: str, draw: Draw) -> Event:
-    time = datetime.now(UTC).isoformat(timespec="seconds")
-    return Event(0, kind, time, dataset, release=release, details=draw.details())  # type: ignore[arg-type]

@@ -8,8 +8,9 @@ what it reserved. The same run again (`RunFingerprint`) draws the same noise, bi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, Self
@@ -33,8 +34,8 @@ from pipeline.privacy.ledger.marks_database import MarksDatabase
 from pipeline.privacy.ledger.notes import Head, check_noted
 from pipeline.privacy.ledger.prefix import Prefix, PrefixError, Row, read_prefix, verified
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
-from pipeline.privacy.ledger.store import Store, Writing, default_url
-from pipeline.privacy.ledger.writes import charge_run, disclose, key_of, ledger_event, record_key
+from pipeline.privacy.ledger.store import Store, Writing, default_url, random_id, utc_now
+from pipeline.privacy.ledger.writes import charge_run, disclose, key_of, record_key
 
 __all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "UndeclaredError", "amount_text"]
 
@@ -57,7 +58,14 @@ class Ledger:
 
     @classmethod
     def open(
-        cls, url: str | None = None, *, create: bool = False, state: Path | None = None, marks: str | None = None
+        cls,
+        url: str | None = None,
+        *,
+        create: bool = False,
+        state: Path | None = None,
+        marks: str | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        new_id: Callable[[], str] = random_id,
     ) -> Self:
         """The ledger at `url`, by default the user's own; see `Store.open` for what it raises.
 
@@ -66,9 +74,11 @@ class Ledger:
             create: make it if there is none.
             state: folder in which its high-water mark is kept; by default the user's state folder.
             marks: URL of another database in which the mark is kept too.
+            clock: by which events are dated, in UTC.
+            new_id: gives the id if the ledger is made now.
         """
         database = MarksDatabase.named(marks, default_url() if url is None else url)
-        return cls(Store.open(url, create=create), Marks(state, database))
+        return cls(Store.open(url, create=create, clock=clock, new_id=new_id), Marks(state, database))
 
     def close(self) -> None:
         """Close the connection to the ledger's store."""
@@ -89,6 +99,10 @@ class Ledger:
     def place(self) -> str:
         """The file or database, without a password."""
         return self._store.shown
+
+    def now(self) -> datetime:
+        """The time by the clock that dates its events."""
+        return self._store.clock()
 
     def __repr__(self) -> str:
         """The place, and what each dataset has left."""
@@ -147,7 +161,7 @@ class Ledger:
         with self._writing() as writing:
             if name in self._checked(writing):
                 raise InputError(f"ledger: there is a dataset {name!r} already; its budget cannot be changed")
-            opened = ledger_event(
+            last = writing.add(
                 "open",
                 name,
                 population=population.strip(),
@@ -156,11 +170,10 @@ class Ledger:
                 budget=exact_text(Fraction(budget)),
                 details=details_text({"units": units.strip()}) if units.strip() else "",
             )
-            last = writing.add(opened)
             for purpose in aside:
-                last = writing.add(ledger_event("purpose", name, **purpose))
+                last = writing.add("purpose", name, **purpose)
             for subject in subjects:
-                last = writing.add(ledger_event("allow", name, **allow_event(subject)))
+                last = writing.add("allow", name, **allow_event(subject))
             return self._head([last])
 
     def allow_exact(self, name: str, *exact: Subject | str) -> Head:
@@ -175,7 +188,7 @@ class Ledger:
         with self._writing() as writing:
             if self._dataset(self._checked(writing), name).closed:
                 raise InputError(f"ledger: the dataset {name!r} is closed; nothing more of it becomes exact")
-            return self._head([writing.add(ledger_event("allow", name, **allow_event(one))) for one in subjects])
+            return self._head([writing.add("allow", name, **allow_event(one)) for one in subjects])
 
     def reserve(self, *charges: Charge, noted: Iterable[Head] = ()) -> Reservation:
         """Charge a run for everything that it will draw, all or nothing; nothing may be drawn before this returns.
@@ -225,7 +238,7 @@ class Ledger:
                         f"ledger {self.place}: the run was not charged to {charge.dataset!r}; the ledger was put back"
                     )
                 if charge.run.text not in state.committed:
-                    writing.add(ledger_event("commit", charge.dataset, run=charge.run.text, release=charge.release))
+                    writing.add("commit", charge.dataset, run=charge.run.text, release=charge.release)
             return self._head(writing.events)
 
     def close_dataset(self, name: str) -> Head:
@@ -237,7 +250,7 @@ class Ledger:
         with self._writing() as writing:
             if self._dataset(self._checked(writing), name).closed:
                 raise InputError(f"ledger: the dataset {name!r} is closed already")
-            return self._head([writing.add(ledger_event("close", name))])
+            return self._head([writing.add("close", name)])
 
     def datasets(self) -> dict[str, DatasetState]:
         """All datasets by name. LedgerError if the ledger is damaged."""

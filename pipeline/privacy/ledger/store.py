@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final, overload
 
 import sqlalchemy as sa
 
 from geography.errors import InputError
 from pipeline.privacy.ledger import schema as ledger_schema
-from pipeline.privacy.ledger.chain import is_typed
+from pipeline.privacy.ledger.chain import EventKind, is_typed
 from pipeline.privacy.ledger.database import connected, engine_of, ledger_url, shown_url
 from pipeline.privacy.ledger.events import DatasetState, Event, LedgerError, continued, replay, sealed
 from pipeline.privacy.ledger.notes import Head
 from pipeline.privacy.ledger.prefix import Prefix
 from pipeline.privacy.ledger.witness import file_witness, table_witness
 
-__all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "ledger_url"]
+__all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "ledger_url", "random_id", "utc_now"]
 
 ENVIRONMENT: Final = "SPINEWISE_LEDGER"
 _LOCK: Final = 0x5350494E45  # of the advisory lock, the same for all
@@ -45,26 +46,42 @@ def default_url() -> str:
     return str(state / "spinewise" / "ledger.sqlite")
 
 
+def utc_now() -> datetime:
+    """The clock of this machine."""
+    return datetime.now(UTC)
+
+
+def random_id() -> str:
+    """An id for a new ledger, which no other has."""
+    return secrets.token_hex(32)
+
+
 class Store:
     """The events of one ledger.
 
     Attributes:
         shown: the database, without a password.
-        ledger: the ledger's id, 64 hex digits drawn when it was made; its chain of hashes begins with it.
+        clock: by which events are dated, in UTC.
+        ledger: the ledger's id, 64 hex digits given when it was made; its chain of hashes begins with it.
     """
 
-    def __init__(self, engine: sa.Engine, shown: str) -> None:
+    def __init__(self, engine: sa.Engine, shown: str, clock: Callable[[], datetime]) -> None:
         self._engine = engine
         self.shown = shown
+        self.clock = clock
         self.ledger = ""
 
     @classmethod
-    def open(cls, url: str | None = None, *, create: bool = False) -> Store:
+    def open(
+        cls, url: str | None = None, *, create: bool, clock: Callable[[], datetime], new_id: Callable[[], str]
+    ) -> Store:
         """The ledger at `url`; see `ledger_url` and `default_url`. One of an older version is brought up to date.
 
         Args:
             url: of the database, or the path of a SQLite file; None for the default.
             create: make it if there is none.
+            clock: by which events are dated, in UTC.
+            new_id: gives the id if the ledger is made now.
 
         Raises:
             InputError: there is none, or it cannot be one.
@@ -72,7 +89,7 @@ class Store:
         """
         address = ledger_url(default_url() if url is None else url)
         shown = shown_url(address)
-        store = cls(engine_of(address, f"ledger {shown}", create=create), shown)
+        store = cls(engine_of(address, f"ledger {shown}", create=create), shown, clock)
         try:
             with store._connected(writes=False) as connection:
                 version = ledger_schema.version(connection)
@@ -81,7 +98,7 @@ class Store:
                     f"ledger {store.shown}: there is none; `spinewise ledger open` makes it with its first dataset"
                 )
             if version != ledger_schema.newest():
-                store._migrate()
+                store._migrate(new_id)
             with store._connected(writes=False) as connection:
                 store.ledger = ledger_schema.identity(connection)
         except BaseException:
@@ -113,7 +130,7 @@ class Store:
         """
         with self._connected(writes=True) as connection:
             file = Path(str(self._engine.url.database)) if connection.dialect.name == "sqlite" else None
-            writing = Writing(connection, self.ledger, prefix, file)
+            writing = Writing(connection, self.ledger, prefix, file, self.clock)
             yield writing
         if file is not None:
             writing.witness = file_witness(file)
@@ -128,12 +145,12 @@ class Store:
             if name not in present
         ]
 
-    def _migrate(self) -> None:
+    def _migrate(self, new_id: Callable[[], str]) -> None:
         """To the newest version, in one transaction that keeps every event, or fails and changes nothing."""
         with self._connected(writes=True) as connection:
             old = ledger_schema.version(connection)  # again, now that no other process is writing
             before = _read(connection, old) if old else []
-            ledger_schema.migrate(connection, old, secrets.token_hex(32))
+            ledger_schema.migrate(connection, old, new_id())
             after = _read(connection)
             problems = replay(ledger_schema.identity(connection), after)[1]
             if after != before or problems:
@@ -156,11 +173,19 @@ class Writing:
         witness: of the database as it is left; of a file "" before the end.
     """
 
-    def __init__(self, connection: sa.Connection, ledger: str, prefix: Prefix | None, file: Path | None) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        ledger: str,
+        prefix: Prefix | None,
+        file: Path | None,
+        clock: Callable[[], datetime],
+    ) -> None:
         self._connection = connection
         self._ledger = ledger
         self._prefix = prefix
         self._file = file
+        self._clock = clock
         self.events = StoredEvents(connection)
         self.datasets: dict[str, DatasetState] = {}
         self.is_sound = True
@@ -176,8 +201,9 @@ class Writing:
         datasets = prefix.datasets()
         return None if continued(datasets, head.number, head.hash, after) else datasets
 
-    def add(self, event: Event) -> Event:
-        """Seal the event as the next one, write it, and let the datasets be as it leaves them."""
+    def add(self, kind: EventKind, dataset: str, **rest: Any) -> Event:
+        """Date and seal an event as the next one, write it, and let the datasets be as it leaves them."""
+        event = Event(0, kind, self._clock().isoformat(timespec="seconds"), dataset, **rest)
         last = self.events[-1] if self.events else None
         number, previous = (last.number, last.hash) if last else (0, self._ledger)
         added = sealed(event, number + 1, previous)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from pipeline.privacy.ledger.details import details_text
 from pipeline.privacy.ledger.disclosures import undeclared
 from pipeline.privacy.ledger.events import (
     DatasetState,
-    Event,
     LedgerError,
     cost_of,
     exact_event,
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
     from pipeline.privacy.ledger.store import Writing
 
-__all__ = ["charge_run", "disclose", "key_of", "ledger_event", "record_key"]
+__all__ = ["charge_run", "disclose", "key_of", "record_key"]
 
 
 def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str) -> None:
@@ -70,20 +68,18 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
         raise OverspentError(state.named(purpose), state.unit, total, spent, cost_of_run)
     for group, cost in costs:
         writing.add(
-            ledger_event(
-                "charge",
-                state.name,
-                neighbours=charge.neighbours,
-                run=charge.run.text,
-                release=charge.release,
-                level=group.level,
-                query=group.query,
-                mechanism=group.mechanism,
-                scale=exact_text(group.scale),
-                count=group.count,
-                cost=exact_text(cost),
-                details=details_text({"purpose": purpose}) if purpose else "",
-            )
+            "charge",
+            state.name,
+            neighbours=charge.neighbours,
+            run=charge.run.text,
+            release=charge.release,
+            level=group.level,
+            query=group.query,
+            mechanism=group.mechanism,
+            scale=exact_text(group.scale),
+            count=group.count,
+            cost=exact_text(cost),
+            details=details_text({"purpose": purpose}) if purpose else "",
         )
 
 
@@ -96,9 +92,7 @@ def disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
     if asked and state.closed:
         raise UndeclaredError(state, asked)
     for exact in asked:
-        writing.add(
-            ledger_event("exact", state.name, run=charge.run.text, release=charge.release, **exact_event(exact))
-        )
+        writing.add("exact", state.name, run=charge.run.text, release=charge.release, **exact_event(exact))
 
 
 def key_of(datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> KeyUse | None:
@@ -122,9 +116,4 @@ def record_key(writing: Writing, state: DatasetState, charge: Charge, use: KeyUs
     run = charge.run.text
     if use is None or run in state.keys:
         return
-    writing.add(ledger_event("key", state.name, run=run, release=charge.release, details=use.details()))
-
-
-def ledger_event(kind: str, dataset: str, **rest: object) -> Event:
-    """An event as it is now, to be sealed; `rest` are its fields."""
-    return Event(0, kind, datetime.now(UTC).isoformat(timespec="seconds"), dataset, **rest)  # type: ignore[arg-type]
+    writing.add("key", state.name, run=run, release=charge.release, details=use.details())

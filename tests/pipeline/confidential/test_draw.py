@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
+from datetime import datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pandas as pd
 import pytest
@@ -16,23 +20,28 @@ from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, write_town
 
 from pipeline.confidential.custody import KeySource
+from pipeline.confidential.draw import commit_draw
 from pipeline.errors import InputError
+from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.privacy.ledger.chain import Group, LedgerError
+from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.draws import DrawLedger, RedrawnError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.report import dataset_report
-from pipeline.release.beacon import BeaconAwaitedError, parse_beacon
+from pipeline.release.beacon import BeaconAwaitedError, due, parse_beacon
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.runs.verify import verify_release
+from pipeline.spec.beacon_section import BeaconSection
 
 #: When the rounds of the chain begin here: after the tests' commitments, as the chain's clock tells.
 SOON = int(time.time()) + 3600
 PAST = 1_600_000_000
+QUICKNET = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
 
 
 @pytest.fixture
@@ -162,11 +171,30 @@ def test_a_round_that_was_known_is_too_late(ledger: str, tmp_path: Path, key: Pa
     with pytest.raises(InputError, match="too late, since it was known"):
         drawn(spec, tmp_path / "out", key, number=7, genesis=PAST)
     assert "charge" not in kinds(ledger)
-    quicknet = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
-    text = spec.read_text().replace(chain_info(PAST)["hash"], quicknet).replace('name = "town"', 'name = "late"')
+    text = spec.read_text().replace(chain_info(PAST)["hash"], QUICKNET).replace('name = "town"', 'name = "late"')
     (tmp_path / "spec" / "late.toml").write_text(text)
     with pytest.raises(InputError, match="is not committed to a draw, and the beacon's round is known"):
         drawn(tmp_path / "spec" / "late.toml", tmp_path / "out", key)  # round 7 of quicknet was in 2023
+
+
+def test_whether_a_round_is_known_is_told_by_the_clock_that_dates_the_commitment(tmp_path: Path) -> None:
+    named = BeaconSection(chain=QUICKNET, round=7)
+    when = due(named.chain, named.round)
+    assert when is not None
+    job = SimpleNamespace(spec=SimpleNamespace(name="town", privacy=SimpleNamespace(beacon=named)), beacon=None)
+    group = Group("county", "total", "discrete_gaussian", Fraction(2), 1)
+    charge = Charge("town", RunFingerprint("a" * 64), "town", "change-one", (group,))
+    for early, refusal in ((1, BeaconAwaitedError), (0, InputError)):
+        now = when - timedelta(seconds=early)
+        place = str(tmp_path / f"{early}.sqlite")
+        with DrawLedger.open(place, create=True, clock=partial(datetime.fromisoformat, now.isoformat())) as opened:
+            opened.open_dataset(
+                "town", population="town", framework="zcdp", budget=Fraction(20), neighbours="change-one"
+            )
+            with pytest.raises(refusal):
+                commit_draw(cast("Job", job), MasterKey.generate(), opened, [charge], [])
+            assert [event.kind for event in opened.events()] == ["open", "draw"][: 1 + early]
+            assert {event.time for event in opened.events()} == {now.isoformat()}
 
 
 @pytest.mark.usefixtures("ledger")

@@ -6,8 +6,11 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import count
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import sqlalchemy as sa
@@ -15,7 +18,7 @@ from oracles.postgresql import NoServerError, server
 
 from pipeline.errors import InputError
 from pipeline.privacy.ledger import prefix as ledger_prefix
-from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.privacy.ledger.chain import EventKind, LedgerError
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.database import ledger_url
 from pipeline.privacy.ledger.disclosures import Exact, Subject
@@ -39,9 +42,9 @@ def charge(run: int, dataset: str = "people", **rest: object) -> Charge:
     return Charge(dataset, RunFingerprint(f"{run:064x}"), f"r{run}", "change-one", groups, **rest)  # type: ignore[arg-type]
 
 
-def begun(url: str, runs: int = 5, *, budget: str = "1") -> None:
+def begun(url: str, runs: int = 5, *, budget: str = "1", **opened: Any) -> None:
     """A ledger of two datasets, with all kinds of events."""
-    with DrawLedger.open(url, create=True) as ledger:
+    with DrawLedger.open(url, create=True, **opened) as ledger:
         ledger.open_dataset(
             "people", population="all", framework="zcdp", budget=Fraction(budget), neighbours="change-one",
             exact=["county:total"], purposes={"questions": Fraction(1, 2)},
@@ -97,6 +100,24 @@ def file(tmp_path: Path) -> str:
 def kept_at(url: str) -> Path:
     with Ledger.open(url) as ledger:
         return ledger._marks.prefix(ledger.id)
+
+
+def test_with_a_given_clock_and_id_a_ledger_is_the_same_to_its_last_hash(tmp_path: Path) -> None:
+    """The hash is that of the first version that was charged with these events, at these times."""
+    start, ticks = datetime(2020, 4, 1, 12, tzinfo=UTC), count()
+
+    def clock() -> datetime:
+        return start + timedelta(minutes=next(ticks))
+
+    url = str(tmp_path / "ledger.sqlite")
+    begun(url, clock=clock, new_id=lambda: "5e" * 32)
+    with Ledger.open(url, clock=clock) as ledger:
+        assert ledger.id == "5e" * 32
+        times = [datetime.fromisoformat(event.time) for event in ledger.events()]
+        assert {event.kind for event in ledger.events()} == set(get_args(EventKind))
+        assert times == [start + timedelta(minutes=minute) for minute in range(29)]
+        assert ledger.now() == start + timedelta(minutes=29)
+        assert ledger.head().hash == "741a282c81f504a20d4571fa593f69368ebb14d8b99e17be959ef20bdf706b9a"
 
 
 class Read:
