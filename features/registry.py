@@ -1,19 +1,23 @@
 """The list of features, and which of them are installed. Importing it imports none of them.
 
-A feature is installed if its folder is there. None has a section of the spec: all sections are those of
-`pipeline.spec.release_spec.ReleaseSpec`, with or without the folder.
+A feature is installed if its folder is there. Keys of the spec that are of one which is not are known by name, so that
+a spec which has them is refused with a reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from geography.errors import InputError
+
+if TYPE_CHECKING:
+    from pipeline.spec.slots import Slots
 
 
 @dataclass(frozen=True)
@@ -23,10 +27,12 @@ class Feature:
     Attributes:
         name: of the folder.
         commands: name of each command -> the module whose function `add_to` adds it to the command line.
+        keys: slot of the spec and key, "postprocess.shares" -> the module and its class of `FeatureKeys`, which has it.
     """
 
     name: str
-    commands: Mapping[str, str]
+    commands: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 #: All features of this version. One that is taken away with its folder needs no change here.
@@ -49,6 +55,16 @@ def installed_features() -> tuple[Feature, ...]:
 def is_installed(name: str) -> bool:
     """Whether the folder of a feature is there."""
     return find_spec(f"features.{name}") is not None
+
+
+@cache
+def slots() -> Slots:
+    """What the installed features add to a spec, and the keys of those that are not installed."""
+    from pipeline.spec.slots import Slots  # brings pydantic
+
+    places = dict.fromkeys(place for feature in installed_features() for place in feature.keys.values())
+    missing = {key: one.name for one in FEATURES if not is_installed(one.name) for key in one.keys}
+    return Slots(tuple(getattr(import_module(module), name) for module, name in places), missing)
 
 
 def part_of(name: str, module: str) -> ModuleType:

@@ -30,7 +30,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 #: Validation context of a public dictionary: tables are lists of pairs, files are bare names.
-PUBLIC = "public"
+PUBLIC: Mapping[str, object] = {"public": True}
 
 _NAME = re.compile(r"[^\W_][\w-]{0,99}")
 _TABLE_NAME = re.compile(r"[^\W_][\w.-]{0,99}(?<!\.)")
@@ -49,6 +49,16 @@ class Section(BaseModel):
     """A table of the spec: no other keys than its own, never changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def is_public(info: ValidationInfo) -> bool:
+    """Whether a public dictionary is read."""
+    return isinstance(info.context, Mapping) and bool(info.context.get("public"))
+
+
+def folder_of(info: ValidationInfo) -> Path | None:
+    """What file names are relative to; None where they stay as they are."""
+    return info.context.get("folder") if isinstance(info.context, Mapping) else None
 
 
 def describe(value: object) -> str:
@@ -142,7 +152,7 @@ def _check_value(value: str) -> str:
 
 def _from_pairs(value: object, info: ValidationInfo) -> object:
     """A table, from the list of pairs that stands for it in a public dictionary."""
-    if info.context != PUBLIC or not isinstance(value, list):
+    if not is_public(info) or not isinstance(value, list):
         return value
     if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in value):
         raise ValueError("found a list; a list of pairs of a name and what it names is needed")
@@ -156,7 +166,7 @@ def _as_list(value: object) -> object:
 def _file(value: object, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise ValueError(f'found {describe(value)}; a file name in quotes is needed, such as "blocks.parquet"')
-    folder = info.context.get("folder") if isinstance(info.context, Mapping) else None
+    folder = folder_of(info)
     if folder is None:
         return Path(value)
     path = Path((folder / expanded(value)).resolve())
@@ -174,7 +184,7 @@ def expanded(name: str | Path) -> Path:
 
 
 def _read_levels(value: object, info: ValidationInfo) -> dict[str, int] | tuple[str, ...]:
-    if info.context == PUBLIC and isinstance(value, list) and all(isinstance(item, list) for item in value):
+    if is_public(info) and isinstance(value, list) and all(isinstance(item, list) for item in value):
         value = dict(value)
     if not isinstance(value, Mapping | list | tuple):
         raise ValueError(

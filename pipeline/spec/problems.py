@@ -8,12 +8,15 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from pipeline.errors import SpecError
 from pipeline.spec.fields import Misfit, as_text_advice, describe
+from pipeline.spec.slots import NO_SLOTS, Slots, SlottedSection, fields_of, json_schema_of
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _LIMITS = {"greater_than_equal": "at least {ge} is needed", "less_than_equal": "at most {le} is allowed"}
@@ -117,22 +120,23 @@ def note_nul(content: object, problems: Problems, location: tuple[int | str, ...
             note_nul(value, problems, (*location, number))
 
 
-def note_validation_error(error: ValidationError, model: type[BaseModel], problems: Problems) -> None:
-    """Note each problem that pydantic found in a spec of type `model`."""
+def note_validation_error(
+    error: ValidationError, model: type[BaseModel], problems: Problems, slots: Slots = NO_SLOTS
+) -> None:
+    """Note each problem that pydantic found in a spec of type `model`, of which features fill the slots."""
     details = error.errors(include_url=False)
     for detail in details:
         location = detail["loc"]
-        kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-        if kind == "too_short" and value and _has_wrong_entries(details, location):
+        if detail["type"] == "too_short" and detail["input"] and _has_wrong_entries(details, location):
             continue  # pydantic counts only the valid entries; what is wrong with the others is reported with these
-        cause = context.get("error")
+        cause = detail.get("ctx", {}).get("error")
         if isinstance(cause, Misfit):
             for key, text in cause.problems:
                 # A list position continues the key, "levels[1]"; a name is a key below it.
                 problems.add(f"{dotted(location)}{key}" if key.startswith("[") else dotted(_below(location, key)), text)
         else:
             secret = location[:2] == ("privacy", "key")
-            problems.add(dotted(location), _in_words(kind, value, context, model, location, secret=secret))
+            problems.add(dotted(location), _in_words(detail, _Keys(model, slots), secret=secret))
 
 
 def _has_wrong_entries(details: Sequence[Any], location: Sequence[int | str]) -> bool:
@@ -143,34 +147,19 @@ def _below(location: Sequence[int | str], key: str) -> tuple[int | str, ...]:
     return (*location, key) if key else tuple(location)
 
 
-def _in_words(
-    kind: str,
-    value: object,
-    context: Mapping[str, Any],
-    model: type[BaseModel],
-    location: Sequence[int | str],
-    *,
-    secret: bool,
-) -> str:
+def _in_words(detail: ErrorDetails, keys: _Keys, *, secret: bool) -> str:
     """The problem in our own wording, not a library's; `secret` keeps the value out of the message."""
+    kind, value, location, context = detail["type"], detail["input"], detail["loc"], detail.get("ctx", {})
     if kind == "missing":
-        return f"missing; needed is {_description(model, location)}"
+        return f"missing; needed is {keys.description(location)}"
     if kind == "extra_forbidden":
-        section = _section(model, location[:-1])
-        allowed = _allowed(section) if section else []
-        key = str(location[-1])
-        hint = _hint(key, allowed)
-        if len(location) > 1 and key in (field.alias or name for name, field in model.model_fields.items()):
-            hint = f" {key} = ... stands before the first [table], or as a [table] of its own;"
-        elif len(location) == 1 and (tables := _tables_with(model, key)):
-            hint = f" {key} = ... stands in {' or '.join(f'[{name}]' for name in tables)};"
-        return f"unknown key;{hint} allowed here are {', '.join(allowed)}"
+        return keys.unknown(location)
     if kind == "value_error":
         return str(context["error"])
     if kind == "literal_error":
         return f"found {describe(value)}; allowed is {context['expected']}"
     if secret:
-        return f"found no text; needed is {_description(model, location)}"
+        return f"found no text; needed is {keys.description(location)}"
     if kind == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
         return as_text_advice(value)
     if kind in _NEEDED:
@@ -179,7 +168,7 @@ def _in_words(
         return f"found {describe(value)}; {_LIMITS[kind].format(**context)}"
     if kind in ("too_short", "too_long", "string_too_short"):
         return _of_length(value, context)
-    return f"found {describe(value)}; {_description(model, location)} is needed"
+    return f"found {describe(value)}; {keys.description(location)} is needed"
 
 
 def _of_length(value: Any, context: Mapping[str, Any]) -> str:
@@ -191,44 +180,63 @@ def _of_length(value: Any, context: Mapping[str, Any]) -> str:
     return f"found a list of {n:,} {'entry' if n == 1 else 'entries'}; {needed}"
 
 
-def _allowed(section: type[BaseModel]) -> list[str]:
-    """The keys that a user may write: not those of published specs alone, which the JSON schema is without."""
-    stated = section.model_json_schema(mode="validation")["properties"]
-    return [key for name, field in section.model_fields.items() if (key := field.alias or name) in stated]
+@dataclass(frozen=True)
+class _Keys:
+    """The keys of a spec of type `model`, of which features fill the slots."""
 
+    model: type[BaseModel]
+    slots: Slots
 
-def _tables_with(model: type[BaseModel], key: str) -> list[str]:
-    """The tables of a spec that have the key, for one that stands outside of them."""
-    sections = {name: _section(model, (name,)) for name in model.model_fields}
-    return [
-        model.model_fields[name].alias or name
-        for name, section in sections.items()
-        if section and key in (field.alias or inner for inner, field in section.model_fields.items())
-    ]
+    def unknown(self, location: Sequence[int | str]) -> str:
+        """What to say of a key that no section at its place has."""
+        section, key = self._section(location[:-1]), str(location[-1])
+        if feature := self._missing(section, key):
+            return f"is of {feature}, which this installation is without; there is no folder features/{feature}"
+        allowed = self._allowed(section) if section else []
+        hint = _hint(key, allowed)
+        if len(location) > 1 and key in fields_of(self.model, self.slots):
+            hint = f" {key} = ... stands before the first [table], or as a [table] of its own;"
+        elif len(location) == 1 and (tables := self._tables_with(key)):
+            hint = f" {key} = ... stands in {' or '.join(f'[{name}]' for name in tables)};"
+        return f"unknown key;{hint} allowed here are {', '.join(allowed)}"
 
+    def description(self, location: Sequence[int | str]) -> str:
+        """The description of the field at `location`."""
+        section = self._section(location[:-1])
+        for key, field in fields_of(section, self.slots).items() if section else ():
+            if location[-1] == key:
+                return field.description or key
+        return "another kind of value"
 
-def _description(model: type[BaseModel], location: Sequence[int | str]) -> str:
-    """The description of the field at `location`."""
-    section = _section(model, location[:-1])
-    for name, field in section.model_fields.items() if section else ():
-        if location[-1] in (name, field.alias):
-            return field.description or name
-    return "another kind of value"
+    def _missing(self, section: type[BaseModel] | None, key: str) -> str | None:
+        """The feature of a key, where it is not installed."""
+        if section is None or not issubclass(section, SlottedSection):
+            return None
+        return self.slots.missing.get(f"{section.slot}.{key}".lstrip("."))
 
+    def _allowed(self, section: type[BaseModel]) -> list[str]:
+        """The keys that a user may write: not those of published specs alone, which the JSON schema is without."""
+        stated = json_schema_of(section, self.slots)["properties"]
+        return [key for key in fields_of(section, self.slots) if key in stated]
 
-def _section(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel] | None:
-    """The model of the table at `location` below `model`."""
-    annotation: Any = model
-    for part in location:
+    def _tables_with(self, key: str) -> list[str]:
+        """The tables of a spec that have the key, for one that stands outside of them."""
+        sections = {name: self._section((name,)) for name in fields_of(self.model, self.slots)}
+        return [name for name, section in sections.items() if section and key in fields_of(section, self.slots)]
+
+    def _section(self, location: Sequence[int | str]) -> type[BaseModel] | None:
+        """The model of the table at `location` below `model`."""
+        annotation: Any = self.model
+        for part in location:
+            annotation = _plain(annotation)
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                field = fields_of(annotation, self.slots).get(str(part))
+                annotation = None if field is None else field.annotation
+            else:
+                arguments = typing.get_args(annotation)
+                annotation = (arguments[-1] if isinstance(part, str) else arguments[0]) if arguments else None
         annotation = _plain(annotation)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            fields = annotation.model_fields
-            annotation = next((f.annotation for name, f in fields.items() if part in (name, f.alias)), None)
-        else:
-            arguments = typing.get_args(annotation)
-            annotation = (arguments[-1] if isinstance(part, str) else arguments[0]) if arguments else None
-    annotation = _plain(annotation)
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+        return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 def _plain(annotation: Any) -> Any:

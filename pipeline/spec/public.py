@@ -18,6 +18,7 @@ from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.edit_rules import impossible_by, values_of
 from pipeline.spec.sections import UniverseSections
+from pipeline.spec.slots import stated_in
 
 _RESOLVED = (
     *("privacy", "schema_section", "strategy", "tables", "input", "passes", "companions", "postprocess"),
@@ -28,10 +29,8 @@ _RESOLVED = (
 def encode(value: object, *, without: tuple[str, ...] = ()) -> Any:
     """`value` as JSON-able data: a section is an object without empty fields, a table of the user's a list of pairs."""
     if isinstance(value, BaseModel):
-        fields = (
-            (name, field.alias or name) for name, field in type(value).model_fields.items() if name not in without
-        )
-        return {key: encode(content) for name, key in fields if (content := getattr(value, name)) is not None}
+        stated = stated_in(value, without)
+        return {key: encode(content) for key, content in stated.items() if content is not None}
     if isinstance(value, Mapping):
         return [[key, encode(item)] for key, item in value.items()]
     if isinstance(value, tuple | list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError
 
@@ -37,6 +37,7 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
+from pipeline.spec.slots import FeatureKeys, Slots, installed_slots, json_schema_of
 from pipeline.spec.update.section import UpdateSection
 from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
@@ -47,6 +48,8 @@ _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")
 
 class ReleaseSpec(UniverseSections):
     """One release, as its spec file states it; file names in it are absolute."""
+
+    slot: ClassVar[str] = ""
 
     name: Name = Field(description="the release's name (letters, digits, - and _); it names the release's folder")
     purpose: Literal["example"] | None = Field(
@@ -90,6 +93,11 @@ class ReleaseSpec(UniverseSections):
     def source(self) -> str:
         """The spec file as it was named to `load_spec`, for messages."""
         return self._source
+
+    @property
+    def of_features(self) -> tuple[FeatureKeys, ...]:
+        """What it states of features, in the sections of the release itself."""
+        return (*self.parts, *self.postprocess.parts)
 
     @property
     def update(self) -> UpdateSection | None:
@@ -250,15 +258,22 @@ class ReleaseSpec(UniverseSections):
         }
 
     @classmethod
-    def from_public_dict(cls, content: Mapping[str, Any], source: str = "public spec") -> ReleaseSpec:
+    def from_public_dict(
+        cls, content: Mapping[str, Any], source: str = "public spec", slots: Slots | None = None
+    ) -> ReleaseSpec:
         """The spec of a `public_dict`: it resolves to the same universes, without input and key.
+
+        Args:
+            content: as `public_dict` gave it.
+            source: what messages call it.
+            slots: what features add to a spec; None for the features that are installed.
 
         Raises:
             SpecError: the dictionary is not the public form of a spec.
         """
         stated = dict(content)
         section = stated.pop("update", None)
-        spec = _validated(stated, source, PUBLIC)
+        spec = _validated(stated, source, PUBLIC, slots)
         if section is None:
             return spec
         problems = Problems(source)
@@ -270,14 +285,18 @@ class ReleaseSpec(UniverseSections):
             raise
 
 
-def load_spec(path: Path | str) -> ReleaseSpec:
+def load_spec(path: Path | str, slots: Slots | None = None) -> ReleaseSpec:
     """The spec in the TOML file at `path`, checked as far as it can be without data.
+
+    Args:
+        path: the file.
+        slots: what features add to a spec; None for the features that are installed.
 
     Raises:
         SpecError: the file cannot be read or something in it is wrong; one line for each problem.
     """
     path = Path(path)
-    return _validated(read_toml(path), str(path), {"folder": path.parent.resolve()})
+    return _validated(read_toml(path), str(path), {"folder": path.parent.resolve()}, slots)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -302,28 +321,35 @@ def as_spec(spec: Path | str | ReleaseSpec) -> ReleaseSpec:
     return spec if isinstance(spec, ReleaseSpec) else load_spec(spec)
 
 
-def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -> ReleaseSpec:
+def parse_spec(
+    text: str, source_name: str = "spec", folder: Path | str = ".", slots: Slots | None = None
+) -> ReleaseSpec:
     """The spec of a TOML text, checked as `load_spec` does.
 
     Args:
         text: the spec, in TOML.
         source_name: what messages call it.
         folder: what file names in it are relative to.
+        slots: what features add to a spec; None for the features that are installed.
 
     Raises:
         SpecError: one line for each problem: source, key, what was found, what is allowed.
     """
-    return _validated(_parsed(text, source_name), source_name, {"folder": Path(folder).resolve()})
+    return _validated(_parsed(text, source_name), source_name, {"folder": Path(folder).resolve()}, slots)
 
 
-def spec_of(content: Mapping[str, Any], source_name: str = "Spec", folder: Path | str = ".") -> ReleaseSpec:
+def spec_of(
+    content: Mapping[str, Any], source_name: str = "Spec", folder: Path | str = ".", slots: Slots | None = None
+) -> ReleaseSpec:
     """The spec of the tables that its TOML text would have; arguments and errors as those of `parse_spec`."""
-    return _validated(content, source_name, {"folder": Path(folder).resolve()})
+    return _validated(content, source_name, {"folder": Path(folder).resolve()}, slots)
 
 
-def spec_json_schema() -> dict[str, Any]:
-    """The JSON schema of the spec file, for editors that complete and check TOML."""
-    schema = ReleaseSpec.model_json_schema(by_alias=True, mode="validation")
+def spec_json_schema(slots: Slots | None = None) -> dict[str, Any]:
+    """The JSON schema of the spec file, for editors that complete and check TOML; `slots` as for `load_spec`."""
+    schema = json_schema_of(
+        ReleaseSpec, installed_slots() if slots is None else slots, (PostprocessSection, CompanionSection)
+    )
     # What is measured of reports follows from [collect]; see `with_measured`.
     schema["required"].remove("strategy")
     schema["anyOf"] = [{"required": ["strategy"]}, {"required": ["collect"]}]
@@ -337,14 +363,17 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
         raise SpecError(f"{source}: {_toml_problem(str(error))}") from None
 
 
-def _validated(content: Mapping[str, Any], source: str, context: Any) -> ReleaseSpec:
+def _validated(
+    content: Mapping[str, Any], source: str, context: Mapping[str, object], slots: Slots | None
+) -> ReleaseSpec:
+    slots = installed_slots() if slots is None else slots
     problems = Problems(source)
     note_nul(content, problems)
     problems.raise_if_any()
     try:
-        spec = ReleaseSpec.model_validate(with_measured(content), context=context)
+        spec = ReleaseSpec.model_validate(with_measured(content), context={**context, "slots": slots})
     except ValidationError as error:
-        note_validation_error(error, ReleaseSpec, problems)
+        note_validation_error(error, ReleaseSpec, problems, slots)
         problems.raise_if_any()
         raise
     spec._source = source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
@@ -32,6 +32,7 @@ from pipeline.spec.fields import (
 from pipeline.spec.input.section import InputSpec
 from pipeline.spec.privacy_section import CompanionPrivacySection
 from pipeline.spec.shares_section import SharesSection
+from pipeline.spec.slots import SlottedSection
 from pipeline.spec.wording.fields import Day, Language, Line, Paragraph, Texts
 from pipeline.spec.wording.sections import LabelsSection, Names
 
@@ -278,8 +279,10 @@ class SelectSection(Section):
         return self
 
 
-class PostprocessSection(Section):
+class PostprocessSection(SlottedSection):
     """How the release is computed from the noisy measurements."""
+
+    slot: ClassVar[str] = "postprocess"
 
     estimator: Literal["full", "topdown"] = Field(
         default="full", description="full: of all measurements; topdown: as in 2020"
@@ -362,7 +365,7 @@ class ReportSection(Section):
     )
 
 
-class UniverseSections(Section):
+class UniverseSections(SlottedSection):
     """What the release and each companion state alike."""
 
     schema_section: SchemaSection = Field(alias="schema", description="a table with the attributes of a record")
@@ -404,6 +407,8 @@ class UniverseSections(Section):
 
 class CompanionSection(UniverseSections, AmountKeys):
     """A second histogram measured in the same run, such as housing units beside persons."""
+
+    slot: ClassVar[str] = "companions"
 
     privacy: CompanionPrivacySection = Field(default=CompanionPrivacySection(), description="its own budget")
     passes: tuple[str, ...] = Field(

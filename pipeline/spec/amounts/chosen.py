@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, WithJsonSchema
 
 from pipeline.model.exact import parse_exact
-from pipeline.spec.fields import PUBLIC, File, Misfit, Section, describe, expanded
+from pipeline.spec.fields import File, Misfit, Section, describe, expanded, folder_of, is_public
 
 #: As `pipeline.release.layout` has them.
 _MANIFEST, _ANSWER = "answer.json", "answer.csv"
@@ -40,7 +40,7 @@ def with_chosen(stated: object, info: ValidationInfo) -> object:
         Misfit: the answer cannot be read, or is none of a clip; the ends are those of a unit's total; or a user's spec
             has `chosen`.
     """
-    if not isinstance(stated, Mapping) or info.context == PUBLIC:
+    if not isinstance(stated, Mapping) or is_public(info):
         return stated
     if "chosen" in stated:
         raise Misfit(("chosen", f"stands in published specs alone; name the answer in between = {_SHAPE}"))
@@ -54,7 +54,7 @@ def with_chosen(stated: object, info: ValidationInfo) -> object:
     if stated.get("ends") == "total":
         why = "between has an end that a question chose for the amount of each record, and none is chosen for a total"
         raise Misfit(("ends", f"found 'total', and {why}: state both ends in between, or leave ends out"))
-    folder = info.context.get("folder") if isinstance(info.context, Mapping) else None
+    folder = folder_of(info)
     try:
         place = expanded(between[1]["answer"])
     except ValueError as error:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
-from pipeline.spec.fields import PUBLIC, Misfit, describe
+from pipeline.spec.fields import Misfit, describe, is_public
 
 #: The key of a text whose language is not stated.
 UNSTATED = ""
@@ -61,7 +61,7 @@ def _paragraph(value: object) -> str:
 
 def _texts(value: object, info: ValidationInfo) -> dict[str, str]:
     """Language -> text, from one text or a table of languages."""
-    if info.context == PUBLIC and isinstance(value, list):
+    if is_public(info) and isinstance(value, list):
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
             raise ValueError(f"found {describe(value)}; pairs of a language and a text are needed")
         value = dict(value)
@@ -74,9 +74,7 @@ def _texts(value: object, info: ValidationInfo) -> dict[str, str]:
     problems, texts = [], {}
     for language, text in value.items():
         try:
-            texts[language if language == UNSTATED and info.context == PUBLIC else check_language(language)] = _line(
-                text
-            )
+            texts[language if language == UNSTATED and is_public(info) else check_language(language)] = _line(text)
         except ValueError as error:
             problems.append((str(language), str(error)))
     if problems:

@@ -1,0 +1,156 @@
+"""Slots in the sections of a spec: keys that features add to them, as models of their own.
+
+A section of the core that has a slot keeps what is stated of features in `parts`, typed by their models. Whoever reads
+a spec needs the list of features; the spec carries what it states, also to other processes, so that nobody else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar, TypeVar, cast
+
+from pydantic import BaseModel, ModelWrapValidatorHandler, PrivateAttr, ValidationError, ValidationInfo, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails
+
+from pipeline.spec.fields import Section
+
+F = TypeVar("F", bound="FeatureKeys")
+
+
+class FeatureKeys(Section):
+    """Keys that a feature adds to a section of the core.
+
+    What a spec states of them is asked by protocols of those who use it: `pipeline.spec.resolve.StatesFacts`,
+    `pipeline.metadata.products.HasProducts`, `pipeline.inputs.public_input.HasInputs`.
+
+    Attributes:
+        slot: of the section.
+        after: the core's key that they stand after, in lists of keys, in published specs and in the JSON schema.
+    """
+
+    slot: ClassVar[str]
+    after: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What fills the slots.
+
+    Attributes:
+        filled: the keys of features that are installed.
+        missing: slot and key, "postprocess.shares" -> the feature that they are of, which is not.
+    """
+
+    filled: tuple[type[FeatureKeys], ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, section: type[BaseModel]) -> tuple[type[FeatureKeys], ...]:
+        """Those of a section; none of one without a slot."""
+        return tuple(keys for keys in self.filled if issubclass(section, SlottedSection) and keys.slot == section.slot)
+
+
+#: Of the core alone.
+NO_SLOTS = Slots()
+
+
+def installed_slots() -> Slots:
+    """Those of this installation.
+
+    The list of features is asked by name: the core imports no feature, and its list is above the core.
+    """
+    return cast("Slots", import_module("features.registry").slots())
+
+
+class SlottedSection(Section):
+    """A section with a slot for keys of features."""
+
+    slot: ClassVar[str]
+    _parts: tuple[FeatureKeys, ...] = PrivateAttr(default=())
+
+    @property
+    def parts(self) -> tuple[FeatureKeys, ...]:
+        """The keys of features that are stated, of all features."""
+        return self._parts
+
+    def part(self, kind: type[F]) -> F | None:
+        """The keys of one feature; None where none of them is stated."""
+        return next((one for one in self._parts if isinstance(one, kind)), None)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_parts(cls, stated: Any, handler: ModelWrapValidatorHandler[Any], info: ValidationInfo) -> Any:
+        slots = info.context.get("slots", NO_SLOTS) if isinstance(info.context, Mapping) else NO_SLOTS
+        models = slots.of(cls)
+        if not models or not isinstance(stated, Mapping):
+            return handler(stated)
+        own, wrong = dict(stated), list[InitErrorDetails]()
+        parts = []
+        for model in models:
+            if keys := {key: own.pop(key) for key in keys_of(model) if key in own}:
+                try:
+                    parts.append(model.model_validate(keys, context=info.context))
+                except ValidationError as error:
+                    wrong += _details(error)
+        try:
+            section = handler(own)
+        except ValidationError as error:
+            wrong += _details(error)
+        if wrong:
+            place = {key: number for number, key in enumerate(fields_of(cls, slots))}
+            wrong.sort(key=lambda one: place.get(str((*one.get("loc", ()), "")[0]), len(place)))
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        section._parts = tuple(parts)
+        return section
+
+
+def _details(error: ValidationError) -> list[InitErrorDetails]:
+    """What was found, at the same places."""
+    return [
+        InitErrorDetails(type=one["type"], loc=one["loc"], input=one["input"], ctx=one.get("ctx", {}))
+        for one in error.errors(include_url=False)
+    ]
+
+
+def stated_in(section: BaseModel, without: Sequence[str] = ()) -> dict[str, Any]:
+    """Key -> value of a section's fields but some, by their names, with those of features at their places."""
+    fields = ((name, one.alias or name) for name, one in type(section).model_fields.items() if name not in without)
+    found = [(key, getattr(section, name)) for name, key in fields]
+    for part in section.parts if isinstance(section, SlottedSection) else ():
+        at = next((1 + number for number, (key, _) in enumerate(found) if key == part.after), len(found))
+        found[at:at] = stated_in(part).items()
+    return dict(found)
+
+
+def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
+    """The keys of a model's own fields, as a spec has them."""
+    return tuple(one.alias or name for name, one in model.model_fields.items())
+
+
+def fields_of(model: type[BaseModel], slots: Slots) -> dict[str, FieldInfo]:
+    """Key -> field of a section, with those that features add, in the order of lists, published specs and schema."""
+    found = list(zip(keys_of(model), model.model_fields.values(), strict=True))
+    for keys in slots.of(model):
+        at = 1 + [key for key, _ in found].index(keys.after)
+        found[at:at] = zip(keys_of(keys), keys.model_fields.values(), strict=True)
+    return dict(found)
+
+
+def json_schema_of(model: type[BaseModel], slots: Slots, below: Sequence[type[SlottedSection]] = ()) -> dict[str, Any]:
+    """The JSON schema of a section, with the keys that features add to it and to those `below` it."""
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    for section in (model, *below):
+        table = schema if section is model else schema["$defs"][section.__name__]
+        for keys in slots.of(section):
+            own = keys.model_json_schema(by_alias=True, mode="validation")
+            schema.setdefault("$defs", {}).update(own.get("$defs", {}))
+            table["properties"] |= own["properties"]
+            if required := [*table.get("required", ()), *own.get("required", ())]:
+                table["required"] = required
+        properties = table.get("properties", {})
+        table["properties"] = {key: properties[key] for key in fields_of(section, slots) if key in properties}
+    if "$defs" in schema:
+        schema["$defs"] = dict(sorted(schema["$defs"].items()))
+    return schema
