@@ -31,7 +31,7 @@ from pipeline.runs.request import CheckedRequest
 from pipeline.storage.files import canonical_json, sha256_file, write_json
 
 #: The packages whose code decides on a published number.
-_DECIDE = ("geography", "postprocess", "pipeline")
+_DECIDE = ("geography", "postprocess", "pipeline", "features")
 #: Of restricted/: what a run that begins makes, and what does not tell one release from another.
 _PASSING = ("lock", "run.log", "staging", "checkpoints", "finished.json", "key")
 
