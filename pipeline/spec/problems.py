@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from pipeline.errors import SpecError
 from pipeline.spec.fields import Misfit, as_text_advice, describe
@@ -147,7 +146,7 @@ def _below(location: Sequence[int | str], key: str) -> tuple[int | str, ...]:
     return (*location, key) if key else tuple(location)
 
 
-def _in_words(detail: ErrorDetails, keys: _Keys, *, secret: bool) -> str:
+def _in_words(detail: Mapping[str, Any], keys: _Keys, *, secret: bool) -> str:
     """The problem in our own wording, not a library's; `secret` keeps the value out of the message."""
     kind, value, location, context = detail["type"], detail["input"], detail["loc"], detail.get("ctx", {})
     if kind == "missing":

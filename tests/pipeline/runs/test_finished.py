@@ -191,7 +191,7 @@ def test_the_program_is_its_code_and_the_versions_of_what_it_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = Path(str(pipeline.__file__)).parents[1]
-    for package in ("geography", "postprocess", "pipeline"):
+    for package in ("geography", "postprocess", "pipeline", "features"):
         shutil.copytree(root / package, tmp_path / package)
     versions, here = finished._program()
     assert versions["packages"]["numpy"]
