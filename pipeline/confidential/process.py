@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 #: The longest answer, in bytes.
 _LONGEST: Final = 1 << 20
 _PR_SET_DUMPABLE: Final = 4
+#: What compares a release with the true counts, and needs what estimates; measuring does not.
+_COMPARES: Final = "pipeline.confidential.accuracy"
 
 
 @dataclass(frozen=True)
@@ -97,14 +100,16 @@ class MeasuringProcess:
     Args:
         source: where the master key is; it is read there, and never here.
         test_key: of the spec, None if it has none.
+        modules: imported there at once.
     """
 
-    def __init__(self, source: KeySource, test_key: str | None) -> None:
+    def __init__(self, source: KeySource, test_key: str | None, *modules: str) -> None:
+        self._comparing: MeasuringProcess | None = None
         self._connection, there = connection.Pipe()
         descriptor = None if source.descriptor is None else _Descriptor(source.descriptor)
         with without_interrupts():
             self._process = WorkerContext().Process(
-                target=_serve, args=(there, source.file, descriptor, source.command, test_key), daemon=True
+                target=_serve, args=(there, source.file, descriptor, source.command, test_key, *modules), daemon=True
             )
             self._process.start()
         there.close()
@@ -137,9 +142,13 @@ class MeasuringProcess:
         public = self.ask("begin", _Work.of(job, run))
         return DistantSteps(self, job, insecure=bool(public["insecure"]))
 
+    def begin_comparing(self) -> None:
+        """Start the process that compares, which has no key; it imports what it needs while this one goes on."""
+        self._comparing = MeasuringProcess(KeySource(), None, _COMPARES)
+
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`; in another process, which has no key."""
-        with MeasuringProcess(KeySource(), None) as process:
+        with self._comparing or MeasuringProcess(KeySource(), None) as process:
             process.ask("compare", _Work.of(job), job=job)
 
     def question(self, work: QuestionWork) -> Mapping[str, Any]:
@@ -180,7 +189,9 @@ class MeasuringProcess:
         return dict(answer)
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process, whatever it is doing, and the one that it has for comparing."""
+        if self._comparing is not None:
+            self._comparing.close()
         self._connection.close()
         self._process.kill()
         self._process.join()
@@ -324,11 +335,18 @@ class _Server:
 
 
 def _serve(
-    there: Connection, file: Path | None, descriptor: int | None, command: str | None, test_key: str | None
+    there: Connection,
+    file: Path | None,
+    descriptor: int | None,
+    command: str | None,
+    test_key: str | None,
+    *modules: str,
 ) -> None:
     """Answer until there is nothing more to do, or nobody to do it for."""
     _keep_memory()
     begin_worker()
+    for module in modules:
+        import_module(module)
     server = _Server(there, KeySource(file, descriptor, command), test_key)
     questions: dict[str, Callable[..., Mapping[str, object]]] = {
         "identity": server.identity,

@@ -200,5 +200,8 @@ class Measured(Protocol):
     def is_counted(self, run: RunDirectory) -> bool:
         """See `sealed.is_counted`."""
 
+    def begin_comparing(self) -> None:
+        """Start what `compare` needs, without waiting for it."""
+
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`."""

@@ -24,5 +24,7 @@ def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
     with MeasuringProcess(checked.request.key, checked.spec.privacy.key) as process:
         if not checked.run.finished.is_file():  # otherwise there may be nothing to do
             import_module("pipeline.runs.run")
+            if checked.spec.postprocess.solver != "batched":
+                import_module("cvxpy")
         process.identity()
         yield process

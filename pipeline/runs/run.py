@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -28,6 +28,7 @@ from pipeline.execution.run_log import Logged, RunLog
 from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
 from pipeline.execution.workers import Workers
+from pipeline.model.universe import Universe
 from pipeline.publishing.ahead import begin_alike
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import manifest_of
@@ -71,6 +72,9 @@ class MeasuredHere:
         """See `Measured.steps`."""
         return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), PARTS)
 
+    def begin_comparing(self) -> None:
+        """See `Measured.begin_comparing`: there is no other process."""
+
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`."""
         write_accuracy(job)
@@ -83,10 +87,10 @@ class ReleaseRun:
 
     Args:
         job: the run.
-        measuring: the steps that see the records.
-        compare: see `Measured.compare`.
+        measured: where the records are seen.
+        measuring: the steps that see them.
         perform: performs one step.
-        seal: of what the run is made from, see `pipeline.confidential.sealed`.
+        ingredients: what the run is made from; None where it cannot be recognised by them.
 
     Attributes:
         publications: the stages of each universe after its measurements.
@@ -95,17 +99,17 @@ class ReleaseRun:
     def __init__(
         self,
         job: Job,
+        measured: Measured,
         measuring: MeasuringSteps,
-        compare: Callable[[Job], None],
         perform: Perform,
-        seal: Callable[[], str],
+        ingredients: Ingredients | None = None,
     ) -> None:
         self.job = job
-        self._seal, self._sealed = seal, ""
         self.publications = publications(job)
         self._perform = perform
-        self._measuring = measuring
-        self._accuracy = Step("accuracy", partial(compare, job), geounits=job.n_geounits, effort=0.2)
+        self._measured, self._measuring = measured, measuring
+        self._ingredients, self._sealed = ingredients, ""
+        self._accuracy = Step("accuracy", partial(measured.compare, job), geounits=job.n_geounits, effort=0.2)
         self._checkpoints: Checkpoints | None = None
         self._notes: dict[str, Notes] = {}
         job.progress.begin(tuple(self._steps()))
@@ -139,6 +143,8 @@ class ReleaseRun:
         self._checkpoints = Checkpoints(self.job.run)
         self._perform_steps([*self._measuring.measuring(), *self._measuring.closing_charge()])
         self._measuring.end()
+        if self._comparing() and not _is_large(self.job.spine, self.job.universes):
+            self._measured.begin_comparing()
         begin_alike(self.job)
 
     def estimate(self, publication: Publication) -> None:
@@ -171,6 +177,9 @@ class ReleaseRun:
         drop_stale_signature(self.job.run)
         Batches(self.job.run).forget()
         note_finished(self.job.run, self._sealed)
+
+    def _seal(self) -> str:
+        return "" if self._ingredients is None else self._measured.seal(self.job.run, self._ingredients)
 
     def _perform_steps(self, steps: Sequence[Step]) -> None:
         self._notes |= perform_steps(self.job, steps, self._perform, self._checkpoints)
@@ -223,7 +232,7 @@ def release_run(
         RunLog.open(run) as log,
         _workers(checked, fit.cost.workers) as workers,
     ):
-        if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
+        if _is_large(public.spine, public.universes):
             workers.prepare(*_USED_BY_WORKERS)
         run.refusal.unlink(missing_ok=True)
         public.keep_remarks(run)
@@ -235,9 +244,11 @@ def release_run(
         measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)
         stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
-        made_from = ingredients_of(checked)
-        seal = (lambda: "") if made_from is None else partial(measured.seal, run, made_from)
-        yield ReleaseRun(replace(job, status=stated), measuring, measured.compare, perform, seal)
+        yield ReleaseRun(replace(job, status=stated), measured, measuring, perform, ingredients_of(checked))
+
+
+def _is_large(spine: Spine, universes: Sequence[Universe]) -> bool:
+    return spine.n_leaves * max(universe.schema.n_cells for universe in universes) > _LARGE
 
 
 def _way(checked: CheckedRequest, spine: Spine) -> Fitting:

@@ -217,17 +217,23 @@ def spawned() -> list[psutil.Process]:
 
 @pytest.mark.slow
 def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
-    """No process that has seen the records is there when the first estimate begins."""
-    working: dict[str, int] = {}
+    """No process that has seen the records is there when the first estimate begins; the one that compares waits."""
+    working: dict[str, set[int]] = {}
 
     class Looking(Silent):
         def start(self, step: Step) -> None:
-            working.setdefault(step.stage, len(spawned()))
+            working.setdefault(step.stage, {process.pid for process in spawned()})
 
     checked = request_of(spec, tmp_path / "out")
     with measured_apart(checked) as measured:
+        assert isinstance(measured, MeasuringProcess)
+        measuring = measured._process.pid
         run_release(checked, Looking(), measured=measured)
-    assert (working["tabulate"], working["measure"], working["combine"], working["report"]) == (1, 1, 0, 0)
+    assert working["tabulate"] == working["measure"] == {measuring}
+    assert measuring not in working["combine"]
+    assert len(working["combine"]) == 1
+    assert working["report"] == working["accuracy"] == working["combine"]
+    assert spawned() == []
 
 
 def test_it_loads_nothing_slow_that_measuring_has_no_use_for(spec: Path, tmp_path: Path) -> None:
