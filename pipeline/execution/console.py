@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress, ProgressColumn, Task
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from geography.errors import SpinewiseError
 from pipeline.collect.unlisted import signs_of
@@ -23,6 +26,10 @@ from pipeline.release.status import status
 
 #: Seconds between two plain lines of one step.
 _QUIET = 10.0
+#: Columns of a terminal from which on the names of steps have all their room.
+_WIDE = 70
+#: Columns that are left to the bar itself.
+_LEAST_BAR = 10
 
 
 def error_console() -> Console:
@@ -37,45 +44,34 @@ def make_progress() -> Bar | Lines:
 
 
 class Bar:
-    """One bar for the whole run, with the step, the geounits done, and the time that is left."""
+    """One bar for the whole run, with the step, the time that is left, and what else there is room for."""
 
     def __init__(self, console: Console) -> None:
         self._count = Counted()
-        self._progress = Progress(
-            TextColumn("{task.description:<24}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[geounits]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[memory]}"),
-            console=console,
-            transient=True,
-        )
-        self._task: TaskID | None = None
+        self._name = ""
+        self._progress = Progress(_Line(self), console=console, transient=True)
         self._memory, self._measured = "", 0.0
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Take note of all steps, before the first."""
         self._count.begin(steps)
-        self._task = self._progress.add_task("", total=self._count.total, geounits="", memory="")
+        self._progress.add_task("")
         self._progress.start()
 
     def start(self, step: Step) -> None:
         """A step begins."""
         self._count.start(step)
-        self._show(step.name)
+        self._name = step.name
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
         self._count.advance(geounits)
-        self._show(None)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
         self._count.finish(skipped=skipped)
-        self._show(f"{step.name} (done before)" if skipped else None)
+        if skipped:
+            self._name = f"{step.name} (done before)"
 
     def found(self) -> None:
         """The release was finished before, from the same: nothing is done."""
@@ -85,18 +81,34 @@ class Bar:
         """Nothing more is reported."""
         self._progress.stop()
 
-    def _show(self, description: str | None) -> None:
-        if time.monotonic() - self._measured > 1.0:
-            self._memory, self._measured = shown_memory(), time.monotonic()
-        if self._task is not None:
-            self._progress.update(
-                self._task,
-                total=self._count.total,
-                completed=self._count.done,
-                geounits=self._count.geounits_done,
-                memory=self._memory,
-                description=description,
-            )
+    def line(self) -> Table:
+        """The step, the bar, and the share that is done with the time left; then what fits, memory last."""
+        count, now, width = self._count, time.monotonic(), self._progress.console.width
+        if now - self._measured > 1.0:
+            self._memory, self._measured = shown_memory(), now
+        room, share, left = (24 if width >= _WIDE else 18), count.share, count.seconds_left
+        name = self._name if len(self._name) <= room else f"{self._name[: room - 1]}\N{HORIZONTAL ELLIPSIS}"
+        facts = f"{share:>4.0%}  {'time left not known' if left is None else f'{shown_time(left)} left'}"
+        for more in (count.geounits_done, self._memory):
+            if len(facts) + len(more) + 2 > width - room - _LEAST_BAR:
+                break
+            facts += f"  {more}" if more else ""
+        line = Table.grid(padding=(0, 1))
+        bar = ProgressBar(1.0, share, width=max(4, width - room - len(facts) - 3))
+        line.add_row(Text(name.ljust(room), no_wrap=True), bar, Text(facts, no_wrap=True))
+        return line
+
+
+class _Line(ProgressColumn):
+    """What a bar shows; made anew at each refresh, so that it goes on during a long step."""
+
+    def __init__(self, bar: Bar) -> None:
+        super().__init__()
+        self._bar = bar
+
+    def render(self, task: Task) -> Table:  # noqa: ARG002 - what is shown is the bar's
+        """See `Bar.line`."""
+        return self._bar.line()
 
 
 class Lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Final, Protocol
 
@@ -100,27 +101,31 @@ class Counted:
         self.before = 0.0
         self.step: Step | None = None
         self.geounits = 0
-        self._began = time.monotonic()
+        self._began = self._reported = time.monotonic()
+        self._shown = 0.0
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Take note of all steps, before the first."""
         self.total = sum(step.work for step in steps) or 1.0
-        self.before = 0.0
-        self._began = time.monotonic()
+        self.before = self._shown = 0.0
+        self._began = self._reported = time.monotonic()
 
     def start(self, step: Step) -> None:
         """A step begins."""
         self.step, self.geounits = step, 0
+        self._reported = time.monotonic()
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
         if self.step is not None:
             self.geounits = min(self.geounits + geounits, self.step.geounits)
+            self._reported = time.monotonic()
 
     def finish(self, *, skipped: bool = False) -> None:
         """The step has ended; what an earlier run had done counts for nothing in the time that is left."""
         if self.step is not None and skipped:
             self.total -= self.step.work
+            self._shown = min(self._shown, self.before)
         elif self.step is not None:
             self.before += self.step.work
         self.step, self.geounits = None, 0
@@ -131,16 +136,31 @@ class Counted:
         return self.before + (self.geounits * self.step.effort if self.step is not None else 0.0)
 
     @property
+    def likely_done(self) -> float:
+        """As `done`, with what the step has likely done since it last reported, so that a long step is seen to go on.
+
+        It is less than all of the step, and never less than was said before.
+        """
+        done, now = self.done, time.monotonic()
+        if self.step is not None and done > 0:
+            rest = self.step.work - self.geounits * self.step.effort
+            at_pace = done / max(self._reported - self._began, 1e-3) * (now - self._reported)
+            done += rest * (1 - math.exp(-at_pace / rest)) if rest > 0 else 0.0
+        self._shown = max(self._shown, done)
+        return self._shown
+
+    @property
     def share(self) -> float:
         """Of the whole work, from 0 to 1."""
-        return min(1.0, self.done / self.total) if self.total > 0 else 1.0
+        return min(1.0, self.likely_done / self.total) if self.total > 0 else 1.0
 
     @property
     def seconds_left(self) -> float | None:
         """At the pace so far; None before anything is done."""
-        if not self.done:
+        done = self.likely_done
+        if not done:
             return None
-        return (time.monotonic() - self._began) * max(0.0, self.total - self.done) / self.done
+        return (time.monotonic() - self._began) * max(0.0, self.total - done) / done
 
     @property
     def geounits_done(self) -> str:

@@ -29,8 +29,8 @@ from pipeline.publishing.tables import publish_joined_microdata, publish_microda
 
 #: Effort of the simulated runs, which are of a sample: 26,000 geounits are visited several times, millions in part.
 _SIMULATED = 110.0
-#: Effort of the report of a small release.
-_REPORT = 30_000.0
+#: Effort of the report of a release of some ten thousand geounits; and at most so much for each.
+_REPORT, _REPORT_OF_GEOUNIT = 30_000.0, 4.0
 
 
 class Publication:
@@ -127,7 +127,7 @@ def report_steps(job: Job) -> list[Step]:
         Step(
             "report",
             partial(_write_report, job),
-            effort=_REPORT + 0.2 * job.n_geounits,
+            effort=min(_REPORT, _REPORT_OF_GEOUNIT * job.n_geounits) + 0.2 * job.n_geounits,
             files=files,
             more=job.run.report_files,
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 import pipeline.execution.console
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.console import Bar, Lines, tell_error
+from pipeline.execution.options import say_starting
 from pipeline.execution.steps import Step
 
 STEPS = (
@@ -82,3 +84,39 @@ def test_a_refusal_is_told_with_its_reason(tmp_path: Path, capsys: pytest.Captur
     shown = capsys.readouterr().err
     assert "tabulate: stopped" in shown
     assert shown.endswith("column 'age': found 'ancient'\n")
+
+
+@pytest.mark.parametrize("width", [60, 80, 132])
+def test_the_time_left_is_shown_whole_and_memory_gives_way_first(width: int) -> None:
+    """In one line, of which nothing is cut; the name of a long step alone ends in a sign that it goes on."""
+    one = Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
+    bar = Bar(one)
+    steps = (STEPS[0], Step("estimate", lambda: None, "housing_units", "block_group", geounits=1_234_567, effort=5.0))
+    bar.begin(steps)
+    bar.start(steps[0])
+    bar.finish(steps[0])
+    bar.start(steps[1])
+    bar.advance(400_000)
+    plain = Console(file=io.StringIO(), width=width, highlight=False)
+    plain.print(bar.line())
+    bar.close()
+    (line,) = text_of(plain).splitlines()
+    assert len(line) <= width
+    assert " left" in line
+    assert re.search(r" 3[23]%", line)
+    assert ("400,000 of 1,234,567 geounits" in line) == (width > 60)
+    assert (" MB" in line) == (width > 80)
+    assert line.startswith("estimate housing_")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "shown"), [(True, False, "starting\r"), (True, True, ""), (False, False, "")]
+)
+def test_something_is_on_a_terminal_at_once(
+    terminal: bool, quiet: bool, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    monkeypatch.setattr("sys.stderr", stream)
+    say_starting(quiet=quiet)
+    assert stream.getvalue() == shown
