@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.queries.options import QueryOptions, Show, check
-from flows.commands.queries.shown import show_counts, show_derived
+from flows.commands.queries.options import Form, QueryOptions, Show, check, form_of
+from flows.commands.queries.shown import show_counts, show_derived, show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,10 +66,14 @@ def query(
     ] = Show.counts,
     companion: Annotated[str, typer.Option(help="Numbers of this companion instead of the release's own.")] = "",
     rows: Annotated[
-        int, typer.Option(min=1, max=10**9, help="The most rows to show; --csv and --json print all.")
+        int, typer.Option(min=1, max=10**9, help="The most rows to show as text; every other format has all.")
     ] = 50,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    form: Annotated[Form, typer.Option("--format", help="How to print the numbers.")] = Form.text,
+    tidy: Annotated[
+        bool, typer.Option("--tidy", help="One row a number: value, low, high; with --format csv, json or markdown.")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="As --format csv.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
 ) -> None:
     """Print numbers of a release with the intervals that cover the truth in 90 % of cases.
 
@@ -98,6 +102,8 @@ def query(
         spinewise query releases/example race --area "Birch County"
 
         spinewise query releases/example race --at county --show shares
+
+        spinewise query releases/example race --at county --tidy --format csv
     """
     from pipeline.reading.release import open_release
 
@@ -115,8 +121,8 @@ def query(
         means=means,
         show=show,
         rows=rows,
-        csv=csv,
-        json=json,
+        form=form_of(form, csv=csv, json=json),
+        tidy=tidy,
     )
     check(options)
     if household_size:
@@ -130,6 +136,9 @@ def query(
         return
     if show is not Show.counts:
         show_derived(opened, _derived(opened, options), options)
+        return
+    if options.tidy and options.table is not None and options.table not in opened.household_tables:
+        show_frame(opened, opened.table(options.table, str(options.at), tidy=True).set_index("geocode"), options)
         return
     numbers, exact = _answer(opened, options)
     show_counts(opened, numbers, exact, options)

@@ -19,6 +19,26 @@ class Show(StrEnum):
     difference = "difference"
 
 
+class Form(StrEnum):
+    """How numbers are printed."""
+
+    text = "text"
+    csv = "csv"
+    json = "json"
+    markdown = "markdown"
+
+
+def form_of(form: Form, *, csv: bool, json: bool) -> Form:
+    """What `--format` says, or the older `--csv` and `--json`; InputError where they contradict each other."""
+    from pipeline.errors import InputError
+
+    given = [] if form is Form.text else [f"--format {form}"]
+    given += [f"--{name}" for name, wanted in (("csv", csv), ("json", json)) if wanted]
+    if len({name.split()[-1].strip("-") for name in given}) > 1:
+        raise InputError(f"found {' and '.join(given)}; one of the two is allowed")
+    return Form(given[0].split()[-1].strip("-")) if given else form
+
+
 @dataclass(frozen=True)
 class QueryOptions:
     """What to query, and how to print it; see the options of the command."""
@@ -33,13 +53,18 @@ class QueryOptions:
     means: bool
     show: Show
     rows: int
-    csv: bool
-    json: bool
+    form: Form
+    tidy: bool = False
+
+    @property
+    def most(self) -> int:
+        """The most rows that are printed."""
+        return self.rows if self.form is Form.text else 10**9
 
     @property
     def is_text(self) -> bool:
         """Whether the output is for people; then numbers that are certain are marked."""
-        return not self.csv and not self.json
+        return self.form in (Form.text, Form.markdown) and not self.tidy
 
 
 def check(options: QueryOptions) -> None:
@@ -50,8 +75,8 @@ def check(options: QueryOptions) -> None:
     # --area picks from --areas
     given = (("--at", options.at), ("--area", options.area and not options.areas), ("--areas", options.areas))
     places = [name for name, value in given if value]
-    if options.csv and options.json:
-        raise InputError("found --csv and --json; one of the two is allowed")
+    if options.tidy and options.form is Form.text:
+        raise InputError("--tidy: one row a number is for --format csv, json or markdown")
     if options.household_size:
         _check_household_size(options, places)
         return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.commands.queries.options import QueryOptions, Show
+from flows.commands.queries.options import Form, QueryOptions, Show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions) 
     forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.household_size else {})
     cells = [
         [_with_interval(forms[label], row, label) for label in labels]
-        for _, row in numbers.head(options.rows).iterrows()
+        for _, row in numbers.head(options.most).iterrows()
     ]
     at_once = ", all of a column at once" if options.show is Show.ranks else ""
     legend = f"The interval in parentheses holds the truth in 90 % of cases{at_once}."
@@ -79,6 +80,12 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
     heads = [str(numbers.index.name), *(["name"] if names else [])]
     areas = [[str(code), *names[number : number + 1]] for number, code in enumerate(numbers.index)]
     labels = [titles.get(label, label) for label in columns.labels]
+    if options.form is Form.markdown:
+        rows = [[*area, *line] for area, line in zip(areas, columns.cells, strict=False)]
+        right = [number >= len(heads) for number in range(len(heads) + len(labels))]
+        below = [columns.legend] + ([opened.manifest.status] if opened.manifest.status != "official" else [])
+        typer.echo("\n".join([*_markdown([*heads, *labels], rows, right), "", *below]))
+        return
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
@@ -93,7 +100,7 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
         table = _a_number_a_line(heads, areas, labels, columns.cells)
     console.print(table)
     if len(numbers) > len(columns.cells):
-        console.print(f"and {len(numbers) - len(columns.cells):,} more; --csv prints all")
+        console.print(f"and {len(numbers) - len(columns.cells):,} more; --format csv prints all")
     if not options.means:
         for amount in opened.universe.measure.amounts:
             console.print(f"Sums of {amount.name} in units of {amount.unit}.")
@@ -128,27 +135,19 @@ def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
 
 def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
     """Print counts with their intervals; those that are `exact` say so."""
-    if options.csv:
-        typer.echo(_with_names(opened, numbers, options).to_csv(lineterminator="\n"), nl=False)
-        return
-    if options.json:
-        frame = _with_names(opened, numbers, options).reset_index()
-        typer.echo(frame.to_json(orient="records", indent=2, force_ascii=False))
+    if not options.is_text:
+        show_frame(opened, _one_a_row(numbers, options) if options.tidy else numbers, options)
         return
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
     labels = [name for name in numbers.columns if is_count(name)]
-    certain = (
-        [(False,) * len(labels)] * options.rows
-        if exact is None
-        else exact[labels].head(options.rows).to_numpy().tolist()
-    )
+    certain = repeat((False,) * len(labels)) if exact is None else exact[labels].head(options.most).to_numpy().tolist()
     cells = [
         [
             _cell(row[label], (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX)), exact=is_certain)
             for label, is_certain in zip(labels, sure, strict=True)
         ]
-        for (_, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False)
+        for (_, row), sure in zip(numbers.head(options.most).iterrows(), certain, strict=False)
     ]
     legend = "In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain."
     if options.table in opened.household_tables:
@@ -156,6 +155,62 @@ def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | No
 
         legend = NO_MARGINS
     _print_table(opened, numbers, Columns(labels, cells, legend), options)
+
+
+def show_frame(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
+    """Print all rows as a program or a page takes them, with the names of their areas."""
+    frame = _with_names(opened, numbers, options)
+    if options.form is Form.csv:
+        typer.echo(frame.to_csv(lineterminator="\n"), nl=False)
+        return
+    if options.form is Form.json:
+        typer.echo(frame.reset_index().to_json(orient="records", indent=2, force_ascii=False))
+        return
+    frame = frame.reset_index()
+    rows = [[_plain(value) for value in row] for row in frame.astype(object).to_numpy().tolist()]
+    typer.echo("\n".join(_markdown([str(name) for name in frame.columns], rows, numbers=(False,) * len(frame.columns))))
+
+
+def _plain(value: object) -> str:
+    """A value of a frame as text: nothing where there is none, and no decimals of a whole number."""
+    if isinstance(value, float):
+        return "" if value != value else str(int(value) if value.is_integer() else value)
+    return str(value)
+
+
+def _one_a_row(numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
+    """One row a number: what it is of, a column a term of the query where it has terms, its value, low and high."""
+    import numpy as np
+    import pandas as pd
+
+    from pipeline.reading.question import SUM
+    from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX
+
+    labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
+    labels = labels[:-1] if labels[-1] == SUM and len(labels) > 1 else labels  # which the others add up to
+    terms = [term.strip() for term in (options.question or "").split("*")]
+    parts = [[part.strip() for part in label.split(" * ")] for label in labels]
+    if options.question is None or any(len(part) != len(terms) for part in parts):
+        terms, parts = ["number"], [[label] for label in labels]
+
+    def flat(suffix: str) -> list[object]:
+        wanted = [numbers.get(label + suffix, pd.Series(np.nan, numbers.index)) for label in labels]
+        return [value for row in zip(*wanted, strict=True) for value in row]
+
+    columns: dict[str, list[object]] = {
+        term: [*(part[place] for part in parts)] * len(numbers) for place, term in enumerate(terms)
+    }
+    columns |= {"value": flat(""), "low": flat(LOW_SUFFIX), "high": flat(HIGH_SUFFIX)}
+    return pd.DataFrame(columns, index=numbers.index.repeat(len(labels)))
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> list[str]:
+    """The lines of a table in Markdown; columns of `numbers` are set to the right."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in cells)} |"
+
+    return [line(heads), line(["---:" if right else "---" for right in numbers]), *map(line, rows)]
 
 
 def _with_names(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
@@ -167,7 +222,7 @@ def _with_names(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -
     names = opened.names(options.at).reindex(numbers.index).tolist()
     column = "name" if "name" not in numbers else "area name"
     frame = numbers.copy()
-    frame.insert(0, column, [as_cell(name) if options.csv else name for name in names])
+    frame.insert(0, column, [as_cell(name) if options.form is Form.csv else name for name in names])
     return frame
 
 

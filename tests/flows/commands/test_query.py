@@ -60,7 +60,7 @@ def test_areas(town: Path, tmp_path: Path) -> None:
     file = tmp_path / "areas.csv"
     file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
     assert invoke(town, "sex", "--areas", file, "--csv") == found
-    assert "more; --csv prints all" in invoke(town, "sex", "--at", "block", "--rows", "3")
+    assert "more; --format csv prints all" in invoke(town, "sex", "--at", "block", "--rows", "3")
 
 
 @pytest.mark.parametrize(
@@ -177,3 +177,61 @@ def test_no_digit_is_cut_off_on_a_terminal_of_80_columns(town: Path) -> None:
     assert cell.findall(plain) == numbers
     assert max(map(len, plain.splitlines()[:-2])) <= 80
     assert max(map(len, wide.stdout.splitlines())) > 80
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--table", "sex", "--at", "tract"), ("age * sex", "--at", "county"), ("total", "--area", "A,B01")]
+)
+def test_one_row_a_number(town: Path, arguments: tuple[str, ...]) -> None:
+    """The same numbers as side by side, each once, with what it is of."""
+    wide = pd.read_csv(io.StringIO(invoke(town, *arguments, "--format", "csv")), index_col=0)
+    tidy = pd.read_csv(io.StringIO(invoke(town, *arguments, "--tidy", "--format", "csv")))
+    labels = [name for name in wide.columns if ":" not in name and name not in ("name", "sum")]
+    terms = [name for name in tidy.columns[1:] if name not in ("name", "value", "low", "high", "reliability")]
+    assert len(tidy) == len(wide) * len(labels)
+    for number, row in tidy.iterrows():
+        label = " * ".join(str(row[term]) for term in terms)
+        assert label == labels[int(str(number)) % len(labels)]
+        found = wide.loc[row.iloc[0]]
+        assert row["value"] == found[label]
+        assert (row["low"], row["high"]) == (found[f"{label}:low90"], found[f"{label}:high90"])
+
+
+def test_markdown_says_what_the_text_says(town: Path) -> None:
+    """Every row of it, whatever --rows is; the legend and the status are below."""
+    text = invoke(town, "age * sex", "--at", "tract")
+    lines = invoke(town, "age * sex", "--at", "tract", "--rows", "1", "--format", "markdown").splitlines()
+    heads, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
+    assert rule == ["---", *["---:"] * 7]
+    release = open_release(town).query("age * sex").at("tract")
+    assert [row[0] for row in rows] == list(release.index)
+    for row in rows:
+        (same,) = (line for line in text.splitlines() if line.startswith(row[0]))
+        assert re.split(r"\s{2,}", same.strip()) == row
+    assert heads[0] == "geocode"
+    assert lines[-1].startswith("NOT FOR RELEASE")
+    tidy = invoke(town, "age * sex", "--at", "tract", "--tidy", "--format", "markdown").splitlines()
+    assert tidy[0] == "| geocode | age | sex | value | low | high |"
+    assert len(tidy) == 2 + len(rows) * 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tidy"], "--tidy: one row a number is for --format csv, json or markdown"),
+        (["--format", "csv", "--json"], "found --format csv and --json; one of the two is allowed"),
+    ],
+)
+def test_forms_that_exclude_each_other(town: Path, arguments: list[str], message: str) -> None:
+    with pytest.raises(SpinewiseError, match=message):
+        invoke(town, "sex", "--at", "tract", *arguments)
+
+
+def test_the_older_names_of_forms_stay(town: Path) -> None:
+    for form in ("csv", "json"):
+        asked = (town, "sex", "--at", "tract")
+        assert (
+            invoke(*asked, f"--{form}")
+            == invoke(*asked, "--format", form)
+            == invoke(*asked, f"--{form}", "--format", form)
+        )
