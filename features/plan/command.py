@@ -112,6 +112,10 @@ def plan(
     solver: Annotated[
         str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
     ] = "descent",
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Every query at every level, the guarantee in full, and how a run is done."),
+    ] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     json: JsonOption = False,
@@ -119,8 +123,8 @@ def plan(
     """Predict the guarantee, the errors and the cost of a release before it is run. Spends no budget.
 
     Reads the spec, the list of areas and public counts (of facilities; those of shares if there is a guess), but no
-    records. Errors are in persons: the
-    mean error of one number, and the mean over the geounits of a level of the sum of errors in a geounit.
+    records. Answers in a few lines: the budget, what it buys, what the run takes. --details has all of it: in persons,
+    the mean error of one number, and the mean over the geounits of a level of the sum of errors in a geounit.
 
     A target limits the sum of errors in a geounit or, followed by "each", the error of one number. The division found
     is written in exact decimals, and measures every query that the spec measures.
@@ -162,6 +166,7 @@ def plan(
         write=write,
         chart=chart,
         solver=solver,
+        details=details,
     )
     _check(options)
     guess = SharesGuess(shares_spread, None if worst_group is not None else like)
@@ -205,6 +210,7 @@ class PlanOptions:
     write: Path | None
     chart: Path | None
     solver: str
+    details: bool = False
 
     @property
     def divides(self) -> bool:
@@ -288,14 +294,20 @@ def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Outpu
     from rich.console import Console
 
     from features.plan.called import Called
-    from features.plan.show import show_best, show_plan
+    from features.plan.show import show_asked, show_best, show_plan
+    from features.plan.summary import show_changes, show_summary
 
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = max(console.width, _PLAIN_WIDTH)
-    show_plan(planned, console)
+    if options.details:
+        show_plan(planned, console)
+    else:
+        show_summary(planned, console)
+        show_asked(planned, console)
     if best is not None:
-        show_best(best, console, Called.of(planned.spec, best.universe))
+        show_best(best, console, Called.of(planned.spec, best.universe), details=options.details)
+        show_changes(_universe_plan(planned, best.universe.name), best, console)
     for path, what in ((options.write, "Spec"), (options.chart, "Chart")):
         if path is not None:
             output.remark(f"{what} written to {path}")

@@ -150,6 +150,13 @@ class Plan:
         }
 
 
+def levels_line(plan: Plan) -> str:
+    """The levels by name and label, with how many geounits each has."""
+    titles = plan.spec.labels().levels
+    called = {name: f"{name} ({titles[name]})" if name in titles else name for name in plan.spine.level_names}
+    return f"Plan of {plan.spec.name}: " + ", ".join(f"{called[one.name]} {len(one):,}" for one in plan.spine.levels)
+
+
 def _shared(plans: Sequence[UniversePlan], guess: SharesGuess) -> tuple[SharedRow, ...]:
     own = plans[0].expectation
     guesses = guess.of(own.universe.shares)

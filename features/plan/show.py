@@ -10,7 +10,7 @@ from features.plan.best import Best
 from features.plan.called import Called
 from features.plan.caps import levels_of
 from features.plan.local import show_local
-from features.plan.release_plan import REMARK, Plan, UniversePlan
+from features.plan.release_plan import REMARK, Plan, UniversePlan, levels_line
 from features.plan.sizes import UNKNOWN
 from features.plan.write_spec import exact_text
 from pipeline.cost.fitting import Fitting
@@ -23,10 +23,7 @@ from pipeline.report.sizes import SIZE_LABELS
 
 def show_plan(plan: Plan, console: Console) -> None:
     """The plan of every universe, and its cost."""
-    titles = plan.spec.labels().levels
-    called = {name: f"{name} ({titles[name]})" if name in titles else name for name in plan.spine.level_names}
-    levels = ", ".join(f"{called[level.name]} {len(level):,}" for level in plan.spine.levels)
-    console.print(f"Plan of {plan.spec.name}: {levels}")
+    console.print(levels_line(plan))
     for universe_plan in plan.universes:
         console.print()
         _show_universe(universe_plan, console, Called.of(plan.spec, universe_plan.universe))
@@ -54,6 +51,29 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print(REMARK)
     console.print(cost_line(plan.fitting.requested))
     console.print(way_line(plan.fitting))
+
+
+def show_asked(plan: Plan, console: Console) -> None:
+    """What options ask for beside the plan in a few lines, what a run takes, and where there is more."""
+    if plan.sizes:
+        _show_sizes(plan, console)
+    if plan.local:
+        show_local(plan.local, console)
+    if plan.universes[0].universe.shares:
+        _show_shared(plan, console)
+    if plan.ends and plan.held is not None:
+        _show_ends(plan, console)
+    if plan.caps and plan.caps[0].left_out is not None:
+        _show_caps(plan, console)
+    console.print(f"{_short_cost(plan.fitting)} --details shows every query and level.", soft_wrap=True)
+
+
+def _short_cost(fit: Fitting) -> str:
+    cost = fit.requested
+    if not fit.fits:
+        return way_line(fit)
+    workers = f"{cost.workers} worker{'s' if cost.workers > 1 else ''}"
+    return f"A run takes about {_time(cost.seconds)} with {workers}, and up to {cost.peak_mb / 1000:.1f} GB of memory."
 
 
 def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
@@ -268,7 +288,7 @@ def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None
     console.print(table)
 
 
-def show_best(best: Best, console: Console, called: Called) -> None:
+def show_best(best: Best, console: Console, called: Called, *, details: bool) -> None:
     """The division that was found, and how it compares."""
     universe = best.universe
     console.print()
@@ -303,6 +323,9 @@ def show_best(best: Best, console: Console, called: Called) -> None:
         worst = [f"{max(e / n for e, n in zip(candidate.errors, groups, strict=True)):.1%}"] if groups else []
         table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors), *worst)
     console.print(table)
+    if not details:
+        console.print(f"Errors with rho = {exact_text(universe.budget)}, in {_unit(universe)}.")
+        return
     console.print(
         f"Errors with rho = {exact_text(universe.budget)}, in {_unit(universe)}. With the division that was found:"
     )

@@ -50,7 +50,7 @@ def invoke(*arguments: object) -> str:
 
 def test_table(town: Path) -> None:
     """Every level and query, the promise, the remark on what is left out, and the cost; without records."""
-    shown = " ".join(invoke(town).split())
+    shown = " ".join(invoke(town, "--details").split())
     assert "Plan of town: county 2, tract 6, block" in shown
     assert "rho = 2, and so (epsilon, delta)-differential privacy for every delta" in shown
     assert re.search(r"In one number: epsilon = [0-9.]+ at delta = 1e-10: the effect of one person's change", shown)
@@ -60,6 +60,38 @@ def test_table(town: Path) -> None:
     assert "grown * sex" in shown
     assert "GB of it for the margins of error" in shown
     assert "How it would be done here: about" in shown
+
+
+def test_it_answers_in_a_few_lines(town: Path) -> None:
+    """The budget, what it buys of the coarsest and the finest numbers, what is exact, and what it takes: as in JSON."""
+    lines = invoke(town).splitlines()
+    data = json.loads(invoke(town, "--json"))
+    assert len(lines) == 8, "six, and two of the companion"
+    assert lines[1] == f"Budget: rho = 2, rho = 1 of units; {data['promise']}."
+    for line, universe, query in zip(lines[2:6], (0, 0, 1, 1), ("total", "detailed", "total", "status"), strict=True):
+        rows = [row for row in data["universes"][universe]["expected"] if row["query"] == query]
+        errors = [
+            f"{row['level']} {'exact' if not row['per_number'] else format(row['per_number'], ',.2f')}" for row in rows
+        ]
+        assert line.endswith(f"{query}, in persons: {', '.join(errors)}")
+    assert lines[-1].endswith("--details shows every query and level.")
+
+
+def test_it_says_what_a_division_makes_worse(town: Path) -> None:
+    """Compared with the errors of the two plans in JSON."""
+    arguments = (town, "--rho", "2", "--weights", "tract: total = 1")
+    said = " ".join(invoke(*arguments).split())
+    data = json.loads(invoke(*arguments, "--json"))
+    own = {(row["level"], row["query"]): row["per_number"] for row in data["universes"][0]["expected"]}
+    ratios = {
+        (row["level"], row["query"]): (row["per_number"] / own[row["level"], row["query"]], row["per_number"])
+        for row in data["best"]["expected"]
+        if own.get((row["level"], row["query"])) and row["per_number"]
+    }
+    worst = max(ratios, key=lambda one: ratios[one][0])
+    old, new = own[worst], ratios[worst][1]
+    assert f"become worse: {worst[0]} {worst[1]} from {old:,.2f} to {new:,.2f} ({new / old - 1:+.0%})" in said
+    assert f"; {sum(ratio < 0.995 for ratio, _ in ratios.values())} become better." in said
 
 
 def test_what_would_not_fit_is_told(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:

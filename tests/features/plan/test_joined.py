@@ -125,14 +125,14 @@ def test_what_nothing_is_measured_of_is_not_foretold(tmp_path: Path) -> None:
 
 def test_it_is_shown_with_where_averages_are_published(tmp_path: Path) -> None:
     path = _written(tmp_path, THREE)
-    shown = printed("plan", path)
+    shown = printed("plan", path, "--details")
     assert "households, joined" in shown
     assert "Average household size of homes: published for city, tract, block." in shown
     stated = path.read_text().replace(
         "[publish]", '[tables]\nx = { query = "residence", levels = ["tract"] }\n[publish]'
     )
     path.write_text(stated)
-    assert "published for tract; for city, block no table has the persons" in printed("plan", path)
+    assert "published for tract; for city, block no table has the persons" in printed("plan", path, "--details")
     data = json.loads(printed("plan", path, "--json"))
     assert data["average_household_sizes"] == {"homes": ["tract"]}
     assert [row["level"] for row in data["joined"]] == ["city", "tract", "block"]

@@ -71,7 +71,7 @@ def test_over_all_sizes_they_are_the_errors_of_the_level(town: Path, town_spec: 
 def test_without_an_earlier_release_the_plan_says_what_is_missing(town_spec: Path, tmp_path: Path) -> None:
     assert "by_size" not in planned(town_spec)
     page = tmp_path / "plan.html"
-    said = " ".join(printed("plan", town_spec, "--chart", page).split())
+    said = " ".join(printed("plan", town_spec, "--details", "--chart", page).split())
     assert "name an earlier release of the same areas with --like" in said
     assert "name an earlier release of the same areas with --like" in page.read_text("utf-8")
 

@@ -139,6 +139,6 @@ def test_listing_and_repr_show_labels_beside_names(town: Path) -> None:
 @needs("plan")
 def test_a_plan_shows_labels_beside_names(tmp_path: Path) -> None:
     spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
-    shown = " ".join(printed("plan", spec).split())
+    shown = " ".join(printed("plan", spec, "--details").split())
     assert "county (Condado)" in shown
     assert "grown * sex (grown * Sexo)" in shown
