@@ -23,10 +23,12 @@ def show_summary(plan: Plan, console: Console) -> None:
     """The plan in some six lines; of a companion two more."""
     console.print(levels_line(plan), soft_wrap=True)
     console.print(f"Budget: {_budget(plan.universes)}; {plan.promise}.", soft_wrap=True)
-    for one in plan.universes:
-        for line in _bought(one, Called.of(plan.spec, one.universe)):
+    for each in plan.universes:
+        for line in _bought(each, Called.of(plan.spec, each.universe)):
             console.print(line, soft_wrap=True)
-    if exact := [f"{one.query} of every {one.level}" for each in plan.universes for one in each.statement.invariants]:
+    if exact := [
+        f"{held.query} of every {held.level}" for each in plan.universes for held in each.statement.invariants
+    ]:
         console.print(f"Exact, without protection: {', '.join(exact)}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
         console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
