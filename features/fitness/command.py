@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("fitness", short_help="Judge a release by the uses that are made of it.")(fitness)
+    app.command("fitness", short_help="Measure how fit a release is for its uses.")(fitness)
 
 
 def fitness(
@@ -57,7 +57,7 @@ def fitness(
     quiet: QuietOption = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Judge a release by the uses that are made of it.
+    """Measure how fit a release is for its uses.
 
     Errors by table, level and size of area (mean absolute, root mean square, bias, percent), the groups with the
     largest, and the accuracy target of 2020. Without --truth they are estimated from the release's intervals and draws:

@@ -83,7 +83,7 @@ def plan(
         typer.Option(
             metavar="GUESSES",
             help='A guess of how far areas are from their public shares, "NAME: persons = 2.5, relative = 0.2; ...": '
-            "persons for each 1 of the public number, and how far areas are off beside chance. Foretells the gain.",
+            "persons for each 1 of the public number, and how far areas are off beside chance. Predicts the gain.",
         ),
     ] = None,
     like: Annotated[

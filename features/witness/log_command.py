@@ -14,7 +14,7 @@ from pipeline.execution.options import (
     SignKeyFileOption,
 )
 
-_HELP = """The transparency log: a folder that can only grow, and that any web server can publish.
+_HELP = """The append-only release log: a folder that any web server can publish.
 
 Example:
 
@@ -28,7 +28,7 @@ Example:
 log = typer.Typer(
     name="log",
     help=_HELP,
-    short_help="The log of releases, which can only grow.",
+    short_help="The append-only release log.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

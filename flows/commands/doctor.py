@@ -13,7 +13,7 @@ from pipeline.execution.options import JsonOption, OutOption, Output, QuietOptio
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor", short_help="Say what is missing or wrong on this machine.")(doctor)
+    app.command("doctor", short_help="Check this machine, and say what is missing or wrong.")(doctor)
 
 
 def doctor(
@@ -29,11 +29,11 @@ def doctor(
 ) -> None:
     """Report what is missing or wrong on this machine, and how to fix it. Changes nothing.
 
-    Looked at are the settings, Python, the packages and their versions, whether each solver solves a small problem,
+    Checks the settings, Python, the packages and their versions, whether each solver solves a small problem,
     access to the folder of releases, the ledger, Prefect's server and its workers; and with a spec, its files and
     whether its run fits into memory.
 
-    The status is 0 if nothing is wrong, else 2; notes are worth knowing and no hindrance.
+    The status is 0 if nothing is wrong, else 2; notes do not prevent a run.
 
     Example:
 

@@ -77,7 +77,7 @@ def open_dataset(
     ] = "",
     ledger: LedgerOption = None,
 ) -> None:
-    """Give a dataset its budget, once and for all. The ledger is made if there is none.
+    """Give a dataset its budget, once and for all. Creates the ledger if there is none.
 
     Without --exact no number of it may be published exactly, and a run with invariants is refused. What is set aside
     with --for is spent for that alone, and nothing else is spent for that.
@@ -141,7 +141,7 @@ def show(
     json: JsonOption = False,
     ledger: LedgerOption = None,
 ) -> None:
-    """What each dataset has, has spent and has left, and its runs.
+    """Show the total, spent and remaining budget of each dataset, and its runs.
 
     Example:
 

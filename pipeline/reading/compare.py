@@ -98,12 +98,13 @@ class Comparison:
         """How the differences are to be read."""
         if self.same_measurements:
             return message(
-                "Both are computed from the same noisy measurements: their errors go together, so the differences "
-                "have no margin of error. They show what the other method does."
+                "Both are computed from the same noisy measurements: their errors are correlated, so the differences "
+                "have no margin of error. They show the effect of the other method."
             )
         return message(
-            "The noise of the two is independent: a difference has the margin sqrt(a^2 + b^2), a and b being those of "
-            "its two numbers. Of the same truth, about 10 % of differences are beyond it."
+            "The noise of the two is independent: a difference has the margin of error sqrt(a^2 + b^2), where a and "
+            "b are the margins of its two numbers. If the true counts are equal, about 10 % of differences "
+            "exceed it."
         )
 
     def data(self) -> dict[str, Any]:

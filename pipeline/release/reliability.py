@@ -37,16 +37,16 @@ CLASSES = (
     Class(
         "good",
         marked("Good for most uses"),
-        marked("the number is exact, or its margin of error is at most a tenth of it"),
-        marked("Use it as it stands. Give the margin with it where a decision hangs on it."),
+        marked("the number is exact, or its margin of error is at most a tenth of the number"),
+        marked("Use it as it is. Quote the margin of error when a decision depends on it."),
     ),
     Class(
         "care",
         marked("Use with care"),
         marked("the margin of error is at most half of the number"),
         marked(
-            "Always give the margin with it. Two such numbers surely differ only if they are further apart than both "
-            "margins together."
+            "Always quote the margin of error. Two such numbers certainly differ only if they are further apart than "
+            "both margins together."
         ),
     ),
     Class(
@@ -55,7 +55,7 @@ CLASSES = (
         marked(
             "the margin of error is more than half of the number, or is not known, or the number is 0 and not exact"
         ),
-        marked("Take the larger area around it, or a coarser table: there the error is a smaller part of the number."),
+        marked("Use the larger area around it, or a coarser table: the relative error is smaller there."),
     ),
 )
 

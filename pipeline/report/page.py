@@ -115,19 +115,19 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
 def _banner(status: Status) -> str:
     """What a status other than official means for readers."""
     if status == EXAMPLE:
-        return marked("The records were invented to show the program; no number here says anything about anybody.")
-    if status == UNCHARGED:
         return marked(
-            "What is promised below holds for this run alone, as if nothing else were published from its records."
+            "The records were made up to demonstrate the program; no number here says anything about real people."
         )
+    if status == UNCHARGED:
+        return marked("The guarantee below is for this run alone, as if nothing else were published from its records.")
     if status == MADE_ELSEWHERE:
-        return marked("Another program drew the noise; what is promised below holds if it did so as is said here.")
+        return marked("Another program drew the noise; the guarantee below holds if it did so as stated here.")
     if status == FROM_RECORDS:
         return marked(
-            "The noise protects the counts, and not what these inputs show: which areas or values the records have. "
-            "They are named below, under “Where the public inputs come from”."
+            "The noise protects the counts, but not what these inputs reveal: which areas or values occur in the "
+            "records. They are listed below, under “Where the public inputs come from”."
         )
-    return marked("The noise of this release can be redone by anyone: it protects nobody. Its numbers are for tests.")
+    return marked("Anyone can reproduce the noise of this release: it protects nobody. Its numbers are for tests.")
 
 
 def _grouped(factor: str, texts: Texts) -> str:
@@ -140,7 +140,7 @@ def _origins(sources: ReportSources) -> list[dict[str, str]]:
     if sources.spec.provenance is None:
         return []
     texts = sources.texts
-    words = {"public": texts("public"), "records": texts("made from the records, which show through")}
+    words = {"public": texts("public"), "records": texts("made from the records, and reveals something about them")}
     return [
         {"name": name, "words": words[one.source], "origin": one.origin or ""} for name, one in sources.origins.items()
     ]

@@ -119,9 +119,9 @@ class CellKeys:
         """What it is, with its parameters, and what it promises."""
         one = self.parameters
         return message(
-            "Cell-key perturbation with D = {most}, V = {variance}, js = {unpublished}: each number has "
-            "an error of its own, fixed by the records that it counts. Numbers do not add up. There is no bound on "
-            "what many tables together tell of a person.",
+            "Cell-key perturbation with D = {most}, V = {variance}, js = {unpublished}: the error of each number is "
+            "determined by the records that it counts. Numbers do not add up. There is no bound on what many "
+            "tables together reveal about a person.",
             most=one.most,
             variance=f"{one.variance:g}",
             unpublished=one.unpublished,

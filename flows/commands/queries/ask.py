@@ -28,7 +28,7 @@ from pipeline.execution.options import (
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("ask", short_help="Ask a question on the records, under the ledger.")(ask)
+    app.command("ask", short_help="Ask a question about the records, charged to the ledger.")(ask)
 
 
 def ask(
@@ -72,7 +72,7 @@ def ask(
     The spec names the dataset; without a ledger there is no answer. The charge is made before anything is drawn. The
     same question with the same budget, key and records gives the same numbers again and is not charged again.
 
-    With --release, counts that are sums of the release's cells are combined with it by least squares, for nothing. A
+    With --release, counts that are sums of the release's cells are combined with it by least squares, at no cost. A
     signed release needs its signer's key: --signed-by, or the one that the answer is signed with.
 
     Example:

@@ -20,7 +20,7 @@ from pipeline.execution.options import (
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("update", short_help="Make a release anew with answers to questions.")(update)
+    app.command("update", short_help="Update a release with answers to questions.")(update)
 
 
 def update(

@@ -1,4 +1,4 @@
-"""Where the events are kept: a table of SQLite or PostgreSQL that can only grow.
+"""Where the events are kept: an append-only table of SQLite or PostgreSQL.
 
 A write holds the one lock there is, reads all events, or those after the verified prefix (`prefix`), and adds to them,
 all in one transaction that is on disk when it ends: `BEGIN IMMEDIATE` and `synchronous = EXTRA` in SQLite, an advisory

@@ -31,7 +31,7 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     if (found.some((end) => !Number.isFinite(end))) return text("no limit");
     return text("{low} to {high}", { low: written(found[0], format), high: written(found[1], format) });
   };
-  const verdict = (found) => found.differs === null ? text("cannot tell: the margin is not known")
+  const verdict = (found) => found.differs === null ? text("cannot tell: the margin of error is not known")
     : found.differs ? text("differs") : text("cannot tell");
   const kindOf = (found) => (found.differs ? "good" : "hint");
 
@@ -80,18 +80,18 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     const lines = found.map((one) => element("tr", {}, element("th", { scope: "row" }, element("button", {
       type: "button", className: "link", textContent: one.title, key: `compared-${one.area.level}-${one.area.row}`,
       onclick: () => choose(one.area.level, one.area.row) })), ...cells(one, several), element("td", {}, element("button", {
-        type: "button", textContent: "\u00d7", title: text("Take out"), "aria-label": text("Take {area} out", { area: one.title }),
+        type: "button", textContent: "\u00d7", title: text("Remove"), "aria-label": text("Remove {area}", { area: one.title }),
         key: `out-${one.area.level}-${one.area.row}`, onclick: () => toggle(one.area) }))));
     const all = await sum(found);
     if (all) lines.push(element("tr", { className: "sum-row" }, element("th", { scope: "row", textContent: text("all together") }), ...cells(all, several), element("td")));
     $("compare-body").replaceChildren(...lines);
-    $("compare-caption").textContent = text("{what}, table {table}; in brackets 90 % intervals", { what: table.shown[state.cell], table: table.title });
+    $("compare-caption").textContent = text("{what}, table {table}; 90 % intervals in brackets", { what: table.shown[state.cell], table: table.title });
     const notes = [];
-    if (found.length > 1) notes.push(text("Differences and ratios are those to the first, {area}.", { area: found[0].title }));
-    if (found.length > 1 && all === null) notes.push(text("One of the areas is inside another, so that they are not added up."));
-    if (missing) notes.push(text("Areas that are not shown, since this table is not in the page for their level: {n}.", { n: whole.format(missing) }));
+    if (found.length > 1) notes.push(text("Differences and ratios are relative to the first area, {area}.", { area: found[0].title }));
+    if (found.length > 1 && all === null) notes.push(text("One of the areas is inside another, so they are not added up."));
+    if (missing) notes.push(text("Areas not shown, because the page does not have this table for their level: {n}.", { n: whole.format(missing) }));
     if (found.some(({ compared }) => compared && compared.difference.ends === null)) {
-      notes.push(text("“Not known”: this page has not what it takes for the interval, or nothing that was measured determines it; spinewise query may tell."));
+      notes.push(text("“Not known”: this page lacks the data to compute the interval, or the measurements do not determine it; spinewise query may know it."));
     }
     $("compare-notes").replaceChildren(...notes.map((note) => element("li", { textContent: note })));
     shown = all ? [...found, { title: text("all together"), ...all }] : found;

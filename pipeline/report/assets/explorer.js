@@ -152,7 +152,7 @@
     if (many) {
       $("picture").replaceChildren();
       $("picture-title").textContent = text("{what}, by {level}", { what, level: level.label });
-      $("legend").replaceChildren(element("li", { textContent: text("These are too many areas for a picture, and to be put in order. Choose an area, and then those in it.") }));
+      $("legend").replaceChildren(element("li", { textContent: text("There are too many areas to draw or to sort. Choose an area, and then those inside it.") }));
       return;
     }
     if (stated.map !== null) {
@@ -170,8 +170,8 @@
       const values = best.map((one) => ({ ...one, label: nameOf(level, one.row), weak: weak(one.row) }));
       view = await charts.ranked("#picture", values, { title: what, tooltip: tooltip(level, numbers) });
       const withInterval = state.measure !== "margin" && numbers.ends;
-      const order = state.measure === "share" && withInterval ? " " + text("Ordered by the low end of the interval.") : "";
-      const none = shown.length ? "" : text("Nothing that was measured determines these numbers.");
+      const order = state.measure === "share" && withInterval ? " " + text("Sorted by the lower end of the interval.") : "";
+      const none = shown.length ? "" : text("The measurements do not determine these numbers.");
       const note = withInterval ? text("Dot: the number. Bar: its 90 % interval.") : text("Dot: the number.");
       $("legend").replaceChildren(element("li", { textContent: none || note + order }));
       $("picture-title").textContent = shown.length > best.length
@@ -299,14 +299,14 @@
       parts.push(element("div", { className: "scroll", tabIndex: 0 }, element("table", {},
         element("caption", { textContent: text("Table {table}", { table: tableTitle(table) }) }),
         element("thead", {}, element("tr", {}, element("td"), ...[text("number"), ranked ? text("90 % interval, and rank of {n}", { n: whole.format(level.n) }) : text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
-        element("tbody", {}, ...rows))), ...(ranked ? [element("p", { className: "hint", textContent: text("Rank 1 is the largest {level}; in brackets the ranks that it may have, those of all areas at once with 90 %.", { level: level.label }) })] : []), ...[medianOf(state.area.row)].filter((found) => found !== null).map((found) => element("p", { className: "median", textContent: medianText(table, found) })));
+        element("tbody", {}, ...rows))), ...(ranked ? [element("p", { className: "hint", textContent: text("Rank 1 is the largest {level}; in brackets, the ranks that it may have (90 % confidence for all areas at once).", { level: level.label }) })] : []), ...[medianOf(state.area.row)].filter((found) => found !== null).map((found) => element("p", { className: "median", textContent: medianText(table, found) })));
     } else {
       parts.push(element("p", { textContent: text("This table is not in the page for this level; see “Files”.") }));
     }
     const below = shownLevels(state.table).filter((number) => number > state.area.level);
     const here = { ...state.area }, parent = await compared.parentOf(here), there = shownLevels(state.table).includes(here.level);
     const offers = there ? [element("button", { type: "button", key: "compare", "aria-pressed": String(compared.has(here)),
-      textContent: compared.has(here) ? text("Take out of the comparison") : text("Compare"), onclick: () => compared.toggle(here) })] : [];
+      textContent: compared.has(here) ? text("Remove from the comparison") : text("Compare"), onclick: () => compared.toggle(here) })] : [];
     if (there && parent && shownLevels(state.table).includes(parent.level) && !(compared.has(here) && compared.has(parent))) {
       offers.push(element("button", { type: "button", key: "compare-parent", textContent: text("Compare with {area}", { area: await compared.titled(parent) }),
         onclick: () => compared.toggle(parent, here) }));

@@ -44,7 +44,7 @@ window.searchFor = (content, { levelOf, placesOf, titleOf, folded, whole }, { el
     list.replaceChildren(...found.map((one, i) => element("li", { id: `found-${i}`, role: "option", "aria-selected": "false", textContent: one.text, onmousedown: (event) => { event.preventDefault(); take(i); } })));
     const open = wanted !== "";
     if (open && !found.length) list.replaceChildren(hint(text("No such area in this page.")));
-    if (open && found.length < FOUND) list.append(...cut.map((label) => hint(text("Areas of level {level} are found by how their codes begin.", { level: label }))));
+    if (open && found.length < FOUND) list.append(...cut.map((label) => hint(text("To find areas of level {level}, type the beginning of their code.", { level: label }))));
     list.hidden = !open;
     search.setAttribute("aria-expanded", String(open));
     $("found-count").textContent = open ? text("Areas found: {n}", { n: whole.format(found.length) }) : "";

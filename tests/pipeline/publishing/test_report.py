@@ -118,7 +118,7 @@ def test_the_restricted_twin_is_closed_and_is_not_public(town: Path) -> None:
 def test_without_margins_the_page_says_so(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ("[publish]\nreplicates = 3", "[publish]\nmargins = false"))
     page = RunDirectory(run(spec, tmp_path / "out")).report.read_text("utf-8")
-    assert "made without margins of error" in page
+    assert "has no margins of error" in page
     assert not any(where["ends"] for table in content_of(page)["tables"] for where in table["levels"].values())
 
 

@@ -85,7 +85,7 @@ def test_what_was_accepted_is_named_in_status_manifest_report_and_ledger(
     assert "persons.csv" in manifest.provenance[0].origin
     report = opened.report.read_text()
     assert "official, but public inputs were made from the records" in report
-    assert "<code>geography</code>: made from the records, which show through" in report
+    assert "<code>geography</code>: made from the records, and reveals something about them" in report
     assert verify_release(opened, 1, Silent()) == []
     forged = manifest.provenance[0].model_copy(update={"source": "public", "accepted": False})
     forged_manifest = manifest.model_copy(update={"provenance": (forged, *manifest.provenance[1:])})
