@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-_FENCE = re.compile(r"^(?P<before><!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"!?\[[^\]\[]*\]\(([^()\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.M)
 _CODE = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -17,13 +17,12 @@ _INLINE_CODE = re.compile(r"`[^`\n]*`")
 
 @dataclass(frozen=True)
 class CodeBlock:
-    """A fenced block: its page, the line it begins on, its language, its text, and the comment right above it."""
+    """A fenced block: its page, the line it begins on, its language and its text. Tests know no more than a reader."""
 
     page: Path
     line: int
     language: str
     text: str
-    mark: str
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(PROJECT)}:{self.line}"
@@ -43,7 +42,7 @@ def code_blocks(*languages: str) -> list[CodeBlock]:
         for match in _FENCE.finditer(text):
             if match["language"] in languages:
                 line = text.count("\n", 0, match.start()) + 1
-                found.append(CodeBlock(page, line, match["language"], match["text"], match["mark"] or ""))
+                found.append(CodeBlock(page, line, match["language"], match["text"]))
     return found
 
 

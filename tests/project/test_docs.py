@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import io
 import re
 import shlex
 import subprocess
 import tomllib
-from contextlib import redirect_stdout
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -17,8 +16,6 @@ import pytest
 from project import testplan
 from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, pages
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
-from releases.command import spinewise
-from releases.county import keep_county
 
 from flows.cli import GROUPS
 from pipeline.execution.progress import Silent
@@ -29,22 +26,10 @@ from pipeline.spec.collect.section import with_measured
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 PAGES = pages()
-#: The comment above a block of a spec that stands for itself.
-PARSED_ONLY = "parsed only"
-#: The comment above a block that is a file, whole or a part that replaces tables of another.
-FILE = re.compile(r"file: (?P<name>[\w.]+)(?:, from (?P<other>[\w.]+))?")
-#: Pages whose blocks are run one after the other in one folder, as a reader would; the tutorial's come first.
-WALKED = [
-    PROJECT / "docs" / "tutorial.md",
-    PROJECT / "docs" / "questions.md",
-    *sorted((PROJECT / "docs" / "howto").glob("*.md")),
-]
-#: Commands that change nothing, so that typing one again shows nothing new.
-ONLY_LOOK = {"verify", "check", "rerun"}
-#: The county of the example that the pages are walked with; they hold for all five.
-COUNTY = "99001"
-#: The comment above a block of settings, and how that of a block of docs/operations.md begins, which a test types.
-SETTINGS, WALK = "settings", "walk:"
+#: Tables in docs/spec.md that name what its first spec does not have; the names of the others are resolved.
+NAMED_ELSEWHERE = {"strategy", "join"}
+#: Words that a line of shell may begin with, besides make and spinewise.
+OTHER_PROGRAMS = {"prefect", "export", ".", "docker", "cp", "python"}
 #: Files and folders whose text is the project's own.
 TEXTS = (
     *("Makefile", "Dockerfile", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
@@ -85,10 +70,14 @@ def test_every_page_is_found() -> None:
 
 
 def test_fences_are_known() -> None:
-    """A block in a language that these tests do not know would not be tested."""
+    """A block in a language that these tests do not know would not be tested; a hidden comment is for no test."""
     for page in PAGES:
+        hidden = re.findall(r"^<!--.*-->\n```", page.read_text("utf-8"), re.MULTILINE)
+        assert hidden == [], f"{page}: what a test needs to know stands where a reader sees it"
         found = re.findall(r"^```(\w*)$", page.read_text("utf-8"), re.MULTILINE)
-        known = {"python", "toml", "sh"} | ({"r", "sql"} if page.name == "formats.md" else set())  # tests of exports
+        known = {"python", "toml", "sh", "text"} | (
+            {"r", "sql"} if page.name == "formats.md" else set()
+        )  # tests of exports
         assert set(found[::2]) <= known, page
 
 
@@ -99,14 +88,26 @@ def test_specs(block: CodeBlock) -> None:
     if "geography" in content and "schema" in content:
         parse_spec(block.text, str(block))
         return
-    if block.mark == PARSED_ONLY:
-        return
-    if block.mark == SETTINGS:
+    if set(content) <= set(Settings.model_fields):
         assert Settings(**content)
         return
-    whole = next(other for other in code_blocks("toml") if other.page == block.page)
-    spec = {**tomllib.loads(whole.text), **content}
-    ReleaseSpec.model_validate(with_measured(spec), context={"folder": PROJECT}).universes()
+    whole = next((other for other in code_blocks("toml") if other.page == block.page and "[schema" in other.text), None)
+    if whole is None:  # a page about something else: the part has to fit into the spec of docs/spec.md
+        whole = next(other for other in code_blocks("toml") if other.page == SPEC_PAGE)
+    spec = _placed(tomllib.loads(whole.text), content, block.text)
+    read = ReleaseSpec.model_validate(with_measured(spec), context={"folder": PROJECT})
+    if not (block.page == SPEC_PAGE and set(content) & NAMED_ELSEWHERE):
+        read.universes()
+
+
+def _placed(spec: dict[str, Any], part: Mapping[str, Any], text: str, above: str = "") -> dict[str, Any]:
+    """`spec` with each table that has a head of its own in `text` in the place of the table of the same name."""
+    placed = dict(spec)
+    for name, value in part.items():
+        path = f"{above}.{name}" if above else name
+        inner = isinstance(value, dict) and not re.search(rf"^\[+{re.escape(path)}\]", text, re.MULTILINE)
+        placed[name] = _placed(placed.get(name, {}), value, text, path) if inner else value
+    return placed
 
 
 def test_tables_of_keys() -> None:
@@ -151,7 +152,7 @@ def test_commands(block: CodeBlock) -> None:
     """Shell is shown for make and spinewise, with targets, commands and options that exist."""
     for line in block.text.splitlines():
         words = shlex.split(line, comments=True)
-        if words and not (block.mark.startswith(WALK) and words[0] in ("prefect", "export")):
+        if words and words[0] not in OTHER_PROGRAMS:
             _check_command(words, block)
 
 
@@ -174,65 +175,6 @@ def test_commands_of_readme() -> None:
     shown = {name for name in _program_options() if " " not in name}
     assert sorted(name for names in listed.values() for name in names) == sorted(shown)
     assert set(re.findall(r"^\| `spinewise (\w+)", text, re.MULTILINE)) <= shown
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", sorted({block.page for block in code_blocks("python")} - set(WALKED)), ids=name_of)
-def test_python(page: Path, release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python of a page runs from its first block to its last, where `make release` has left its release."""
-    monkeypatch.chdir(release)
-    namespace: dict[str, object] = {}
-    for block in (block for block in code_blocks("python") if block.page == page):
-        with redirect_stdout(io.StringIO()):
-            exec(compile("\n" * block.line + block.text, name_of(page), "exec"), namespace)
-
-
-@pytest.mark.slow
-def test_the_tutorial_and_the_how_tos_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every block of them, in their order, in one folder: shell is run, files are written, Python is executed."""
-    monkeypatch.chdir(tmp_path)
-    looked: dict[str, bytes] = {}
-    for page in WALKED:
-        namespace: dict[str, object] = {}
-        for block in (block for block in code_blocks("python", "toml", "sh") if block.page == page):
-            if block.language == "python":
-                with redirect_stdout(io.StringIO()):
-                    exec(compile("\n" * block.line + block.text, name_of(page), "exec"), namespace)
-            elif block.language == "toml":
-                _write_file(block, tmp_path)
-            else:
-                for line in block.text.splitlines():
-                    _run_line(shlex.split(line, comments=True), block, tmp_path, looked)
-
-
-def _write_file(block: CodeBlock, folder: Path) -> None:
-    """Write the file that a block stands for."""
-    mark = FILE.fullmatch(block.mark)
-    assert mark, f"{block}: no comment above says which file this is"
-    text = block.text
-    if mark["other"]:
-        replaced = {f"[{table}]" for table in tomllib.loads(text)}
-        tables = re.split(r"^(?=\[)", (folder / mark["other"]).read_text("utf-8"), flags=re.MULTILINE)
-        text = "".join([*(table for table in tables if table.partition("\n")[0].split(" ")[0] not in replaced), text])
-    (folder / mark["name"]).write_text(text, "utf-8")
-
-
-def _run_line(words: list[str], block: object, folder: Path, looked: dict[str, bytes]) -> None:
-    """Run a line of shell that is for spinewise, unless it has looked at the same release in the same way before."""
-    if not words or words[0] == "make":
-        return
-    if words[1] in ONLY_LOOK:
-        release, line = folder / words[2] / "public" / "manifest.json", shlex.join(words)
-        there = release.read_bytes() if release.exists() else b""
-        if there and looked.get(line) == there:
-            return
-        looked[line] = there
-    done = spinewise(*words[1:], timeout=900, cwd=folder, PREFECT_HOME=str(folder / "prefect"))
-    assert done.returncode == 0, f"{block}: {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    spec = folder / "demo" / "release.toml"
-    if words[1] == "example":  # one county and a few simulated runs are enough here
-        keep_county(folder / "demo", COUNTY)
-        spec.write_text(spec.read_text("utf-8").replace("replicates = 20", "replicates = 2"), "utf-8")
 
 
 def test_own_data(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ PORT, DATABASE = "4200", "postgresql+asyncpg://spinewise@localhost/prefect"
 
 
 def walk_block(name: str) -> list[list[str]]:
-    """The words of each line of a block of the page."""
-    (block,) = (one for one in code_blocks("sh") if one.mark == f"walk: {name}")
-    assert block.page == PROJECT / "docs" / "operations.md"
+    """The words of each line of a block of the page; the walk is its first six."""
+    blocks = [one for one in code_blocks("sh") if one.page == PROJECT / "docs" / "operations.md"]
+    block = blocks[("postgresql", "server", "worker", "deploy", "run", "result").index(name)]
     return [shlex.split(line, comments=True) for line in block.text.splitlines()]
 
 

@@ -1,0 +1,164 @@
+"""Whoever types what README and docs show gets what they say: each page is walked with nothing but what a reader sees.
+
+A page is walked in a folder of its own, from its first block to its last: shell is run by a shell, Python is executed,
+and what is printed is compared with the text below. A block of TOML is a file if its first line says which one
+(`# release.toml`, or `# other.toml: release.toml with this [geography]`). A page that begins where the tutorial ends
+says so. A block of shell that needs more than the page makes says that in its first line (`# with ...`).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from project.documents import PROJECT, CodeBlock, code_blocks
+from releases.command import environment
+
+TUTORIAL = PROJECT / "docs" / "tutorial.md"
+#: What a page says that begins in the tutorial's folder.
+BEGINS = re.compile(r"begin where\s+\[the\s+tutorial\]\([./\w]*tutorial\.md\)\s+ends")
+FILE = re.compile(r"# (?P<name>[\w.]+\.toml)(?:: (?P<other>[\w.]+\.toml) with this \[.*)?")
+#: What a block needs that a page does not make -> the tests that type it, or why none does.
+NEEDS = {
+    "the census data of ../shared/data": "here, where it is there",
+    "blocks.csv and persons.csv of your own": "project/test_docs.py::test_own_data",
+    "episodes.toml of howto/episodes.md": "features/plan/test_caps.py",
+    "episodes.toml and its amounts (amounts.md)": "features/plan/test_ends.py",
+    "a spec that names a round, and the beacon's round once it is out": "pipeline/release/test_beacon.py",
+}
+#: Pages whose shell is for other tests: `make`, and a walk with a server.
+ELSEWHERE = {PROJECT / "CONTRIBUTING.md", PROJECT / "docs" / "operations.md"}
+#: The county of the example that the pages are walked with, to be quick; they hold for all five.
+COUNTY = "99001"
+SHOWN = ("python", "toml", "sh", "text")
+PAGES = sorted({block.page for block in code_blocks("python", "sh")} - ELSEWHERE)
+
+_SPINEWISE = """#!/bin/sh
+{python} -m flows.cli "$@" || exit $?
+if [ "$1" = example ]; then exec {python} {tests}/project/smaller.py "$2" {county}; fi
+"""
+_MAKE = """#!/bin/sh
+case "$1" in
+release) [ -e example ] || spinewise example example && spinewise run example/release.toml --out releases;;
+esac
+"""
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what `make setup` installs; make is a stand-in, and `spinewise example` leaves one county."""
+    folder = tmp_path_factory.mktemp("commands")
+    words = {"python": sys.executable, "tests": PROJECT / "tests", "county": COUNTY}
+    for name, text in {"spinewise": _SPINEWISE, "make": _MAKE}.items():
+        (folder / name).write_text(text.format(**words) if name == "spinewise" else text)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+class Reader:
+    """Somebody who types a page in a folder."""
+
+    def __init__(self, folder: Path, commands: Path) -> None:
+        self.folder, self.commands = folder, commands
+        (folder / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
+        (folder / ".venv" / "bin" / "activate").touch()
+
+    def walk(self, page: Path) -> None:
+        """Every block of the page, in order."""
+        namespace: dict[str, object] = {}
+        printed = ""
+        for block in (block for block in code_blocks(*SHOWN) if block.page == page):
+            if block.language == "python":
+                with redirect_stdout(io.StringIO()) as out:
+                    exec(compile("\n" * block.line + block.text, str(block), "exec"), namespace)
+                printed = out.getvalue()
+            elif block.language == "toml":
+                self.write(block)
+            elif block.language == "sh":
+                printed = self.type(block)
+            else:
+                assert block.text.rstrip() == printed.rstrip(), f"{block}: printed was\n{printed}"
+
+    def write(self, block: CodeBlock) -> None:
+        """The file that the first line names."""
+        if (mark := FILE.fullmatch(block.text.partition("\n")[0])) is None:
+            return  # a part that is only described; tests/project/test_docs.py reads it
+        text = block.text
+        if mark["other"]:
+            replaced = {f"[{table}]" for table in tomllib.loads(text)}
+            tables = re.split(r"^(?=\[)", (self.folder / mark["other"]).read_text("utf-8"), flags=re.MULTILINE)
+            kept = [table for table in tables if table.partition("\n")[0].split(" ")[0] not in replaced]
+            text = "".join([*kept, "\n", text])
+        (self.folder / mark["name"]).write_text(text, "utf-8")
+
+    def type(self, block: CodeBlock) -> str:
+        """Run a block of shell; what it prints."""
+        if (need := re.match(r"# with (.*)", block.text)) is not None:
+            assert need[1] in NEEDS, f"{block}: no test is known for {need[1]!r}"
+            if not NEEDS[need[1]].startswith("here") or not self._census_data():
+                return ""
+        variables = environment(COLUMNS="80", HOME=str(self.folder), PREFECT_HOME=str(self.folder / "prefect"))
+        variables["PATH"] = f"{self.commands}:{variables['PATH']}"
+        done = subprocess.run(
+            ["bash", "-e", "-c", block.text],
+            cwd=self.folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block}: exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    def _census_data(self) -> bool:
+        """Put the real data beside the folder, where it is beside the project."""
+        data, beside = PROJECT.parent / "shared" / "data", self.folder.parent / "shared"
+        if data.is_dir() and not beside.exists():
+            beside.mkdir()
+            (beside / "data").symlink_to(data)
+        return data.is_dir()
+
+
+@pytest.fixture(scope="session")
+def tutorial(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which somebody has walked the tutorial to its end."""
+    folder = tmp_path_factory.mktemp("tutorial") / "project"
+    folder.mkdir()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        patched.setenv("HOME", str(folder))
+        Reader(folder, commands).walk(TUTORIAL)
+    return folder
+
+
+def test_which_pages_are_walked() -> None:
+    """No page with shell or Python is forgotten; what is typed elsewhere, and what is not typed, is listed above."""
+    assert TUTORIAL in PAGES
+    assert PROJECT / "README.md" in PAGES
+    stated = {line for block in code_blocks("sh") for line in re.findall(r"^# with (.*)", block.text)}
+    assert stated <= set(NEEDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_page(page: Path, commands: Path, tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block of the page, as a reader types it."""
+    if page == TUTORIAL:
+        return
+    folder = tmp_path / "project"
+    if BEGINS.search(page.read_text("utf-8")):
+        shutil.copytree(tutorial, folder, symlinks=True)
+    else:
+        folder.mkdir()
+    shutil.copytree(PROJECT / "examples", folder / "examples")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(folder))
+    Reader(folder, commands).walk(page)
