@@ -21,6 +21,8 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 COVERAGE: Final = 0.9
 #: 90 % quantile of the absolute value of a standard normal.
 NORMAL_QUANTILE: Final = 1.6448536269514722
+#: Mean absolute value of a standard normal: sqrt(2 / pi).
+MEAN_ABSOLUTE: Final = math.sqrt(2 / math.pi)
 #: Variances below this, in persons squared, are those of numbers that are exact.
 EXACT_VARIANCE: Final = 1e-9
 #: Standard errors below this, in persons, are those of numbers that are exact.

@@ -7,14 +7,14 @@ from typing import Any
 
 from features.fitness.decisions import Threshold
 from features.fitness.districts import EQUAL, PlanFitness
-from features.fitness.errors import ErrorMeasures
-from features.fitness.largest_group import PEOPLE, POINTS, SHARE
 from features.fitness.table import TableFitness
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
+from pipeline.report.largest_group import PEOPLE, POINTS, SHARE
 from pipeline.report.render import render
 from pipeline.report.sizes import ALL, SIZE_LABELS, SIZES
 from pipeline.report.summaries import size_labels
+from postprocess.differences import ErrorMeasures
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from features.fitness.decisions import Threshold, threshold
-from features.fitness.largest_group import POINTS
 from features.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import read_table_parts
+from pipeline.report.largest_group import POINTS
 from pipeline.report.truth import Called
 from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from features.fitness.errors import ErrorMeasures, ErrorSums
-from features.fitness.largest_group import Target, TargetSums, fits
 from pipeline.model.labels import Labels
 from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table, Universe
+from pipeline.report.largest_group import Target, TargetSums, fits
 from pipeline.report.sizes import ALL, SIZE_LABELS, size_classes
 from pipeline.report.truth import Called
+from postprocess.differences import ErrorMeasures, ErrorSums
 
 #: Tables with more columns are not listed group by group.
 MOST_GROUPS = 64

@@ -15,8 +15,7 @@ from features.plan.division import LEAST_SHARE, Division, Objective
 from pipeline.errors import InputError
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.linear.expected import MEAN_ABSOLUTE
-from postprocess.statistics import EXACT_VARIANCE
+from postprocess.statistics import EXACT_VARIANCE, MEAN_ABSOLUTE
 
 #: Rows of the largest matrix that is stated: leaves times asymmetric cells.
 LARGEST = 120

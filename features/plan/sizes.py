@@ -15,7 +15,8 @@ from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release, open_release
 from pipeline.report.sizes import SIZES, size_classes
-from postprocess.linear.expected import MEAN_ABSOLUTE, LevelCovariances, answer_variances
+from postprocess.linear.expected import LevelCovariances, answer_variances
+from postprocess.statistics import MEAN_ABSOLUTE
 
 #: What is said where no earlier release is named.
 UNKNOWN = marked(

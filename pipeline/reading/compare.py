@@ -14,6 +14,7 @@ from pipeline.model.texts.message import Message, marked, message
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.reading.release import Release
 from pipeline.release.tables import MARGIN_SUFFIX, is_count
+from postprocess.differences import DifferenceSums, largest, outside
 
 #: Geounits and numbers with the largest differences that are named for each table and level.
 _NAMED = 5
@@ -247,13 +248,13 @@ def _compared(
     universe, table, level = place
     both = left.index.intersection(right.index, sort=False)
     first, second = left.loc[both, labels].to_numpy(), right.loc[both, labels].to_numpy()
-    difference = second - first
+    difference, sums = second - first, DifferenceSums(len(labels))
+    sums.add(second, first)
     first_margins, second_margins = _margins(left.loc[both], labels), _margins(right.loc[both], labels)
     margin = None
     if first_margins is not None and second_margins is not None and not same:
         margin = np.sqrt(first_margins**2 + second_margins**2)
-    order = np.argsort(-np.abs(difference), axis=None, kind="stable")[:_NAMED]
-    largest = tuple(
+    named = tuple(
         Largest(
             str(both[row]),
             names.get(str(both[row]), ""),
@@ -262,12 +263,9 @@ def _compared(
             int(second[row, column]),
             None if margin is None or np.isnan(margin[row, column]) else float(margin[row, column]),
         )
-        for row, column in zip(*np.unravel_index(order, difference.shape), strict=True)
-        if difference[row, column]
+        for row, column in largest(np.abs(difference), _NAMED)
     )
-    beyond = None
-    if margin is not None and (known := ~np.isnan(margin)).any():
-        beyond = float((np.abs(difference) > margin)[known].mean())
+    missed, known = (0, 0) if margin is None else outside(difference, -margin, margin)
     return TableComparison(
         universe=universe,
         table=table,
@@ -276,13 +274,13 @@ def _compared(
         only_first=len(left) - len(both),
         only_second=len(right) - len(both),
         numbers=difference.size,
-        equal=float((difference == 0).mean()),
-        mean_absolute=float(np.abs(difference).mean()),
-        bias=float(difference.mean()),
+        equal=sums.equal / difference.size,
+        mean_absolute=sums.mean(sums.absolute),
+        bias=sums.mean(sums.signed),
         first_margin=_mean(first_margins),
         second_margin=_mean(second_margins),
-        beyond=beyond,
-        largest=largest,
+        beyond=missed / known if known else None,
+        largest=named,
     )
 
 

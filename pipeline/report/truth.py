@@ -5,6 +5,7 @@ Everything here is computed from confidential counts. Its page is written to res
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from pipeline.model.texts.catalogue import Texts
 from pipeline.release.tables import ReleasedTable
-from pipeline.report.largest_group import PEOPLE, POINTS, SHARE, fits
+from pipeline.report.largest_group import PEOPLE, POINTS, SHARE, Target, TargetSums, fits
 from pipeline.report.render import render
 from pipeline.report.summaries import SIZES, size_labels
+from postprocess.differences import DifferenceSums, largest, outside
 from postprocess.statistics import quantile_class
 
 #: Errors larger than this are counted as this, in persons, where quantiles are taken.
@@ -67,54 +69,28 @@ class LargestError:
         return self.released - self.truth
 
 
-@dataclass(frozen=True)
-class Fitness:
-    """The fitness target of 2020.
-
-    Attributes:
-        areas, fit: areas of at least PEOPLE people, and those whose largest group's share is within
-            POINTS points of the truth.
-        all_areas, all_fit: the same of every area with anybody in it.
-    """
-
-    areas: int
-    fit: int
-    all_areas: int
-    all_fit: int
-
-    @property
-    def met(self) -> bool:
-        """Whether enough areas are within their points of the truth."""
-        return self.fit >= SHARE * self.areas
-
-
 class _Class:
-    """Sums of one class of size."""
+    """Sums of one class of size, of areas with `size` numbers each."""
 
-    def __init__(self) -> None:
-        self.areas = self.numbers = self.covered = self.known = 0
-        self.signed = self.absolute = self.squared = self.largest = 0
+    def __init__(self, size: int) -> None:
+        self.areas = self.outside = self.known = 0
+        self.sums = DifferenceSums(size)
         self.errors = np.zeros(0, dtype=np.int64)
 
-    def add(self, error: NDArray[np.int64], inside: NDArray[np.bool_] | None, known: NDArray[np.bool_]) -> None:
-        """Add some numbers: their errors, whether the truth is in the interval, and whether there is one."""
-        absolute = np.abs(error)
-        self.areas += len(error)
-        self.numbers += error.size
-        self.signed += int(error.sum())
-        self.absolute += int(absolute.sum())
-        self.squared += int((absolute.astype(np.float64) ** 2).sum())
-        self.largest = max(self.largest, int(absolute.max(initial=0)))
-        self._count(np.bincount(np.minimum(absolute, _LARGEST).ravel()))
-        if inside is not None:
-            self.known += int(known.sum())
-            self.covered += int(inside[known].sum())
+    def add(self, part: ReleasedTable, truth: NDArray[np.int64]) -> None:
+        """Add some areas, with their true numbers."""
+        self.areas += len(truth)
+        self.sums.add(part.counts, truth)
+        self._count(np.bincount(np.minimum(np.abs(part.counts - truth), _LARGEST).ravel()))
+        if part.lows is not None and part.highs is not None:
+            missed, known = outside(truth, part.lows, part.highs)
+            self.outside, self.known = self.outside + missed, self.known + known
 
     def merge(self, other: _Class) -> None:
         """Add the sums of another class."""
-        for name in ("areas", "numbers", "covered", "known", "signed", "absolute", "squared"):
+        for name in ("areas", "outside", "known"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.largest = max(self.largest, other.largest)
+        self.sums.merge(other.sums)
         self._count(other.errors)
 
     def _count(self, counts: NDArray[np.int64]) -> None:
@@ -126,15 +102,15 @@ class _Class:
         return Errors(
             size=size,
             areas=self.areas,
-            numbers=self.numbers,
-            l1=self.absolute / max(1, self.areas),
-            bias=self.signed / max(1, self.numbers),
-            rmse=(self.squared / max(1, self.numbers)) ** 0.5,
+            numbers=round(float(self.sums.numbers.sum())),
+            l1=float(self.sums.absolute.sum()) / max(1, self.areas),
+            bias=self.sums.mean(self.sums.signed),
+            rmse=math.sqrt(self.sums.mean(self.sums.squared)),
             half=half,
             nine=nine,
             ninetynine=ninetynine,
-            largest=self.largest,
-            covered=self.covered / self.known if self.known else None,
+            largest=round(self.sums.largest),
+            covered=(self.known - self.outside) / self.known if self.known else None,
         )
 
 
@@ -171,31 +147,23 @@ class TableErrors:
     called: Called = field(default_factory=Called)
     largest: list[LargestError] = field(default_factory=list)
     _classes: dict[int, _Class] = field(default_factory=dict)
-    _fitness: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    _target: TargetSums = field(default_factory=TargetSums)
     _cells: int = 0
 
     def add(self, part: ReleasedTable, truth: NDArray[np.int64]) -> None:
         """Compare some rows of the table with the true answers `(n, size)` of the same areas."""
-        error = part.counts - truth
         people = np.abs(truth.sum(axis=1))
-        self._cells = error.shape[1]
+        self._cells = truth.shape[1]
         sizes = np.searchsorted(SIZES, people, side="right") - 1
         for size in np.unique(sizes).tolist():
             rows = sizes == size
-            here = part.rows(rows)
-            inside, known = None, np.zeros(here.counts.shape, dtype=bool)
-            if here.lows is not None and here.highs is not None:
-                inside, known = (here.lows <= truth[rows]) & (truth[rows] <= here.highs), ~np.isnan(here.lows)
-            self._classes.setdefault(size, _Class()).add(error[rows], inside, known)
-        self._add_largest(part, truth, error)
-        self._add_fitness(part.counts, truth, people)
+            self._classes.setdefault(size, _Class(self._cells)).add(part.rows(rows), truth[rows])
+        self._add_largest(part, truth)
+        if self._cells > 1:
+            self._target.add(people, fits(part.counts, truth))
 
-    def _add_largest(self, part: ReleasedTable, truth: NDArray[np.int64], error: NDArray[np.int64]) -> None:
-        flat = np.abs(error).ravel()
-        least = int(np.partition(flat, -LISTED)[-LISTED]) if len(flat) > LISTED else 0
-        among = np.flatnonzero(flat >= max(1, least))
-        for place in among[np.argsort(-flat[among], kind="stable")[:LISTED]].tolist():
-            row, column = divmod(place, error.shape[1])
+    def _add_largest(self, part: ReleasedTable, truth: NDArray[np.int64]) -> None:
+        for row, column in largest(np.abs(part.counts - truth), LISTED):
             margin = None if part.margins is None else float(part.margins[row, column])
             self.largest.append(
                 LargestError(
@@ -208,18 +176,10 @@ class TableErrors:
             )
         self.largest = sorted(self.largest, key=lambda listed: -abs(listed.error))[:LISTED]
 
-    def _add_fitness(self, released: NDArray[np.int64], truth: NDArray[np.int64], people: NDArray[np.int64]) -> None:
-        if self._cells < 2:
-            return
-        right = fits(released, truth)
-        for number, which in ((0, people >= PEOPLE), (2, people > 0)):
-            self._fitness[number] += int(which.sum())
-            self._fitness[number + 1] += int((right & which).sum())
-
     @property
     def whole(self) -> Errors:
         """Of all areas."""
-        together = _Class()
+        together = _Class(self._cells)
         for size in sorted(self._classes):
             together.merge(self._classes[size])
         return together.summary(-1)
@@ -230,9 +190,9 @@ class TableErrors:
         return tuple(self._classes[size].summary(size) for size in sorted(self._classes))
 
     @property
-    def fitness(self) -> Fitness | None:
-        """None for a table of one number an area."""
-        return Fitness(*self._fitness) if self._cells > 1 else None
+    def fitness(self) -> Target | None:
+        """How well the target of 2020 is met; None for a table of one number an area, or where nobody lives."""
+        return self._target.target()
 
 
 def accuracy_page(

@@ -22,10 +22,7 @@ from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses, summed_over
 from postprocess.linear.information import BLIND, fixed_answers, inverse_off
 from postprocess.marginal import Marginal
-from postprocess.statistics import EXACT_VARIANCE
-
-#: Mean absolute value of a standard normal.
-MEAN_ABSOLUTE = float(np.sqrt(2.0 / np.pi))
+from postprocess.statistics import EXACT_VARIANCE, MEAN_ABSOLUTE
 
 
 @dataclass(frozen=True, eq=False)

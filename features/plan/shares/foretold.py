@@ -19,10 +19,11 @@ from pipeline.estimation.shares.stated import shares_by_level
 from pipeline.inputs.shares import read_shares
 from pipeline.model.public_share import PublicShare
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.linear.expected import MEAN_ABSOLUTE, LevelCovariances
+from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.information import BLIND
 from postprocess.shares.expected import shared_variances
 from postprocess.shares.shared import Shared
+from postprocess.statistics import MEAN_ABSOLUTE
 
 #: Factors of the budget between which the one is looked for that gives the same errors.
 _LEAST_BUDGET, _ROUNDS = 1e-9, 50

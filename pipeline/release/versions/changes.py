@@ -6,7 +6,6 @@ It follows from the tables of both versions, those before in `replaced/`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,6 +16,7 @@ from pipeline.errors import ReleaseError
 from pipeline.release.stated import Stated, read_stated
 from pipeline.release.tables import ReleasedTable, read_table_parts
 from pipeline.storage.files import canonical_json
+from postprocess.differences import DifferenceSums, largest, outside
 
 #: Numbers of a table at a level that are named.
 NAMED: Final = 5
@@ -109,17 +109,13 @@ class Changes(Stated):
         return max((table.largest for table in self.tables), default=0)
 
 
-@dataclass
 class _Counted:
-    """What was counted of a table so far."""
+    """What was counted of a table so far; `margins` before and after of the `known` numbers that have both."""
 
-    numbers: int = 0
-    changed: int = 0
-    outside: int = 0
-    moved: int = 0
-    largest: int = 0
-    known: int = 0
-    margins: NDArray[np.float64] | None = None
+    def __init__(self) -> None:
+        self.changes = DifferenceSums(1)
+        self.outside = self.known = 0
+        self.margins = np.zeros(2)
 
 
 def table_changes(universe: str, before: Path, after: Path, rows: int) -> TableChanges:
@@ -133,7 +129,7 @@ def table_changes(universe: str, before: Path, after: Path, rows: int) -> TableC
     Raises:
         ReleaseError: a file is missing or damaged, or they are not of the same areas and numbers.
     """
-    counted, moves, name, level = _Counted(margins=np.zeros(2)), list[tuple[float, Move]](), "", ""
+    counted, moves, name, level = _Counted(), list[tuple[float, Move]](), "", ""
     parts = zip(read_table_parts(before, rows), read_table_parts(after, rows), strict=True)
     try:
         for old, new in parts:
@@ -144,16 +140,16 @@ def table_changes(universe: str, before: Path, after: Path, rows: int) -> TableC
     except ValueError:
         raise ReleaseError(f"{before}: is not of the same areas as {after}") from None
     moves.sort(key=lambda one: (-one[0], -abs(one[1].after - one[1].before), one[1].geocode, one[1].number))
-    margins = counted.margins / counted.known if counted.margins is not None and counted.known else None
+    margins, changes = counted.margins / counted.known if counted.known else None, counted.changes
     return TableChanges(
         universe=universe,
         table=name,
         level=level,
-        numbers=counted.numbers,
-        changed=counted.changed,
+        numbers=(numbers := int(changes.numbers[0])),
+        changed=numbers - changes.equal,
         outside=counted.outside,
-        mean=round(counted.moved / max(1, counted.numbers), 4),
-        largest=counted.largest,
+        mean=round(changes.mean(changes.absolute), 4),
+        largest=int(changes.largest),
         margin_before=None if margins is None else round(float(margins[0]), 3),
         margin_after=None if margins is None else round(float(margins[1]), 3),
         moves=tuple(move for _, move in moves[:NAMED]),
@@ -163,26 +159,20 @@ def table_changes(universe: str, before: Path, after: Path, rows: int) -> TableC
 def _count(counted: _Counted, old: ReleasedTable, new: ReleasedTable) -> list[tuple[float, Move]]:
     """Count some rows, and return those of their numbers that changed most, with the change by the margin."""
     change = np.abs(new.counts - old.counts)
-    counted.numbers += change.size
-    counted.changed += int((change > 0).sum())
-    counted.moved += int(change.sum())
-    counted.largest = max(counted.largest, int(change.max(initial=0)))
+    counted.changes.add(new.counts.reshape(-1, 1), old.counts.reshape(-1, 1))
     by = np.full(change.shape, np.nan)
     if old.lows is not None and old.highs is not None and old.margins is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
             by = np.where(old.margins > 0, change / old.margins, np.nan)
-            counted.outside += int(((new.counts < old.lows) | (new.counts > old.highs)).sum())
-        if new.margins is not None and counted.margins is not None:
+        counted.outside += outside(new.counts, old.lows, old.highs)[0]
+        if new.margins is not None:
             both = ~np.isnan(old.margins) & ~np.isnan(new.margins)
             counted.known += int(both.sum())
             counted.margins += np.array([old.margins[both].sum(), new.margins[both].sum()])
     rank = np.where(np.isnan(by), 0.0, by)
-    most = np.lexsort((-change.ravel(), -rank.ravel()))[:NAMED]
-    rows, columns = np.unravel_index(most, change.shape)
     return [
         (float(rank[row, column]), _move(old, new, row, column, float(by[row, column])))
-        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
-        if change[row, column]
+        for row, column in largest(change, NAMED, rank)
     ]
 
 

@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 
 from features.fitness.from_public import public_tables
-from features.fitness.largest_group import fits
 from geography.spine import Level
 from pipeline.model.labels import Labels
 from pipeline.model.measure import COUNTS
@@ -20,6 +19,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
 from pipeline.release.tables import ReleasedTable, write_table
+from pipeline.report.largest_group import fits
 from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
 from postprocess.statistics import Moments
 

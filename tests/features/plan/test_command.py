@@ -31,8 +31,8 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from postprocess.linear.downward import variances_of
-from postprocess.linear.expected import MEAN_ABSOLUTE
 from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.statistics import MEAN_ABSOLUTE
 
 
 @pytest.fixture(scope="module")

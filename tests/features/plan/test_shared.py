@@ -22,7 +22,7 @@ from pipeline.privacy.budget import noise_for
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
-from postprocess.linear.expected import MEAN_ABSOLUTE
+from postprocess.statistics import MEAN_ABSOLUTE
 
 HOMES = [10, 20, 30, 60]
 SPEC = """

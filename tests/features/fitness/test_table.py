@@ -1,4 +1,4 @@
-"""Errors equal what pandas computes, number by number."""
+"""Errors of a table equal what pandas computes, number by number."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.fitness.errors import MEAN_ABSOLUTE, ErrorSums
 from features.fitness.table import TableFitness
 from pipeline.model.texts.message import Message
 from pipeline.report.sizes import SIZE_LABELS, SIZES
+from postprocess.differences import ErrorSums
+from postprocess.statistics import MEAN_ABSOLUTE
 
 LABELS = ("a", "b", "c")
 
