@@ -37,16 +37,23 @@ def is_exact(standard: FloatArray) -> BoolArray:
     return standard < EXACT_STANDARD
 
 
-def half_widths(standard: FloatArray, factor: ArrayLike = NORMAL_QUANTILE) -> FloatArray:
-    """Half the width of a 90 % interval, in whole persons; 0 where exact, else 1 at least; NaN where unknown.
+def half_widths(standard: FloatArray, factor: ArrayLike = NORMAL_QUANTILE, least: float = 1.0) -> FloatArray:
+    """Half the width of a 90 % interval, in whole persons; 0 where exact, else `least` or more; NaN where unknown.
 
     It is rounded to the nearest: counts are whole, so an interval of m reaches errors of up to m + 1/2.
 
     Args:
         standard: standard errors, NaN where they are unknown.
         factor: what they are multiplied by; broadcast against `standard`.
+        least: 1 for a number, which looked exact otherwise; 0 for a difference of two.
     """
-    return np.where(is_exact(standard), 0.0, np.maximum(np.rint(np.asarray(factor) * standard), 1.0))
+    return np.where(is_exact(standard), 0.0, np.maximum(np.rint(np.asarray(factor) * standard), least))
+
+
+def typical_half_width(variances: FloatArray) -> float | None:
+    """Median of half the widths, not rounded, of numbers that are known with an error; None where there are none."""
+    noisy = variances[variances > EXACT_VARIANCE]
+    return float(NORMAL_QUANTILE * np.sqrt(np.median(noisy))) if noisy.size else None
 
 
 # -- ratios, shares and differences of two numbers with correlated errors -------------------------------------------

@@ -60,7 +60,7 @@ def rerun(
     from pipeline.confidential.custody import KeySource
 
     source = KeySource(key_file, key_fd, key_command)
-    recompute(context, release, Records(data, spec, source, combined_with, workers), Output(False, False, False))
+    recompute(context, release, Records(data, spec, source, combined_with, workers), Output())
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
 from pipeline.collect.collected import ReportNoise
 from pipeline.model.strategy import AddedAnswer, LevelStrategy, MeasuredQuery, Strategy
-from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.budget import NoiseSpec
 
 #: Drawn by this program, or by the senders of reports.
 Noise = NoiseSpec | ReportNoise
@@ -34,24 +34,15 @@ class Allocated(Protocol):
         """What is measured, with which shares."""
 
     @property
-    def framework(self) -> Framework:
-        """In which the budget is counted."""
-
-    @property
-    def strategy_budget(self) -> Fraction:
-        """What the level shares are shares of."""
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """What one person's change is."""
-
-    @property
     def bypass(self) -> bool:
         """Whether geounits without siblings are not measured."""
 
     @property
     def source(self) -> Allocating:
         """Where the noise is from."""
+
+    def noise_at(self, level_share: Fraction, share: Fraction) -> NoiseSpec:
+        """The noise that shares of its budget buy."""
 
     def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
         """The answers of questions at a level."""
@@ -93,10 +84,7 @@ class Allocation:
         """The noise on one query of the level, for each kind of geounit; InputError where there is none."""
         if isinstance(measured, AddedAnswer):
             return (measured.noise,) * len(self.shares)
-        return self.drawn or tuple(
-            noise_for(universe.framework, universe.strategy_budget, share, measured.share, universe.neighbours)
-            for share in self.shares
-        )
+        return self.drawn or tuple(universe.noise_at(share, measured.share) for share in self.shares)
 
 
 def allocations(universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None = None) -> tuple[Allocation, ...]:

@@ -17,7 +17,6 @@ from pipeline.model.allocation import Allocated, Allocation, Noise, budgeted
 from pipeline.model.query import Query
 from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.texts.message import marked
-from pipeline.privacy.budget import noise_for
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -203,8 +202,7 @@ class OwnNoise(Source):
 
     def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:
         """See `Source.noise`."""
-        budget = universe.strategy_budget
-        return noise_for(universe.framework, budget, level.share, measured.share, universe.neighbours)
+        return universe.noise_at(level.share, measured.share)
 
     def allocations(
         self,

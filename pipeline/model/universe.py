@@ -22,7 +22,7 @@ from pipeline.model.schema import Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import AddedAnswer, Strategy
-from pipeline.privacy.budget import Framework, Neighbours, budget_of_one
+from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +161,10 @@ class Universe:
     def strategy_budget(self) -> Fraction:
         """What the strategy's level shares are shares of: `unit_budget` without that of selections, exact."""
         return self.unit_budget * (1 - sum((stated.share for stated in self.stated_selections), Fraction(0)))
+
+    def noise_at(self, level_share: Fraction, share: Fraction) -> NoiseSpec:
+        """The noise on a query that gets `share` of a level's share; InputError where there is none."""
+        return noise_for(self.framework, self.strategy_budget, level_share, share, self.neighbours)
 
     @property
     def level_names(self) -> tuple[str, ...]:

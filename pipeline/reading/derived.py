@@ -17,9 +17,9 @@ from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from postprocess.arrays import Weights
 from postprocess.statistics import (
-    NORMAL_QUANTILE,
     Moments,
     difference_interval,
+    half_widths,
     median_interval,
     median_weights,
     rank_limits,
@@ -190,7 +190,7 @@ def differences(release: Numbers, asked: Asked, first: Sequence[str], second: Se
     signed = places.inside[0].astype(np.float64) - places.inside[1]
     variance = release.half_widths.moments_of_leaves(signed, asked.weights, asked.weights).left[0]
     difference = counts[0] - counts[1]
-    reach = np.rint(NORMAL_QUANTILE * np.sqrt(variance))
+    reach = half_widths(np.sqrt(variance), least=0.0)
     columns = {
         "first": counts[0], "second": counts[1], "difference": difference,
         "difference" + LOW_SUFFIX: difference - reach, "difference" + HIGH_SUFFIX: difference + reach,

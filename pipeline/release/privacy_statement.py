@@ -11,7 +11,7 @@ from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
 from pipeline.privacy.accounting.local import local_promise
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.accounting.neighbours import Change, change_in_words, record_change, vacuous
-from pipeline.privacy.budget import Framework, Neighbours, noise_for
+from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.release.stated import Stated
 
 _BYPASS = (
@@ -156,7 +156,7 @@ def _noise(universe: Universe) -> Iterator[NoiseStatement]:
     rest = own * (1 - sum((selection.share for selection in universe.selections), Fraction(0)))
     for level in universe.strategy.levels:
         for measured in level.queries:
-            spec = noise_for(framework, universe.strategy_budget, level.share, measured.share, neighbours)
+            spec = universe.noise_at(level.share, measured.share)
             share = rest * level.share * measured.share
             yield _noise_statement(level.level, measured.query.name, spec.mechanism, spec.scale, share)
     for selection in universe.selections:

@@ -221,7 +221,7 @@ def downward_level(
     if (origin := origin_of(problem, level)) is not None:
         problem, estimate, parents = from_origin(problem, basis, level, estimate, parents, origin)
     share = None
-    if parents is not None and estimate.info.any_unmeasured:
+    if parents is not None and estimate.info.blind.any():
         share = completed(problem, basis, level, estimate, parents)
     tasks = level_tasks(problem, basis, level, estimate, parents, passes, checked, share)
     report = SolverReport()

@@ -38,7 +38,7 @@ def summarised(at_cut: LevelEstimate) -> LevelEstimate:
     class alone where no class has any.
     """
     info = at_cut.info
-    if not info.any_unmeasured:
+    if not info.blind.any():
         info = replace(info, unmeasured=info.unmeasured[:1])
     return replace(at_cut, info=info, children=None)
 

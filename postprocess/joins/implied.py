@@ -69,7 +69,7 @@ def implied_by(counted: Counted, problem: Problem, basis: Basis, level: int, est
     values = estimated_answers(problem, basis, level, estimate, counted.persons, rows) @ counted.sums.T
     covariance = counted.sums @ basis.answer_covariances(estimate.info.covariance, counted.persons) @ counted.sums.T
     variances = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), LEAST_VARIANCE)
-    if estimate.info.any_unmeasured:
+    if estimate.info.blind.any():
         blind = counted.sums @ basis.answer_covariances(estimate.info.unmeasured, counted.persons) @ counted.sums.T
         variances[np.diagonal(blind, axis1=1, axis2=2) > BLIND] = np.inf
     values, variances = values[:, counted.of_sum], variances[estimate.classes][:, counted.of_sum]

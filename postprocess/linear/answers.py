@@ -28,6 +28,6 @@ def answers_of_subtrees(
     """
     values = estimated_answers(problem, basis, level, estimate, query, np.arange(len(estimate.classes)))
     variances = np.maximum(basis.answer_variances(estimate.info.covariance, query), 0.0)
-    if estimate.info.any_unmeasured:
+    if estimate.info.blind.any():
         variances[basis.answer_variances(estimate.info.unmeasured, query) > BLIND] = np.inf
     return values, variances[estimate.classes]

@@ -129,7 +129,7 @@ def _children_precision(problem: Problem, level: int, estimates: list[LevelEstim
     summed = groups.sum_of_blocks
     # What every child knows, and what of any child nothing is known of.
     excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
-    if below.info.any_unmeasured:
+    if below.info.blind.any():
         excluded = with_unmeasured(excluded, summed(below.info.unmeasured))
     return inverse_off(summed(below.info.covariance), excluded), groups.classes
 
@@ -162,7 +162,7 @@ def variances_below(
             upper, of, single, own = kinds[:, rows]
             total[rows] = _final(estimate.info.covariance[own], precision[of], above.covariance[upper], single == 1)
         unmeasured = above.unmeasured[:1]
-        if above.unmeasured.any() or estimate.info.any_unmeasured:
+        if above.unmeasured.any() or estimate.info.blind.any():
             upper, _, single, own = kinds
             unmeasured = np.where(
                 (single == 1)[:, None, None, None],

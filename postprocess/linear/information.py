@@ -196,11 +196,6 @@ class Information:
         """Of which classes some direction is measured nowhere, `(n,)`."""
         return np.broadcast_to(self.unmeasured.any(axis=(-3, -2, -1)), len(self.known))
 
-    @property
-    def any_unmeasured(self) -> bool:
-        """Whether some direction is measured nowhere."""
-        return bool(self.unmeasured.any())
-
 
 def information(precision: FloatArray, known: FloatArray, own_is_full: bool) -> Information:
     """Complete the covariance of `precision` given the `known` directions.

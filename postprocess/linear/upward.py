@@ -316,16 +316,16 @@ def _parents(
     identity = np.eye(basis.n_asymmetric)
     inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
     excluded = inherited
-    if below.info.any_unmeasured:
+    if below.info.blind.any():
         excluded = with_unmeasured(inherited, summed(below.info.unmeasured))
     precision_of_children = inverse_off(summed(below.info.covariance), excluded)
     own_of_kinds = own_precisions(basis, problem.measured[level])
-    own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.any_unmeasured
+    own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.blind.any()
     if kinds is not None:
         own = np.where(between[first, None, None, None], 0.0, own_of_kinds[kind[first]])
         precision_of_children[above_all[first]] = 0.0
         full = full and (is_full(own_of_kinds) or not above_all.any())
-        full = full and (not below.info.any_unmeasured or not between.any())
+        full = full and (not below.info.blind.any() or not between.any())
     zeros = zero_projector(basis, masks[first])
     invariants = invariants_of(problem.constraints.bounds[level])
     known, fixed = zeros, None

@@ -17,6 +17,7 @@ from postprocess.statistics import (
     rank_limits,
     ratio_interval,
     share_interval,
+    typical_half_width,
 )
 
 
@@ -30,6 +31,18 @@ def test_half_widths() -> None:
     standard = np.array([0.0, 1e-6, 1.0, 10.0, 10.1, np.nan, 1e-3])
     np.testing.assert_array_equal(half_widths(standard), [0, 0, 2, 16, 17, np.nan, 1])
     np.testing.assert_array_equal(half_widths(standard[2:5], np.array([2.0, 0.5, 1.0])), [2, 5, 10])
+
+
+def test_the_half_width_of_a_difference_may_be_none() -> None:
+    """A number with an error of a fifth of a person does not look exact; a difference may."""
+    standard = np.array([0.2, 0.5, 10.0, np.nan])
+    np.testing.assert_array_equal(half_widths(standard), [1, 1, 16, np.nan])
+    np.testing.assert_array_equal(half_widths(standard, least=0.0), [0, 1, 16, np.nan])
+
+
+def test_a_typical_half_width_is_of_numbers_with_an_error() -> None:
+    assert typical_half_width(np.array([0.0, 4.0, np.nan, 100.0, 36.0])) == pytest.approx(6 * norm.ppf(0.95))
+    assert typical_half_width(np.array([0.0, np.nan])) is None
 
 
 def test_covers_nine_in_ten_of_whole_errors() -> None:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pipeline.confidential.measure
 import pipeline.model.allocation
 import pipeline.model.selection
+import pipeline.model.universe
 import pipeline.privacy.accounting.statements
 import pipeline.privacy.accounting.uses
 import pipeline.privacy.ledger.charge
@@ -89,10 +90,7 @@ def _noise_for(change: Callable[..., NoiseSpec]) -> Plant:
 
     def plant(patch: Patch) -> None:
         sound = noise_for
-        for module in (
-            pipeline.model.allocation, pipeline.model.selection, pipeline.privacy.accounting.uses,
-            pipeline.release.privacy_statement,
-        ):  # fmt: skip
+        for module in (pipeline.model.universe, pipeline.model.selection):
             patch.setattr(module, "noise_for", lambda *arguments: change(sound, *arguments))
 
     return plant

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import Use
-from pipeline.privacy.budget import noise_for
 
 if TYPE_CHECKING:
     from pipeline.model.query import Query
@@ -38,10 +37,9 @@ class Measurement:
 def measurements_of(universe: Universe) -> tuple[Measurement, ...]:
     """Every query at every level with its noise, computed from budget and shares as measuring does; then answers."""
     measurements = []
-    budget = universe.strategy_budget
     for level in universe.strategy.levels:
         for measured in level.queries:
-            noise = noise_for(universe.framework, budget, level.share, measured.share, universe.neighbours)
+            noise = universe.noise_at(level.share, measured.share)
             use = mechanism(noise.mechanism, noise.scale)
             attributes = _attributes(universe, measured.query)
             measurements.append(Measurement(level.level, measured.query.name, attributes, measured.query.size, use))

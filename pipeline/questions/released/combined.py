@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Final, Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from pipeline.privacy.budget import Framework, farthest
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
 from pipeline.storage.files import canonical_json
-from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE
+from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE, typical_half_width
 
 __all__ = [
     "COMBINED",
@@ -144,8 +143,7 @@ class Combined:
         }
         found = {}
         for name, values in variances.items():
-            noisy = values[values > EXACT_VARIANCE]
-            found[name] = float(f"{NORMAL_QUANTILE * math.sqrt(median(noisy.tolist())):.4g}") if noisy.size else 0.0
+            found[name] = float(f"{typical_half_width(values) or 0.0:.4g}")
         return found  # type: ignore[return-value]
 
 

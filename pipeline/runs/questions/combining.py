@@ -31,7 +31,7 @@ from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
-from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE
+from postprocess.statistics import typical_half_width
 
 if TYPE_CHECKING:
     from pipeline.runs.questions.request import CheckedQuestion
@@ -64,8 +64,7 @@ def foretold(checked: CheckedQuestion, release: Path, variance: float) -> float 
         found = estimated_together(opened, sums, nothing, variance).both.variances
     except InputError:
         return None
-    noisy = found[found > EXACT_VARIANCE]
-    return float(NORMAL_QUANTILE * np.sqrt(np.median(noisy))) if noisy.size else None
+    return typical_half_width(found)
 
 
 def _asked(checked: CheckedQuestion) -> AskedOnce:

@@ -13,7 +13,7 @@ from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
 
 import pipeline.confidential.measure
-import pipeline.model.allocation
+import pipeline.model.universe
 import pipeline.privacy.ledger.charge
 import pipeline.publishing.tables
 import pipeline.release.privacy_statement
@@ -159,8 +159,7 @@ def test_a_level_that_is_not_charged(tmp_path: Path, monkeypatch: Patch) -> None
 
 def noise_as(monkeypatch: Patch, change: Callable[..., NoiseSpec]) -> None:
     """The pipeline computes its noise otherwise, in the measurements and in the manifest."""
-    for module in (pipeline.model.allocation, pipeline.release.privacy_statement):
-        monkeypatch.setattr(module, "noise_for", lambda *arguments: change(noise_for, *arguments))
+    monkeypatch.setattr(pipeline.model.universe, "noise_for", lambda *arguments: change(noise_for, *arguments))
 
 
 @pytest.mark.slow
