@@ -7,16 +7,25 @@ resumes from. The resulting files are the same as from the whole spine at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import scipy.sparse as sp
 
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.knowledge import Results
 from pipeline.estimation.measurement_files import SourceFiles
-from pipeline.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
+from pipeline.estimation.packing import (
+    below_arrays,
+    below_result,
+    packed_level,
+    packed_top,
+    top_result,
+    unpacked_level,
+    unpacked_top,
+)
 from pipeline.estimation.part import PartTask
-from pipeline.estimation.part_tasks import BelowTask, TopTask, estimate_below, estimate_top
 from pipeline.estimation.problem import measurement_files, with_values
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.batch_store import Arrays
@@ -25,8 +34,20 @@ from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray
+from postprocess.downward.passes import Pass
 from postprocess.downward.report import SolverReport
-from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, above_cut, cut_of, joined, part_of
+from postprocess.downward.subtrees import (
+    MOST_CELLS,
+    PART_CELLS,
+    Cut,
+    above_cut,
+    cut_of,
+    downward_part,
+    joined,
+    part_of,
+    top_estimate,
+)
 from postprocess.linear.upward import LevelEstimate, silent_of, upward_pass
 from postprocess.problem import Problem
 
@@ -210,3 +231,56 @@ class SubtreeEstimation(Estimation):
     def _nothing_computed(self, *, full: bool = False) -> ComputedBySubtree:
         step = self._step_linear if full else f"{self.steps()[0].name} {self.cut.name}"
         return ComputedBySubtree(self.job, self.universe, self.cut, step, self._results, full=full)
+
+
+# -- the work on one part: what is sent to a worker, and what comes back ----------------------------------------------
+
+
+#: Histograms and solver reports of the levels below the cut, top down.
+Below = list[tuple[sp.csr_array, SolverReport]]
+
+
+@dataclass(frozen=True, eq=False)
+class TopTask(PartTask):
+    """One part whose geounits at the cut are to be estimated."""
+
+    def arrays_of(self, result: Any) -> Arrays:
+        """See `PartTask.arrays_of`."""
+        return packed_top(result)
+
+    def result_of(self, arrays: Arrays) -> Any:
+        """See `PartTask.result_of`."""
+        return top_result(arrays, self.part, self.basis)
+
+
+@dataclass(frozen=True, eq=False)
+class BelowTask(PartTask):
+    """One part whose whole numbers at the cut are fixed.
+
+    Attributes:
+        counts: at the cut, `(n, n_cells)`.
+        checked: per level below the cut, which parents cvxpy solves again.
+        passes: of the whole release.
+    """
+
+    counts: sp.csr_array
+    checked: tuple[BoolArray, ...]
+    passes: tuple[Pass, ...]
+
+    def arrays_of(self, result: Any) -> Arrays:
+        """See `PartTask.arrays_of`."""
+        return below_arrays(result)
+
+    def result_of(self, arrays: Arrays) -> Any:
+        """See `PartTask.result_of`."""
+        return below_result(arrays, self.part)
+
+
+def estimate_top(task: TopTask) -> LevelEstimate:
+    """The estimate of the part's geounits at the cut from all its measurements."""
+    return top_estimate(task.problem(), task.basis)
+
+
+def estimate_below(task: BelowTask) -> Below:
+    """The part's levels below the cut; SolverError names a parent that could not be solved."""
+    return downward_part(task.problem(), task.basis, task.counts, task.checked, task.passes)

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.estimation.knowledge import IntervalRule
-from pipeline.estimation.margin_packing import packed_errors, unpacked_errors
 from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.sampled_runs import SampledRuns
 from pipeline.estimation.table_variances import TableVariances
@@ -34,6 +33,7 @@ from postprocess.downward.reported_errors import n_owners
 from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
+from postprocess.downward.sized_errors import SizedErrors
 from postprocess.linear.downward import AnswerVariances
 
 if TYPE_CHECKING:
@@ -316,3 +316,33 @@ class _OfReports:
     def large(self, counts: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:  # noqa: ARG002
         """See `IntervalRule.large`."""
         raise AssertionError("sums are not made from reports")
+
+
+# -- errors as named arrays, and back: the form in which a resumed run finds them -------------------------------------
+
+
+def packed_errors(result: list[ErrorCounts]) -> Arrays:
+    """The errors of one simulated run, table by table."""
+    arrays = {"tables": np.array(len(result))}
+    for number, errors in enumerate(result):
+        for name, sized in (("truth", errors.by_truth), ("release", errors.by_release), ("large", errors.large)):
+            arrays |= {f"{name}{number} places": sized.places, f"{name}{number} times": sized.times}
+        arrays[f"unit{number}"] = np.array(errors.unit)
+    return arrays
+
+
+def unpacked_errors(arrays: Arrays) -> list[ErrorCounts]:
+    """What `packed_errors` packed."""
+    return [
+        ErrorCounts(
+            _sized(arrays, f"truth{number}"),
+            _sized(arrays, f"release{number}"),
+            _sized(arrays, f"large{number}"),
+            int(arrays[f"unit{number}"]),
+        )
+        for number in range(int(arrays["tables"]))
+    ]
+
+
+def _sized(arrays: Arrays, name: str) -> SizedErrors:
+    return SizedErrors(arrays[f"{name} places"], arrays[f"{name} times"])

@@ -10,13 +10,15 @@ from typing import Any
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.metadata.products import AMOUNTS, HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, MICRODATA
-from pipeline.model.links.households import Households
+from pipeline.model.links.households import Households, SizeSource
 from pipeline.model.links.link import Link, links_of_kind
 from pipeline.model.links.sums_of_counts import SumsOfCounts
-from pipeline.model.universe import Universe
+from pipeline.model.universe import Table, Universe
 from pipeline.publishing.files import product_files
-from pipeline.publishing.household_sizes import publish_household_sizes
-from pipeline.publishing.means import publish_means
+from pipeline.release.joined.means import means_of, write_means
+from pipeline.release.joined.sizes import HouseholdSizes, write_household_sizes
+from pipeline.release.tables import read_table, read_table_parts
+from postprocess.statistics import Counted, average_sizes
 
 
 def linked_steps(job: Job, universe: Universe) -> list[Step]:
@@ -67,3 +69,70 @@ def microdata_files(job: Job, universe: Universe) -> tuple[Path, ...]:
 def household_table_files(job: Job, universe: Universe) -> tuple[Path, ...]:
     """The tables of a universe's persons by their households."""
     return product_files(job, HOUSEHOLD_TABLES, universe=universe.name)
+
+
+# -- sums and means of amounts ----------------------------------------------------------------------------------------
+
+
+def publish_means(job: Job, link: SumsOfCounts, level: int) -> None:
+    """Write sums and means of a level; the tables of the companion and of the release itself are written.
+
+    Raises:
+        ReleaseError: a table is missing or damaged, or the file cannot be written.
+    """
+    geounits = job.spine.levels[level]
+    for table in link.sums.tables:
+        if geounits.name in table.levels:
+            _publish(job, link, table, geounits.name, len(geounits))
+    job.progress.advance(len(geounits))
+
+
+def _publish(job: Job, link: SumsOfCounts, table: Table, level: str, rows: int) -> None:
+    counted = link.records(table, level)
+    sums = read_table(job.folder(link.sums).table(table.name, level), rows)
+    counts = None if counted is None else read_table(job.folder(link.counts).table(counted.name, level), rows)
+    means = means_of(link.of, link.amount, sums, counts)
+    write_means(job.run.means(link.of, table.name, level), job.run.staging, means)
+
+
+# -- average household sizes ------------------------------------------------------------------------------------------
+
+
+def publish_household_sizes(job: Job, source: SizeSource, level: int) -> None:
+    """Write the average household sizes of a level.
+
+    Args:
+        job: the run; the tables are published.
+        source: the tables' numbers.
+        level: index of the level, 0 at the top.
+
+    Raises:
+        ReleaseError: a table is missing or damaged, or the file cannot be written.
+    """
+    geounits, residents = job.spine.levels[level], source.residents
+    persons = _counted(job, "", source.persons, geounits.name, len(geounits))
+    households = _counted(job, residents.companion, source.households, geounits.name, len(geounits))
+    sizes = HouseholdSizes(
+        companion=residents.companion,
+        level=geounits.name,
+        geocodes=geounits.geocodes,
+        persons=persons.counts,
+        households=households.counts,
+        averages=average_sizes(persons, households, residents.least, residents.most),
+    )
+    write_household_sizes(job.run.household_sizes(residents.companion, geounits.name), job.run.staging, sizes)
+    job.progress.advance(len(geounits))
+
+
+def _counted(job: Job, universe: str, number: tuple[Table, int], level: str, rows: int) -> Counted:
+    """One number of a published table for all geounits of a level; memory is that of a part of the table beside it."""
+    table, answer = number
+    parts = [
+        Counted.of_whole(
+            part.counts[:, answer],
+            None if part.lows is None else part.lows[:, answer],
+            None if part.highs is None else part.highs[:, answer],
+        )
+        for part in read_table_parts(job.run.universe(universe).table(table.name, level), rows)
+    ]
+    return Counted.joined(parts)

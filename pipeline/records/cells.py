@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,6 @@ from pipeline.records.columns import LEFT_OUT, AmountReader, AttributeReader, Co
 from pipeline.records.geocodes import LeafReader
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
-from pipeline.records.repeated import SeenKeys, cell_keys
 from pipeline.records.wide import expand_cells
 
 #: Rows of a Parquet file read at a time; about 50 bytes each are held.
@@ -317,3 +317,48 @@ def _sum_of_terms(
     for sign, name in terms:
         total += sign * columns[name]
     return total
+
+
+# -- cells that occur in several rows of a file in long form ----------------------------------------------------------
+
+
+class SeenKeys:
+    """The keys of the rows that have been read, in sorted runs, each at least twice as long as the next.
+
+    8 bytes a row are held, as many again while runs are merged.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[NDArray[np.int64]] = []
+
+    def again(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each of `keys` (n,) stood in an earlier row, of this chunk or of one before; takes note of them."""
+        first = np.zeros(keys.size, dtype=np.bool_)
+        distinct, at = np.unique(keys, return_index=True)
+        first[at] = True
+        for run in self._runs:
+            place = np.minimum(np.searchsorted(run, distinct), run.size - 1)
+            first[at[run[place] == distinct]] = False
+        self._add(distinct[first[at]])
+        return ~first
+
+    def _add(self, new: NDArray[np.int64]) -> None:
+        """Keep sorted keys that were not there."""
+        if not new.size:
+            return
+        self._runs.append(new)
+        while len(self._runs) > 1 and self._runs[-2].size < 2 * self._runs[-1].size:
+            last, before = self._runs.pop(), self._runs.pop()
+            self._runs.append(np.sort(np.concatenate([before, last]), kind="stable"))
+
+
+def cell_keys(
+    leaves: NDArray[np.int64], codes: Sequence[NDArray[np.int64]], sizes: Sequence[int], n_leaves: int
+) -> NDArray[np.int64] | None:
+    """A number for each combination of a leaf and codes below `sizes`, `(n,)`; None where 64 bits do not hold them."""
+    if max(n_leaves, 1) * math.prod(sizes) >= 2**63:
+        return None
+    keys = leaves.copy()
+    for numbers, size in zip(codes, sizes, strict=True):
+        keys = keys * size + numbers
+    return keys

@@ -6,10 +6,12 @@ Each distinct value of a chunk is examined once. A null, a NaN and an empty text
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute
-from pipeline.records.amounts import AmountNumbers
 from pipeline.records.problems import SHOWN, MistakeLog, list_allowed
 
 _OF_AMOUNTS = (AmountAttribute, ClippedAttribute, ListedAttribute)
@@ -238,3 +239,36 @@ def _in_range(number: int) -> int:
     if number < 0:
         return NEGATIVE
     return number if number <= LARGEST_COUNT else TOO_LARGE
+
+
+# -- amounts: the step of the public grid, or where among ends --------------------------------------------------------
+
+
+# No number of more digits is written; and Fraction would take an exponent of any size, for hours.
+_AMOUNT: Final = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?", re.ASCII)
+
+
+class AmountNumbers(Mapping[str, int]):
+    """The text of an amount -> the number of its value; what is no amount has none.
+
+    Clip and rounding happen here, before anything is counted, so that no record counts more than the grid allows.
+    """
+
+    def __init__(self, attribute: AmountAttribute | ClippedAttribute | ListedAttribute) -> None:
+        self._attribute = attribute
+
+    def __getitem__(self, text: str) -> int:
+        if not text:
+            if self._attribute.missing is None:
+                raise KeyError(text)
+            return self._attribute.number_of(self._attribute.missing)
+        if _AMOUNT.fullmatch(text) is None:
+            raise KeyError(text)
+        return self._attribute.number_of(Fraction(text))
+
+    def __iter__(self) -> Iterator[str]:
+        """What messages show as allowed."""
+        yield "a number such as 1200 or 0.5"
+
+    def __len__(self) -> int:
+        return 1

@@ -6,11 +6,13 @@ missing, or that two copies of it were continued.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
+from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
@@ -19,7 +21,6 @@ from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.receipts import Receipt
-from pipeline.runs.chosen_ends import chosen_elsewhere, chosen_uncharged, question_of
 from pipeline.runs.questions.costs import cost_problems
 from pipeline.spec.release_spec import ReleaseSpec
 
@@ -259,3 +260,47 @@ def _overspent(spending: Iterable[Spending], ledger: str, states: Mapping[str, D
         if one.ledger == ledger and (state is None or one.cost > state.spent):
             recorded = "nothing" if state is None else str(state.spent)
             yield f"{one.dataset}: receipts add up to {one.unit} = {one.cost}, the ledger has {recorded}"
+
+
+# -- ends of amounts that questions chose: one ledger counts both -----------------------------------------------------
+
+
+#: What ends the query of a charge for an answer, beside the question: see `pipeline.privacy.ledger.events`.
+_OF_SEVERAL: Final = re.compile(
+    r"( \(each by up to [0-9]+\))?( \([0-9]+ (records a person|numbers of a unit)\))?$", re.ASCII
+)
+
+
+def question_of(charged: Event) -> str:
+    """The part and the question that a charge for an answer is of, such as "clip: clip wages among 1, 2"."""
+    return _OF_SEVERAL.sub("", charged.query)
+
+
+def chosen_elsewhere(spec: ReleaseSpec, receipts: Sequence[Receipt]) -> Iterator[str]:
+    """Each end whose cost is in another ledger than the release's own, or in another dataset, by its receipts."""
+    charged = {receipt.dataset: receipt.ledger for receipt in receipts}
+    for name, section in spec.companions.items():
+        if (chosen := section.chosen) is None or charged.get(chosen.dataset) == chosen.ledger:
+            continue
+        own = charged.get(chosen.dataset)
+        found = f"the ledger {own[:12]}" if own is not None else f"no receipt for the dataset {chosen.dataset!r}"
+        yield (
+            f"companions.{name}.between: the answer {chosen.answer.name} that chose the upper end was charged to the "
+            f"ledger {chosen.ledger[:12]}, the release has {found}; one ledger counts both"
+        )
+
+
+def chosen_uncharged(spec: ReleaseSpec, ledger: str, events: Sequence[Event]) -> Iterator[str]:
+    """Each end that says it was charged to this ledger, which has no charge for its question."""
+    asked = {
+        (event.dataset, question_of(event).partition(": ")[2])
+        for event in events
+        if event.kind == "charge" and event.release.startswith(ANSWER)
+    }
+    for name, section in spec.companions.items():
+        chosen = section.chosen
+        if chosen is not None and chosen.ledger == ledger and (chosen.dataset, chosen.question) not in asked:
+            yield (
+                f"companions.{name}.between: the ledger has no charge to {chosen.dataset!r} for the question that "
+                f"chose the upper end, {chosen.question!r}"
+            )

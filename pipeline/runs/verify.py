@@ -1,14 +1,17 @@
 """Verify a release from its public files: recompute public/ from its measurements, and compare every byte.
 
 What is recomputed are the files of `metadata.products` with the role "computed", by the steps of a run
-(`publishing.steps`). The manifest is compared field by field, here and in `manifest_again`.
+(`publishing.steps`). The manifest is compared field by field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
+from typing import Final
 
 from threadpoolctl import threadpool_limits
 
@@ -17,6 +20,7 @@ from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress
 from pipeline.execution.workers import Workers
+from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
 from pipeline.published import open_finished
 from pipeline.publishing.central import central_differences, central_problems
@@ -30,9 +34,9 @@ from pipeline.release.manifest import Manifest, check_public_files, read_manifes
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
+from pipeline.release.software import PACKAGES
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.beacons import beacon_problems
-from pipeline.runs.manifest_again import manifest_problems
 from pipeline.runs.updates.checking import update_problems
 from pipeline.runs.versions import version_differences
 from pipeline.storage.files import make_folder, sha256_file
@@ -150,3 +154,61 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
 
 def _name(job: Job, path: Path) -> str:
     return path.relative_to(job.run.public).as_posix()
+
+
+# -- the manifest's fields --------------------------------------------------------------------------------------------
+# A field that nobody checks could carry a confidential number.
+
+
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+_VERSION: Final = re.compile(r"\d+(\.\d+){0,3}((a|b|rc|\.post|\.dev)\d+)?")
+
+
+def manifest_problems(job: Job, manifest: Manifest) -> list[str]:
+    """What is wrong with spec, solver, receipts, hashes and versions in the manifest, one sentence each.
+
+    Args:
+        job: a run whose public steps were performed again, with their notes.
+        manifest: of the release.
+    """
+    recomputed = {
+        "spec": job.spec.public_dict() == manifest.spec,
+        "solver": dict(job.notes) == manifest.solver,
+    }
+    problems = [
+        f"public/manifest.json: {field} is not what the public files give"
+        for field, same in recomputed.items()
+        if not same
+    ]
+    problems += receipt_problems(job.universes, manifest)
+    hashes = [manifest.key_commitment, *manifest.input_fingerprints.values()]
+    if any(text and not _HEX.fullmatch(text) for text in hashes):
+        problems.append("public/manifest.json: a commitment or fingerprint is not a hash")
+    stated = manifest.software
+    versions = [stated.version, stated.python, *stated.packages.values()]
+    if set(stated.packages) - set(PACKAGES):
+        problems.append("public/manifest.json: software names a package that no release uses")
+    problems += [
+        f"public/manifest.json: {version!r:.60} is not a version" for version in versions if not _is_version(version)
+    ]
+    return problems
+
+
+def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[str]:
+    """Whether the receipts of a release state the cost of what it has measured, without the ledger that has them."""
+    spent: dict[str, Fraction] = {}
+    for universe in universes:
+        if universe.dataset:
+            spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.own_budget
+    unit = "rho" if universes[0].framework == "zcdp" else "epsilon"
+    wanted = {dataset: (unit, str(cost)) for dataset, cost in spent.items()}
+    return [
+        f"public/manifest.json: receipts: {one.dataset!r} was charged {one.unit} = {one.cost}, and what is measured "
+        f"costs {' = '.join(wanted.get(one.dataset, ('nothing', '0')))}"
+        for one in manifest.receipts
+        if wanted.get(one.dataset) != (one.unit, one.cost)
+    ]
+
+
+def _is_version(text: str) -> bool:
+    return _VERSION.fullmatch(text) is not None or text == "unknown (not installed)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -13,15 +15,19 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.collect.collected import Collected
+from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.mechanism import Mechanism
+from pipeline.collect.unlisted import UNLISTED, Unlisted
+from pipeline.errors import ReleaseError
 from pipeline.model.allocation import Allocated, Allocation, Noise
+from pipeline.model.public_key import public_key
 from pipeline.model.query import Query
 from pipeline.model.source import VARIANCE, PublicFiles, ReadExact, ReadStored, Source, Wanted
 from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
-from pipeline.survey.numbers import DebiasedCounts, ErrorsOfReports, SimulatedReports
-from pipeline.survey.published import CollectedView, told, view_of
+from pipeline.release.privacy_statement import decimal_text
+from postprocess.arrays import adding_up
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -195,3 +201,165 @@ def survey_of(universe: Universe) -> Survey:
     """The source of a universe that is made from reports, for what is done with these alone."""
     assert isinstance(universe.source, Survey)
     return universe.source
+
+
+# -- counts of reports, and their errors ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DebiasedCounts:
+    """Makes counts of the totals of some leaves.
+
+    Attributes:
+        collected: how answers were randomised.
+        reports: `(n_leaves,)` of each leaf.
+    """
+
+    collected: Collected
+    reports: NDArray[np.int64]
+
+    def __call__(self, stored: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
+        """See `source.ToCounts`; a cell that is the rest of the reports has 0 (`Marginal.answered`)."""
+        counts = self.collected.debiased(stored.astype(np.int64), self.reports[first : first + len(stored)])
+        return np.where(self.collected.counted, counts, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorsOfReports:
+    """By what the standard errors of counts differ from those that estimation states.
+
+    Attributes:
+        collected: how answers were randomised.
+        mixed: whether counts of a central release, whose errors do not depend on the counts, are part of estimates.
+    """
+
+    collected: Collected
+    mixed: bool
+
+    def __call__(
+        self,
+        answers: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        reports: NDArray[np.int64],
+        standard: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """See `Collected.own_errors`; `standard` are the stated errors.
+
+        Of an estimate with the variance V, where reports alone have V_r, the reports have the weight w = V / V_r. They
+        add w^2 V_r = w V to the variance, what is known otherwise adds the rest: so the factor f of reports alone
+        becomes sqrt(w f^2 + 1 - w).
+        """
+        factors = self.collected.own_errors(answers, cells, counts, reports)
+        if not self.mixed:
+            return factors
+        alone = self.collected.stated_variances(answers, cells, reports)
+        weight = np.clip(standard**2 / np.where(alone > 0, alone, 1), 0, 1)
+        mixed: NDArray[np.float64] = np.sqrt(weight * factors**2 + 1 - weight)
+        return mixed
+
+    def variances(
+        self, answers: NDArray[np.int64], cells: NDArray[np.int64], persons: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """See `Collected.stated_variances`."""
+        return self.collected.stated_variances(answers, cells, persons)
+
+    def alone(self, stored: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Debiased counts `(n, n_cells)` of areas with such totals; of each area they add up to its reports."""
+        return adding_up(self.collected.debiased(stored, sizes), sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedReports:
+    """Reports that respondents with the released answers might have sent, from the public seed.
+
+    Attributes:
+        collected: how answers were randomised.
+        seed, universe: public; runs of two universes share no numbers.
+    """
+
+    collected: Collected
+    seed: int
+    universe: str
+
+    def __call__(self, replicate: int, first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Debiased counts of new reports, `(n, n_cells)`, of leaves from number `first` on with such answers.
+
+        A cell that is the rest of the reports has 0.
+        """
+        generator = self._generator("reports", replicate, first)
+        reports = counts.sum(axis=1)
+        counted = self.collected.debiased(self.collected.totals_of(counts, generator), reports)
+        counted = counted + reports[:, None] * self._moved(replicate)
+        return np.where(self.collected.counted, counted, 0.0)
+
+    def _moved(self, replicate: int) -> NDArray[np.float64]:
+        """By what a report moves each count for answers that are not listed: the same everywhere in one run."""
+        return self.collected.moved(self._generator("words", replicate))
+
+    def _generator(self, what: str, *numbers: int) -> np.random.Generator:
+        key = public_key(f"spinewise simulated {what} 1", self.seed, self.universe, *numbers)
+        return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
+
+
+# -- what the public file of reports says -----------------------------------------------------------------------------
+
+
+def told(collected: Collected, file: Path) -> Collected:
+    """How answers were randomised, with what the public file of the reports says of words that are not listed.
+
+    Raises:
+        ReleaseError: the file is not that of a release.
+    """
+    if not isinstance(collected, CollectedWords):
+        return collected
+    try:
+        found = json.loads(file.read_bytes())
+        if found[UNLISTED] is None:
+            return collected
+        unlisted = Unlisted.of_data(found[UNLISTED], int(found["used"]))
+        return collected.told(unlisted.excess, unlisted.reports)
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+        raise ReleaseError(f"{file}: not what a release says of its reports: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class CollectedView:
+    """How many reports a release is made from, and how many times as likely an answer can make one as another does.
+
+    Attributes:
+        epsilon: of one report.
+        central: the name of the release whose counts are used too; empty for none.
+        moved: by how much 1,000 reports of a word that is not listed typically move a count; None without words.
+        tested: whether it is known if there are frequent words that are not listed.
+        like: reports of one word that does what all those seem to do; 0 where there are no signs of frequent ones.
+        larger: by how many percent this makes errors of counts of all reports larger.
+    """
+
+    used: int
+    unused: int
+    ratio: str
+    epsilon: str
+    central: str = ""
+    moved: int | None = None
+    tested: bool = True
+    like: int = 0
+    larger: int = 0
+
+
+def view_of(collected: Collected, releases: Sequence[Central], file: Path) -> CollectedView:
+    """The reports that a release is made from, for its own report, from their public file."""
+    found = json.loads(file.read_bytes())
+    unlisted = found.get(UNLISTED)
+    signs = unlisted is not None and unlisted["signs of frequent ones"]
+    return CollectedView(
+        used=found["used"],
+        unused=sum(found["not used"].values()),
+        ratio=decimal_text(collected.mechanism.ratio),
+        epsilon=decimal_text(Fraction(collected.mechanism.epsilon)),
+        central="".join(one.release.name for one in releases),
+        moved=None if collected.shift is None else round(1000 * collected.shift),
+        tested=unlisted is not None,
+        like=unlisted["as of one word in"] if signs else 0,
+        larger=round(100 * (math.sqrt(1 + unlisted["excess variance"]) - 1)) if signs else 0,
+    )

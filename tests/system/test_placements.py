@@ -33,12 +33,12 @@ pytestmark = pytest.mark.slow
 TASKS = {
     "features/audit/trials.py": ("features.audit.trials.run_trials",),
     "pipeline/estimation/by_subtree.py": (
-        "pipeline.estimation.part_tasks.estimate_top",
-        "pipeline.estimation.part_tasks.estimate_below",
+        "pipeline.estimation.by_subtree.estimate_top",
+        "pipeline.estimation.by_subtree.estimate_below",
     ),
     "pipeline/estimation/draws.py": (
         "pipeline.estimation.draws.run_draw",
-        "pipeline.estimation.drawn_parts.draw_below",
+        "pipeline.estimation.draws.draw_below",
     ),
     "pipeline/estimation/households.py": ("pipeline.estimation.households.estimate_implied",),
     "pipeline/estimation/linear_parts.py": ("pipeline.estimation.linear_parts.linear_below",),
@@ -50,7 +50,7 @@ TASKS = {
     "pipeline/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
     "pipeline/publishing/ahead.py": (
         "pipeline.report.table_numbers.packed_table",
-        "pipeline.publishing.alike_areas.alike_numbers",
+        "pipeline.publishing.ahead.alike_numbers",
     ),
     "pipeline/publishing/manifest.py": ("pipeline.release.rows.table_leaf",),
 }

@@ -6,10 +6,10 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from functools import cache
+from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from pipeline.model.pages.style import page_style
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.sentences import sentence
 
@@ -60,3 +60,12 @@ def _environment(package: str, folder: str, words: Texts) -> Environment:
     }
     environment.filters |= {name: getattr(words.numerals, name) for name in _NUMERALS}
     return environment
+
+
+# -- the style of every page ------------------------------------------------------------------------------------------
+
+
+@cache
+def page_style() -> str:
+    """The CSS, which stands in each page itself: a page needs no other file."""
+    return resources.files("pipeline.model.pages").joinpath("assets", "style.css").read_text(encoding="utf-8")

@@ -13,8 +13,7 @@ from releases.small import PEOPLE_EXACT, UNITS_EXACT, write_town
 from typer.testing import CliRunner
 
 import flows.checks.doctor
-from flows.checks.doctor import Examined, examine
-from flows.checks.solvers import SOLVERS
+from flows.checks.doctor import SOLVERS, Examined, examine
 from flows.cli import app
 from pipeline.privacy.ledger.ledger import Ledger
 

@@ -19,8 +19,8 @@ from releases.command import spinewise
 from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, write_town
 
+from pipeline.confidential.charge import commit_draw
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.draw import commit_draw
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent

@@ -13,7 +13,7 @@ from pipeline.cost.model import cost_of, sizes_of
 from pipeline.cost.reported import MOST_HELD, Reported, held_bytes
 from pipeline.estimation.expectation import Expectation
 from pipeline.inputs.geography import read_spine
-from pipeline.publishing.alike_areas import table_moments, tables_by_level
+from pipeline.publishing.ahead import table_moments, tables_by_level
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.linear.pairs import rows_of
 

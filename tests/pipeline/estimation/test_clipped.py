@@ -25,7 +25,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
-from pipeline.records.amounts import AmountNumbers
+from pipeline.records.columns import AmountNumbers
 from pipeline.records.tabulate import tabulate
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory

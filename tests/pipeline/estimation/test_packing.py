@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pipeline.estimation.margin_packing import packed_errors, unpacked_errors
+from pipeline.estimation.margins import packed_errors, unpacked_errors
 from pipeline.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from pipeline.execution.batch_store import Arrays
 from postprocess.downward.report import SolverReport

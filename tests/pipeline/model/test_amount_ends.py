@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from pipeline.model.schema import AmountAttribute, ClippedAttribute, ListedAttribute
-from pipeline.records.amounts import AmountNumbers
+from pipeline.records.columns import AmountNumbers
 
 
 @pytest.mark.parametrize(

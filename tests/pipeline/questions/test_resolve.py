@@ -15,7 +15,7 @@ from pipeline.questions.domain import Domain
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.text import QuestionError, parse
-from pipeline.records.amounts import AmountNumbers
+from pipeline.records.columns import AmountNumbers
 
 AGES = ("0-17", "18 to 64", "65+")
 SCHEMA = Schema(

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.collect.choices import DirectEncoding
 from pipeline.collect.collected_answers import CollectedAnswers
-from pipeline.survey.numbers import ErrorsOfReports
+from pipeline.survey.survey import ErrorsOfReports
 
 
 def test_errors_of_mixed_estimates_are_weighted() -> None:

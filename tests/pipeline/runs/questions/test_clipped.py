@@ -15,7 +15,7 @@ import pipeline.records.columns as columns
 from pipeline.errors import InputError
 from pipeline.model.schema import ClippedAttribute
 from pipeline.questions.manifest import read_answer
-from pipeline.records.amounts import AmountNumbers
+from pipeline.records.columns import AmountNumbers
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.answering import AnsweringHere
 from pipeline.runs.questions.checking import again_of, compared, verify_answer
