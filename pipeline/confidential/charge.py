@@ -1,4 +1,4 @@
-"""Charging a run to the ledger of budgets, before anything is drawn; what it was charged is its receipts."""
+"""Charging a run to the ledger of budgets, and committing it to its draw; what it was charged is its receipts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
@@ -22,6 +22,7 @@ from pipeline.release.receipts import ExactReceipt, Receipt
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.chain import Event
     from pipeline.privacy.ledger.charges import Charge, Charged
+    from pipeline.privacy.ledger.draws import DrawLedger
     from pipeline.privacy.ledger.notes import Head
 
 
@@ -145,19 +146,7 @@ def receipt_of(charged: Charged) -> Receipt:
 # -- committing a run to its draw: in the ledger, then the round of a public beacon, then the noise -------------------
 
 
-class Committing(Protocol):
-    """What is needed of a `DrawLedger`."""
-
-    def now(self) -> datetime:
-        """The time by the clock that dates its events."""
-
-    def commit_draw(
-        self, charges: Sequence[Charge], beacon: str, *, first: bool, noted: Iterable[Head] = ()
-    ) -> tuple[Event, ...]:
-        """Commit a release to its draw, or find that it is committed to it."""
-
-
-def commit_draw(job: Job, key: MasterKey, ledger: Committing, charges: Sequence[Charge], noted: Iterable[Head]) -> None:
+def commit_draw(job: Job, key: MasterKey, ledger: DrawLedger, charges: Sequence[Charge], noted: Iterable[Head]) -> None:
     """Commit the run to the round that its spec names, and go on only once that round is there.
 
     Raises:

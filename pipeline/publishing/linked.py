@@ -83,11 +83,11 @@ def publish_means(job: Job, link: SumsOfCounts, level: int) -> None:
     geounits = job.spine.levels[level]
     for table in link.sums.tables:
         if geounits.name in table.levels:
-            _publish(job, link, table, geounits.name, len(geounits))
+            _publish_means(job, link, table, geounits.name, len(geounits))
     job.progress.advance(len(geounits))
 
 
-def _publish(job: Job, link: SumsOfCounts, table: Table, level: str, rows: int) -> None:
+def _publish_means(job: Job, link: SumsOfCounts, table: Table, level: str, rows: int) -> None:
     counted = link.records(table, level)
     sums = read_table(job.folder(link.sums).table(table.name, level), rows)
     counts = None if counted is None else read_table(job.folder(link.counts).table(counted.name, level), rows)
