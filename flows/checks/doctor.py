@@ -105,11 +105,14 @@ class Examined:
     remedy: str = ""
 
 
-def examine(spec: Path | None = None, **flags: object) -> Iterator[Examined]:
+def examine(
+    spec: Path | None = None, begins: Callable[[str], None] = lambda _: None, **flags: object
+) -> Iterator[Examined]:
     """Examine everything in turn; what cannot be examined is itself wrong.
 
     Args:
         spec: of the release that is to be run here; its records are not read.
+        begins: told the subject of each examination before it begins, some of which take seconds.
         **flags: settings given with the command.
     """
     try:
@@ -129,6 +132,7 @@ def examine(spec: Path | None = None, **flags: object) -> Iterator[Examined]:
     if spec is not None:
         examinations.append(("spec", lambda: _spec(spec, settings)))
     for what, look in examinations:
+        begins(what)
         try:
             yield from look()
         except SpinewiseError as error:

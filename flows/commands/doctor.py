@@ -29,9 +29,9 @@ def doctor(
 ) -> None:
     """Report what is missing or wrong on this machine, and how to fix it. Changes nothing.
 
-    Checks the settings, Python, the packages and their versions, whether each solver solves a small problem,
-    access to the folder of releases, the ledger, Prefect's server and its workers; and with a spec, its files and
-    whether its run fits into memory.
+    Each check is shown as it runs; all of them take a few seconds. Checks the settings, Python, the packages and their
+    versions, whether each solver solves a small problem, access to the folder of releases, the ledger, Prefect's
+    server and its workers; and with a spec, its files and whether its run fits into memory.
 
     The status is 0 if nothing is wrong, else 2; notes do not prevent a run.
 
@@ -46,7 +46,14 @@ def doctor(
     output = Output(quiet, verbose, json)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     looked_at = []
-    for one in examine(spec, out=out, workers=workers):
+    shown = console.is_terminal and not (json or quiet)
+
+    def begins(what: str) -> None:
+        if shown:  # what is found stands in its place
+            console.file.write(f"...    {what}\r")
+            console.file.flush()
+
+    for one in examine(spec, begins, out=out, workers=workers):
         looked_at.append(one)
         if json or (quiet and one.state != "wrong"):
             continue

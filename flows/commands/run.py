@@ -91,6 +91,9 @@ def run(
     The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command resumes an
     interrupted run, recognises a finished one, for which it does nothing, and refuses other records or another spec.
 
+    Losses of releases of the same records add up: a line after the run says what is known of it, from the ledger or,
+    where nothing was charged, from the releases of the same file in the same folder.
+
     Example:
 
         spinewise run examples/rhode_island.toml --out /srv/releases --workers 4
@@ -109,6 +112,7 @@ def run(
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.release.layout import RunDirectory
+    from pipeline.runs.added_up import added_up
     from pipeline.runs.beacons import beacon_of_settings, given_beacon
     from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
     from pipeline.signatures.statement import sign_release
@@ -145,6 +149,8 @@ def run(
     remarks = remarks_of_end(checked.run)
     for remark in (*remarks, promise := promise_of(checked.run)):
         output.remark(remark)
+    if not quiet and (sum_of_losses := added_up(checked.run)):
+        output.remark(sum_of_losses)
     root = checked.run.root
     output.result(
         str(root), {"release": checked.spec.name, "directory": str(root), "remarks": remarks, "promise": promise}

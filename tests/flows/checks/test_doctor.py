@@ -32,7 +32,7 @@ def looked(spec: Path | None = None, **flags: object) -> dict[str, Examined]:
     """The worst of what was found, by what was looked at."""
     found: dict[str, Examined] = {}
     order = ["well", "note", "wrong"]
-    for one in examine(spec, **flags):
+    for one in examine(spec, lambda _: None, **flags):
         if one.what not in found or order.index(one.state) > order.index(found[one.what].state):
             found[one.what] = one
     return found
@@ -45,6 +45,24 @@ def test_a_machine_as_it_should_be(tmp_path: Path) -> None:
     assert "nothing is wrong" in shown.output
     assert "WRONG" not in shown.output
     assert sorted(path for path in tmp_path.rglob("*") if "user" not in path.parts) == before
+
+
+def test_each_check_is_named_before_it_begins() -> None:
+    """So that a person sees at which one it waits: nothing of it was found yet."""
+    told: list[str] = []
+    found: list[str] = []
+    for one in examine(None, lambda what: told.append(f"{what} after {len(found)}")):
+        found.append(one.what)
+    assert found[:4] == ["settings", "Python", "packages", "solvers"]
+    assert told[:4] == ["Python after 1", "packages after 2", "solvers after 3", "output after 4"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_shows_which_check_runs(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console.Console.is_terminal", terminal)
+    shown = CliRunner().invoke(app, ["doctor"]).output
+    assert ("...    solvers\r" in shown) == terminal
+    assert shown.index("solvers") <= shown.index("SCS, Clarabel")
 
 
 def test_a_spec_is_looked_at_with_its_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

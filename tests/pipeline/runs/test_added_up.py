@@ -1,0 +1,87 @@
+"""After a run of records that were released before, one line says what both cost together, as far as is known."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from releases.small import QUICK, public_bytes, run, write_town
+from releases.updated import charged_release, key_of
+
+from pipeline.model.exact import headline
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.keys import MasterKey
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.runs.added_up import added_up
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two releases of one file, a third of another one, and one with a test key."""
+    root = tmp_path_factory.mktemp("added")
+    own = (*QUICK, ('key = "insecure-test:1"\n', ""))
+    for number, name in enumerate(("first", "second", "trial")):
+        changes = QUICK if name == "trial" else own
+        spec = write_town(root / "in", *changes, ('name = "town"', f'name = "{name}"'))
+        text = spec.read_text().replace('rho = "2"', f'rho = "{number + 1}"')
+        spec.write_text(text)
+        run(spec, root / "out", i_know=True)
+    spec = write_town(root / "elsewhere", *own, ('name = "town"', 'name = "third"'))
+    run(spec, root / "out", i_know=True)
+    return root / "out"
+
+
+def test_losses_of_one_file_are_added_up(folder: Path) -> None:
+    """Of all universes of both releases; the total is the sum of what each states of a person."""
+    totals = [read_manifest(RunDirectory(folder / name).manifest).joint for name in ("first", "second")]
+    rho = sum((Fraction(one.budget) for one in totals if one is not None), Fraction(0))
+    epsilon = headline(str(zcdp_epsilon(rho, Fraction("1e-10"))))
+    said = (
+        "Releases of the same records add up: {} in this folder counted the same file, together rho = "
+        f"{float(rho):g}, at most epsilon = {epsilon} at delta = 1e-10. No ledger counts them."
+    )
+    assert rho == 1 + 2 + 2 * 1, "persons with rho = 1 and 2, and the units of each with rho = 1"
+    assert added_up(RunDirectory(folder / "first")) == said.format("second")
+    assert added_up(RunDirectory(folder / "second")) == said.format("first")
+
+
+def test_nothing_is_said_of_other_records_or_of_trials(folder: Path) -> None:
+    assert added_up(RunDirectory(folder / "third")) == ""
+    assert added_up(RunDirectory(folder / "trial")) == ""
+
+
+def test_it_is_in_no_public_file(folder: Path, tmp_path: Path) -> None:
+    """A release beside another has the same bytes as one that stands alone."""
+    assert not any(b"counted the same file" in content for content in public_bytes(folder / "second").values())
+    shutil.copytree(folder / "second", tmp_path / "second")
+    assert added_up(RunDirectory(tmp_path / "second")) == ""
+
+
+def test_a_damaged_neighbour_is_passed_over(folder: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(folder / name, tmp_path / name)
+    (tmp_path / "first" / "restricted" / "input.json").write_text(json.dumps([1]))
+    assert added_up(RunDirectory(tmp_path / "second")) == ""
+    shutil.copy(folder / "first" / "restricted" / "input.json", tmp_path / "first" / "restricted" / "input.json")
+    (tmp_path / "first" / "public" / "manifest.json").write_text("{")
+    assert added_up(RunDirectory(tmp_path / "second")) == ""
+
+
+@pytest.mark.slow
+def test_the_ledger_knows_what_was_charged(tmp_path: Path) -> None:
+    quick = ("[input]", "[publish]\nreplicates = 0\nmargins = false\n[input]")
+    with charged_release(tmp_path, quick) as (spec, root):
+        assert added_up(RunDirectory(root)) == ""
+        name = read_manifest(RunDirectory(root).manifest).release
+        spec.write_text(spec.read_text().replace(f'name = "{name}"', 'name = "again"'))
+        again = run(spec, tmp_path / "other", key_file=key_of(tmp_path / "in", 2))
+        said = added_up(RunDirectory(again))
+        assert said.startswith(
+            f"Releases of the same records add up: with {name} the ledger has charged rho = 2 of 9 to"
+        )
+        assert said.endswith("; 7 is left.")
+    assert MasterKey.read(key_of(tmp_path / "in", 2)) != MasterKey.read(key_of(tmp_path / "in", 1))
