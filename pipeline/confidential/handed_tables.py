@@ -32,11 +32,16 @@ def tables_of(job: Job) -> dict[str, MemoryTable]:
 
 def without_tables(job: Job) -> Job:
     """The job with the places of tables, not the tables: of records, and of the public list of areas."""
-    universes = tuple(_with(universe, lambda table: table.place()) for universe in job.universes)
+    universes = places_of(job.universes)
     areas, spec = job.spec.geography.file, job.spec
     if isinstance(areas, MemoryTable):
         spec = spec.model_copy(update={"geography": spec.geography.model_copy(update={"file": areas.place()})})
     return replace(job, universes=universes, spec=spec)
+
+
+def places_of(universes: Sequence[Universe]) -> tuple[Universe, ...]:
+    """The universes with the places of tables, not the tables."""
+    return tuple(_with(universe, lambda table: table.place()) for universe in universes)
 
 
 def with_tables(job: Job, names: Sequence[str], fetch: Fetch) -> Job:

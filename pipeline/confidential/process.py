@@ -24,7 +24,15 @@ import pyarrow as pa
 
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
 from pipeline.confidential.errors import described, restored
-from pipeline.confidential.handed_tables import receive_columns, send_columns, tables_of, with_tables, without_tables
+from pipeline.confidential.handed_tables import (
+    places_of,
+    receive_columns,
+    send_columns,
+    tables_of,
+    with_tables,
+    without_tables,
+)
+from pipeline.confidential.missing_columns import refuse_missing_columns
 from pipeline.confidential.parts import PARTS
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
@@ -35,6 +43,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.spawn import WorkerContext
 from pipeline.execution.workers import WorkerError, Workers, begin_worker
+from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.public_inputs import inputs_to_measure
 from pipeline.release.key_statement import KeyStatement
@@ -124,6 +133,10 @@ class MeasuringProcess:
         """The steps of a run, to be performed there. The key is read, or drawn, now."""
         public = self.ask("begin", _Work.of(job))
         return DistantSteps(self, job, insecure=bool(public["insecure"]))
+
+    def refuse_missing_columns(self, universes: Sequence[Universe]) -> None:
+        """See `missing_columns.refuse_missing_columns`."""
+        self.ask("columns", places_of(universes))
 
     def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:
         """See `Measured.seal`."""
@@ -281,6 +294,10 @@ class _Server:
     def identity(self) -> Mapping[str, object]:
         return {"identity": self._holder.identity()}
 
+    def columns(self, universes: Sequence[Universe]) -> Mapping[str, object]:
+        refuse_missing_columns(universes)
+        return {}
+
     def seal(self, run: RunDirectory, ingredients: Ingredients) -> Mapping[str, object]:
         return {"seal": seal_of(ingredients, self._holder.present(run), self._holder.identity())}
 
@@ -350,6 +367,7 @@ def _serve(
     server = _Server(there, KeySource(file, descriptor, command), test_key)
     questions: dict[str, Callable[..., Mapping[str, object]]] = {
         "identity": server.identity,
+        "columns": server.columns,
         "seal": server.seal,
         "is counted": server.is_counted,
         "check key": server.check_key,

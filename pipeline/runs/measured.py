@@ -15,11 +15,12 @@ from pipeline.runs.request import CheckedRequest
 def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
     """A process of its own for the block.
 
-    The key is read at once, so that a mistake is found before anything else begins. What the run itself needs is
+    The key is read at once, and the names of the records' columns are looked at, so that a mistake is found before
+    anything else begins; both there, since a look at the columns leaves records in memory. What the run itself needs is
     imported here while the process imports what it needs.
 
     Raises:
-        InputError: there is no key where the request says that it is.
+        InputError: there is no key where the request says that it is, or the records lack a column.
     """
     with MeasuringProcess(checked.request.key, checked.spec.privacy.key) as process:
         if not checked.run.finished.is_file():  # otherwise there may be nothing to do
@@ -27,4 +28,5 @@ def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
             if checked.spec.postprocess.solver != "batched":
                 import_module("cvxpy")
         process.identity()
+        process.refuse_missing_columns(checked.universes)
         yield process

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from releases.command import environment
 from releases.small import QUICK, public_bytes, request_of, run, write_town
@@ -175,6 +176,16 @@ def search(spec: Path, how: str) -> dict[str, int]:
 @pytest.mark.slow
 def test_the_memory_of_what_estimates_has_neither_records_nor_key(spec: Path) -> None:
     assert searched(spec, "apart") == {"records": 0, "key": 0}
+
+
+@pytest.mark.slow
+def test_nor_where_the_records_are_a_parquet_file(spec: Path) -> None:
+    """Its footer holds the least and the greatest value of each column; who looks at the columns' names has these."""
+    prepare(spec)
+    pa.parquet.write_table(pa.csv.read_csv(spec.parent / "persons.csv"), spec.parent / "persons.parquet")
+    assert MARK.encode() in (spec.parent / "persons.parquet").read_bytes()[-4096:]
+    spec.write_text(spec.read_text().replace("persons.csv", "persons.parquet"))
+    assert search(spec, "apart") == {"records": 0, "key": 0}
 
 
 @pytest.mark.slow
