@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.reading.release import Release, open_release
     from pipeline.reading.rubin import Pooled, rubin
     from spinewise.ledgers import open_ledger
+    from spinewise.pictures import plot
     from spinewise.plans import ReleasePlan, plan
     from spinewise.questions import Answer, Dataset, Question, open_dataset, update
     from spinewise.runs import estimate, rerun, run
@@ -53,6 +54,7 @@ __all__ = [
     "open_ledger",
     "open_release",
     "plan",
+    "plot",
     "rerun",
     "rubin",
     "run",
@@ -74,6 +76,7 @@ _HOMES = {
     "pipeline.reading.release": ("Release", "open_release"),
     "pipeline.reading.rubin": ("Pooled", "rubin"),
     "spinewise.ledgers": ("open_ledger",),
+    "spinewise.pictures": ("plot",),
     "spinewise.plans": ("ReleasePlan", "plan"),
     "spinewise.questions": ("Answer", "Dataset", "Question", "open_dataset", "update"),
     "spinewise.runs": ("estimate", "rerun", "run"),

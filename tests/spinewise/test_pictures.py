@@ -1,0 +1,93 @@
+"""`sw.plot` draws the numbers of a table with their intervals, and no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from releases.small import run
+from releases.surveyed import write_surveyed
+
+import spinewise as sw
+from pipeline.errors import InputError
+
+pytest.importorskip("altair", reason="without altair")
+
+
+@pytest.fixture(scope="module")
+def with_polygons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release with names and polygons."""
+    return run(write_surveyed(tmp_path_factory.mktemp("surveyed")), tmp_path_factory.mktemp("out"))
+
+
+def drawn(chart: Any) -> list[dict[str, Any]]:
+    """The rows of a chart, as its JSON has them."""
+    content = chart.to_dict()
+    data = content.get("data") or content["layer"][0]["data"]
+    if "name" in data:
+        return list(content["datasets"][data["name"]])
+    return list(data["values"])
+
+
+@pytest.mark.parametrize(("table", "number"), [("total", None), ("sex", None), ("detail", "adult * f * house")])
+def test_bars_have_the_numbers_and_their_intervals(town: Path, table: str, number: str | None) -> None:
+    release = sw.open_release(town)
+    wide = release.table(table, level="tract")
+    columns = [name for name in wide.columns if ":" not in name]
+    number = number if number in columns else (columns[0] if number else None)
+    chart = sw.plot(release, table, "tract", number=number, kind="bars")
+    rows = drawn(chart)
+    chosen = columns if number is None else [number]
+    assert {(row["geocode"], row["number"]) for row in rows} == {(c, n) for c in wide.index for n in chosen}
+    assert len(rows) == len(wide) * len(chosen)
+    for row in rows:
+        found = wide.loc[row["geocode"]]
+        assert row["value"] == found[row["number"]]
+        assert (row["low"], row["high"]) == (found[f"{row['number']}:low90"], found[f"{row['number']}:high90"])
+    content = chart.to_dict()
+    bars, intervals = content["layer"]
+    assert (bars["mark"]["type"], bars["encoding"]["x"]["field"]) == ("bar", "value")
+    assert intervals["mark"]["type"] == "rule"
+    assert (intervals["encoding"]["x"]["field"], intervals["encoding"]["x2"]["field"]) == ("low", "high")
+    assert "NOT FOR RELEASE" in json.dumps(content["title"])
+
+
+def test_a_map_shows_one_number_of_each_area(with_polygons: Path) -> None:
+    release = sw.open_release(with_polygons)
+    level = next(level for level in release.levels if release.run.polygons(level).is_file())
+    total = release.table("total", level=level)
+    chart = sw.plot(with_polygons, "total", level)
+    shapes = drawn(chart)
+    assert chart.to_dict()["mark"]["type"] == "geoshape"
+    missing = set(total.index) - {shape["geocode"] for shape in shapes}
+    assert missing == {"B03"}, "which has no polygon"
+    assert len(shapes) == len(total) - 1
+    assert "Areas without polygons, which are not shown: 1." in chart.to_dict()["title"]["subtitle"]
+    for shape in shapes:
+        assert shape["value"] == total.loc[shape["geocode"], "total"]
+        assert shape["low"] <= shape["value"] <= shape["high"]
+        assert shape["geometry"]["coordinates"]
+    assert {one["field"] for one in chart.to_dict()["encoding"]["tooltip"]} >= {"area", "value", "low", "high"}
+    assert sw.plot(release, "total", level, kind="bars").to_dict()["layer"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"number": "nobody"}, "number: found 'nobody'; table 'sex' has "),
+        ({"kind": "pie"}, "kind: found 'pie'; allowed are 'map' and 'bars'"),
+        ({"kind": "map"}, "no polygons of tract; kind='bars' needs none"),
+        ({"level": "state"}, "state"),
+    ],
+)
+def test_what_cannot_be_drawn(town: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        sw.plot(town, **({"table": "sex", "level": "tract"} | options))
+
+
+def test_too_many_bars_are_refused(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spinewise.pictures._MOST_BARS", 5)
+    with pytest.raises(InputError, match="6 numbers of tract do not fit into one picture, 5 do"):
+        sw.plot(town, "total", "tract")
