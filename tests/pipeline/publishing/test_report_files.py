@@ -154,7 +154,7 @@ def test_too_many_areas_are_paged_and_not_drawn(browser: Any, tmp_path: Path, mo
     shown = opened(browser, job.run.report)
     shown.wait("select_option", "#table", "1")
     shown.wait("select_option", "#level", "2")
-    assert "too many areas for a picture" in shown.page.locator("#legend").text_content()
+    assert "too many areas to draw" in shown.page.locator("#legend").text_content()
     assert shown.page.locator("#picture svg").count() == 0
     assert shown.page.locator("#download").is_disabled()
     stored = pd.read_parquet(job.run.main.table("age", "block"))

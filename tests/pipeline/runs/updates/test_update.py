@@ -192,7 +192,7 @@ def test_what_changed_is_told_in_figures(made: Made) -> None:
     assert changes.changed > 20
     page = (made.new.root / "public/report.html").read_text("utf-8")
     assert "Version 2 of this release" in page
-    assert "This is a version made with answers" in page
+    assert "This is an updated version" in page
     assert all(one.name in page for one in made.answers)
     assert "Version 2" not in (made.release / "public/report.html").read_text("utf-8")
     columns = json.loads((made.new.root / "public/datapackage.json").read_text("utf-8"))
