@@ -150,7 +150,7 @@ def plan(
     from features.plan.amounts import AmountsHeld
     from features.plan.caps import RecordsPerUnit
     from features.plan.release_plan import plan_release
-    from features.plan.shares.guesses import SharesGuess
+    from features.plan.shares import SharesGuess
     from pipeline.execution.workers import default_workers
 
     output = Output(quiet, verbose, json)

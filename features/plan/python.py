@@ -14,8 +14,7 @@ from features.plan.amounts import AmountsHeld
 from features.plan.caps import RecordsPerUnit
 from features.plan.chart import check_chart, write_chart
 from features.plan.release_plan import REMARK, Plan, plan_release
-from features.plan.shares.foretold import SharedRow
-from features.plan.shares.guesses import SharesGuess
+from features.plan.shares import SharedRow, SharesGuess
 from features.plan.show import cost_line, show_plan
 from pipeline.cost.model import Cost
 from pipeline.spec.release_spec import ReleaseSpec

@@ -11,8 +11,7 @@ from features.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, e
 from features.plan.caps import CapRow, RecordsPerUnit, cap_rows
 from features.plan.joined import JoinedRow, joined_rows
 from features.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
-from features.plan.shares.foretold import SharedRow, shared_rows
-from features.plan.shares.guesses import SharesGuess
+from features.plan.shares import SharedRow, SharesGuess, names_of_shares, shared_rows
 from features.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
 from pipeline.cost.fitting import Fitting, fitting
@@ -102,7 +101,7 @@ class Plan:
     def unguessed_shares(self) -> tuple[str, ...]:
         """The names of the shares in use whose gain is not foretold, since nothing was guessed of them."""
         told = {row.name for row in self.shared}
-        return tuple(share.name for share in self.universes[0].universe.shares if share.name not in told)
+        return tuple(name for name in names_of_shares(self.universes[0].universe) if name not in told)
 
     @property
     def average_sizes(self) -> dict[str, tuple[str, ...]]:
@@ -126,7 +125,7 @@ class Plan:
             "universes": [plan.data() for plan in self.universes],
             **(self._joins() if self.spec.join else {}),
             **({"local": [row.data() for row in self.local]} if self.local else {}),
-            **(self._shares() if self.universes[0].universe.shares else {}),
+            **(self._shares() if names_of_shares(self.universes[0].universe) else {}),
             **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
             **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
             **({"caps": [row.data() for row in self.caps]} if self.caps else {}),
@@ -159,8 +158,7 @@ def levels_line(plan: Plan) -> str:
 
 def _shared(plans: Sequence[UniversePlan], guess: SharesGuess) -> tuple[SharedRow, ...]:
     own = plans[0].expectation
-    guesses = guess.of(own.universe.shares)
-    return shared_rows(own, own.planned(), guesses) if guesses else ()
+    return shared_rows(own, own.planned(), guess)
 
 
 def _joined(spec: ReleaseSpec, plans: Sequence[UniversePlan]) -> tuple[JoinedRow, ...]:

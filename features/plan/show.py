@@ -11,6 +11,7 @@ from features.plan.called import Called
 from features.plan.caps import levels_of
 from features.plan.local import show_local
 from features.plan.release_plan import REMARK, Plan, UniversePlan, levels_line
+from features.plan.shares import names_of_shares
 from features.plan.sizes import UNKNOWN
 from features.plan.write_spec import exact_text
 from pipeline.cost.fitting import Fitting
@@ -36,7 +37,7 @@ def show_plan(plan: Plan, console: Console) -> None:
     if plan.local:
         console.print()
         show_local(plan.local, console)
-    if plan.universes[0].universe.shares:
+    if names_of_shares(plan.universes[0].universe):
         _show_shared(plan, console)
     if plan.amounts:
         _show_amounts(plan, console)

@@ -75,7 +75,8 @@ class _Work:
 
     @classmethod
     def of(cls, job: Job, again: RunDirectory | None = None) -> _Work:
-        workers, receipts, inputs = Workers(job.workers.count), list(job.receipts), inputs_to_measure(job.inputs)
+        workers, receipts = Workers(job.workers.count), list(job.receipts)
+        inputs = inputs_to_measure(job.spec, job.inputs)
         portable = replace(
             job,
             workers=workers,

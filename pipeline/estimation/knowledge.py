@@ -1,16 +1,17 @@
 """What the estimation of a universe knows besides its measurements: one interface for all that can be known.
 
-A kind of knowledge is a class in a module of its own, and `known` has the list of them. It comes from public inputs, or
-from universes that are released before.
+A kind of knowledge is a class in a module of its own. It comes from public inputs, the core's or a feature's, or from
+universes that are released before; `known` brings it together.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import scipy.sparse as sp
 
 from pipeline.estimation.measurement_files import SourceFiles
+from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Table, Universe
 from postprocess.algebra import Basis
@@ -114,3 +115,17 @@ class Knowledge:
             level: of the spine.
         """
         return rule
+
+
+@runtime_checkable
+class Knowing(Protocol):
+    """A public fact of a universe that its estimation knows."""
+
+    def knowledge(self, job: Job, universe: Universe, results: Results) -> Knowledge:
+        """What is known of it.
+
+        Args:
+            job: the run.
+            universe: with the fact.
+            results: its intermediate results.
+        """

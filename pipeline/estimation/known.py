@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from pipeline.estimation.constraints import BoundedByFacilities
 from pipeline.estimation.households import BoundedByHouseholds, ExpectedMembers
-from pipeline.estimation.knowledge import IntervalRule, Knowledge, Results
-from pipeline.estimation.shares.spreads import PublicShares
+from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, Results
 from pipeline.estimation.sums import BoundedByCounts
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
@@ -33,13 +32,10 @@ _AFTER: Mapping[type[Link], Callable[[Job, Any], Knowledge]] = {
 _FIRST: Mapping[type[Link], Callable[[Job, Any, Callable[[], Results]], Knowledge]] = {Households: ExpectedMembers}
 
 
-#: What public inputs say of a universe.
-_PUBLIC: tuple[type[Knowledge], ...] = (BoundedByFacilities, PublicShares)
-
-
 def told_apart_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
     """See `Knowledge.told_apart`: of all that public inputs say of a universe."""
-    return tuple(query for kind in _PUBLIC for query in kind.told_apart(universe))
+    own = BoundedByFacilities.told_apart(universe)
+    return (*own, *(query for fact in universe.facts for query in fact.told_apart()))
 
 
 def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> Iterator[Knowledge]:
@@ -59,7 +55,7 @@ class Known:
 
     @classmethod
     def of(cls, job: Job, universe: Universe, own: Results, results: Callable[[str], Results]) -> Self:
-        """Of a universe: by facilities, by public shares, and by its links with other universes.
+        """Of a universe: by facilities, by its public facts, and by its links with other universes.
 
         Args:
             job: the run.
@@ -67,8 +63,8 @@ class Known:
             own: its intermediate results.
             results: gives those of another universe, by its name.
         """
-        public = (BoundedByFacilities(job, universe), PublicShares(job, universe, own))
-        return cls((*public, *_linked(job, universe, results)))
+        facts = (one.knowledge(job, universe, own) for one in universe.facts if isinstance(one, Knowing))
+        return cls((BoundedByFacilities(job, universe), *facts, *_linked(job, universe, results)))
 
     def declared(self) -> tuple[FacilityBounds, ...]:
         """See `Knowledge.declared`."""

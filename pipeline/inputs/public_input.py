@@ -6,22 +6,27 @@ Whatever opens, keeps, reads again, compares or names public inputs goes through
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import json_sha256, sha256_file
 
 T = TypeVar("T")
-#: What a finding of a validation is about.
-Part = Literal["spec", "geography", "bounds", "shares", "central", "polygons", "records", "constraints"]
+#: What a finding of a validation is about: "spec", "geography", "records", "constraints", or a public input.
+Part = str
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,7 @@ class PublicInput(ABC, Generic[T]):
         of_universe: each universe has its own, by a name of its own in [provenance].
         for_measuring: the process that sees the records needs what the files hold.
         part: of a validation, that its mistakes are told in.
+        after: of a feature's, the key of the one of the core that it comes after.
         public_only: why it cannot be made from the records, even if the operator accepts that; "" where it can.
     """
 
@@ -57,6 +63,7 @@ class PublicInput(ABC, Generic[T]):
     for_measuring: ClassVar[bool] = False
     public_only: ClassVar[str] = ""
     part: ClassVar[Part] = "spec"
+    after: ClassVar[str] = ""
 
     @abstractmethod
     def read(self, scope: InputScope) -> T:
@@ -98,6 +105,24 @@ class PublicInput(ABC, Generic[T]):
         """Where it is from; public, by the word of whoever wrote the spec, where that does not say."""
         declared = {} if spec.provenance is None else spec.provenance.inputs
         return declared.get(name) or OriginSection.model_validate({"source": "public"})
+
+
+@runtime_checkable
+class HasInputs(Protocol):
+    """Keys of a feature with which a spec has public inputs."""
+
+    def public_inputs(self) -> Sequence[PublicInput[Any]]:
+        """Of the feature."""
+
+
+def sha256_of_files(paths: Sequence[Path]) -> str:
+    """One hash of several files, in their order."""
+    return json_sha256([sha256_file(path) for path in paths])
+
+
+def sha256_of_numbers(numbers: NDArray[np.generic]) -> str:
+    """Of an array's values."""
+    return hashlib.sha256(np.ascontiguousarray(numbers).data).hexdigest()
 
 
 class StatedInput(PublicInput[None]):

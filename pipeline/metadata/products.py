@@ -6,11 +6,11 @@ file is written is said where it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
 from pipeline.metadata.datapackage import measured, resource, selected
@@ -18,6 +18,7 @@ from pipeline.model.links.households import size_sources
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.spec.slots import installed_slots
 
 #: input: from public files elsewhere, or from a release before; measured: drawn or counted; computed: from the two;
 #: statement: what says of all others what they are.
@@ -66,6 +67,7 @@ class Product:
         files: those that a release has.
         description: of its columns; None for what no Data Package describes.
         of_leaves: its rows are of the lowest level, whose name is not in its path.
+        after: of a feature's, the path of the one of the core that it is written after.
     """
 
     path: str
@@ -74,6 +76,7 @@ class Product:
     files: Callable[[ReleaseScope], Iterator[ProductFile]]
     description: Description | None = None
     of_leaves: bool = False
+    after: str = ""
 
     @property
     def stage(self) -> str:
@@ -106,12 +109,6 @@ def _constraints(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes:
         for number, bound in enumerate(universe.bounds):
             yield ProductFile(of.run.universe(universe.name).constraint(number), universe.name, bound.level, bound)
-
-
-def _shares(of: ReleaseScope) -> Iterator[ProductFile]:
-    for universe in of.universes:
-        for share in universe.shares:
-            yield ProductFile(of.run.universe(universe.name).shares(share.name), universe.name, share.level, share)
 
 
 def _central_counts(of: ReleaseScope) -> Iterator[ProductFile]:
@@ -260,12 +257,6 @@ CONSTRAINTS: Final = Product(
     "input",
     _constraints,
 )
-SHARES: Final = Product(
-    "shares/NAME.parquet",
-    "geocode, the public numbers by which areas share (postprocess.shares)",
-    "input",
-    _shares,
-)
 CENTRAL_RELEASE: Final = Product(
     "central.json",
     "in a mixed design: name, status and manifest's SHA-256 of the central release",
@@ -403,13 +394,12 @@ SIGNATURE: Final = Product(
     "statement",
     _one(lambda run: run.signature),
 )
-#: All of them, in the order in which a run writes them.
+#: Those of the core, in the order in which a run writes them; see `products_of`.
 PRODUCTS: tuple[Product, ...] = (
     SPINE,
     NAMES,
     POLYGONS,
     CONSTRAINTS,
-    SHARES,
     CENTRAL_RELEASE,
     REPORTS,
     REPLACED,
@@ -436,6 +426,27 @@ PRODUCTS: tuple[Product, ...] = (
 )
 
 
+@runtime_checkable
+class HasProducts(Protocol):
+    """Keys of a feature with which a release has files of it."""
+
+    def products(self) -> Sequence[Product]:
+        """Of the feature."""
+
+
+def products_of(features: Iterable[object]) -> tuple[Product, ...]:
+    """All kinds of files: the core's, and those of features.
+
+    Args:
+        features: those that a spec states (`ReleaseSpec.of_features`), or the models of all that are installed.
+    """
+    found = list(PRODUCTS)
+    for feature in features:
+        for one in feature.products() if isinstance(feature, HasProducts) else ():
+            found.insert(1 + [other.path for other in found].index(one.after), one)
+    return tuple(found)
+
+
 def files_of(of: ReleaseScope, *products: Product, universe: str | None = None, level: str = "") -> tuple[Path, ...]:
     """The files of some products, of all universes and levels or of one."""
     return tuple(
@@ -448,7 +459,7 @@ def files_of(of: ReleaseScope, *products: Product, universe: str | None = None, 
 
 def files_with_role(of: ReleaseScope, *roles: Role) -> tuple[Path, ...]:
     """The files of a release that follow from what the roles say."""
-    return files_of(of, *(product for product in PRODUCTS if product.role in roles))
+    return files_of(of, *(product for product in products_of(of.spec.of_features) if product.role in roles))
 
 
 def described(of: ReleaseScope, *products: Product) -> Iterator[DataFile]:
@@ -461,7 +472,7 @@ def resources(of: ReleaseScope) -> list[dict[str, Any]]:
     """What a Data Package says of every file that it describes, in its order."""
     contents = Contents(of.spec, of.universes, of.run)
     placed = sorted(
-        (product for product in PRODUCTS if product.description is not None),
+        (product for product in products_of(of.spec.of_features) if product.description is not None),
         key=lambda one: (0, 0) if one.description is None else one.description.place,
     )
     return [
@@ -498,7 +509,7 @@ def level_of(run: RunDirectory, path: Path, levels: Sequence[str]) -> str:
     """The one of `levels` (top first) that a public file is of, "" for none."""
     parts = _parts(run, path)
     parts = parts[2:] if parts[0] == "companions" else parts
-    product = next((one for one in PRODUCTS if one.stage == parts[0]), None)
+    product = next((one for one in _installed() if one.stage == parts[0]), None)
     if product is None:
         return ""
     if product.of_leaves:
@@ -511,14 +522,18 @@ def level_of(run: RunDirectory, path: Path, levels: Sequence[str]) -> str:
 def order_of(run: RunDirectory, path: Path, levels: Sequence[str]) -> tuple[int, int, str]:
     """Sorts public files as a run writes them: by product, then by level from the top, then by name."""
     stages = _stages()
-    stage = next((stages[part] for part in _parts(run, path) if part in stages), len(PRODUCTS))
+    stage = next((stages[part] for part in _parts(run, path) if part in stages), len(stages))
     level = level_of(run, path, levels)
     return stage, levels.index(level) if level else len(levels), run.name_of(path)
 
 
 def _stages() -> Mapping[str, int]:
     """The first part of a path -> where its product stands."""
-    return {product.stage: number for number, product in reversed(list(enumerate(PRODUCTS)))}
+    return {product.stage: number for number, product in reversed(list(enumerate(_installed())))}
+
+
+def _installed() -> tuple[Product, ...]:
+    return products_of(installed_slots().filled)
 
 
 def _parts(run: RunDirectory, path: Path) -> list[str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
-from pipeline.model.public_share import PublicShare
+from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
@@ -80,7 +80,7 @@ class Universe:
         population: about how many records there are, where that is public; for the limit on delta alone.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
-        shares: public numbers by which answers are expected to be shared; no noise depends on them.
+        facts: what public numbers of features say of it; no noise depends on them.
         source: where the noisy numbers come from: by default the run draws noise on true counts.
         measure: what each record adds to its cell.
         unit: whose change is protected.
@@ -106,7 +106,7 @@ class Universe:
     stated_selections: tuple[StatedSelection, ...] = ()
     population: int | None = None
     beacon: str = ""
-    shares: tuple[PublicShare, ...] = ()
+    facts: tuple[PublicFact, ...] = ()
     source: Source = OWN_NOISE
     measure: Measure = COUNTS
     unit: ProtectedUnit = ONE_RECORD

@@ -1,13 +1,12 @@
 """The public inputs of a release: one object each, in one list.
 
 A run opens and publishes them, its identity tells them apart, a rerun reads them again, `verify` takes them over, and
-the manifest says where each is from: all of these go through `PUBLIC_INPUTS`. Only what uses the numbers of one names
-it.
+the manifest says where each is from: all of these go through `inputs_of`, the core's `PUBLIC_INPUTS` with those of the
+features that a spec states. Only what uses the numbers of one names it.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -22,15 +21,22 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.names import read_names
-from pipeline.inputs.public_input import InputScope, OpenedInputs, Part, PublicInput, StatedInput
-from pipeline.inputs.shares import read_shares
+from pipeline.inputs.public_input import (
+    HasInputs,
+    InputScope,
+    OpenedInputs,
+    Part,
+    PublicInput,
+    StatedInput,
+    sha256_of_files,
+    sha256_of_numbers,
+)
 from pipeline.metadata.products import (
     CENTRAL_COUNTS,
     CENTRAL_RELEASE,
     CONSTRAINTS,
     NAMES,
     POLYGONS,
-    SHARES,
     SPINE,
     ReleaseScope,
     files_of,
@@ -41,9 +47,7 @@ from pipeline.published import published_names
 from pipeline.publishing.central import CentralCounts, read_central, read_public_central, write_central
 from pipeline.release.facilities import (
     read_public_facilities,
-    read_public_shares,
     write_facilities,
-    write_shares,
 )
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import names_fingerprint, write_names, write_spine
@@ -58,8 +62,6 @@ if TYPE_CHECKING:
 
 #: Of each universe, of each of its bounds: the number of facilities of each answer, `(n_geounits, n_columns)`.
 FacilityCounts = Mapping[str, Sequence[NDArray[np.int64]]]
-#: Of each universe, of each of its public shares: the numbers, `(n_geounits, n_columns)`.
-ShareNumbers = Mapping[str, Sequence[NDArray[np.float64]]]
 #: Of each level that has some: the outlines of its geounits.
 LevelAreas = Mapping[str, Sequence[Area]]
 
@@ -150,7 +152,7 @@ class NamesInput(PublicInput[AreaNames]):
 
     def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
         """See `PublicInput.sha256`."""
-        return _of_files(self.files(spec, (universe,), run))
+        return sha256_of_files(self.files(spec, (universe,), run))
 
     def origin(self, spec: ReleaseSpec, name: str) -> OriginSection:
         """Names beside the codes are from where the codes are from, if the spec does not say."""
@@ -235,7 +237,7 @@ class BoundsInput(PublicInput[FacilityCounts]):
 
     def identity(self, found: FacilityCounts) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
-        hashes = [[name, [_hash(bound) for bound in counts]] for name, counts in sorted(found.items())]
+        hashes = [[name, [sha256_of_numbers(bound) for bound in counts]] for name, counts in sorted(found.items())]
         return {"the facilities of the bounds": json_sha256(hashes)}
 
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
@@ -244,63 +246,7 @@ class BoundsInput(PublicInput[FacilityCounts]):
 
     def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
         """See `PublicInput.sha256`."""
-        return _of_files(self.files(spec, (universe,), run))
-
-
-class SharesInput(PublicInput[ShareNumbers]):
-    """Public numbers by which areas are expected to share answers."""
-
-    key = "shares"
-    part = "shares"
-    public_only = (
-        "the numbers of [postprocess.shares] are published as they are, without noise, so they must be public already"
-    )
-
-    def read(self, scope: InputScope) -> ShareNumbers:
-        """See `pipeline.inputs.shares.read_shares`."""
-        found: dict[str, list[NDArray[np.float64]]] = {universe.name: [] for universe in scope.universes}
-        for universe in scope.universes:
-            for share in universe.shares:
-                with scope.noted():
-                    found[universe.name].append(read_shares(share, scope.spine))
-        return found
-
-    def again(self, scope: InputScope, run: RunDirectory) -> ShareNumbers:
-        """See `PublicInput.again`."""
-        return {
-            universe.name: [
-                read_public_shares(
-                    run.universe(universe.name).shares(share.name), share, scope.spine.level(share.level).geocodes
-                )
-                for share in universe.shares
-            ]
-            for universe in scope.universes
-        }
-
-    def write(self, scope: InputScope, run: RunDirectory, found: ShareNumbers) -> None:
-        """See `PublicInput.write`."""
-        for universe in scope.universes:
-            for share, numbers in zip(universe.shares, found[universe.name], strict=True):
-                target = run.universe(universe.name).shares(share.name)
-                geocodes = scope.spine.level(share.level).geocodes
-                write_shares(target, run.staging, share, geocodes, numbers)
-
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """See `PublicInput.files`."""
-        return files_of(ReleaseScope(spec, universes, run), SHARES)
-
-    def identity(self, found: ShareNumbers) -> Mapping[str, str]:
-        """See `PublicInput.identity`."""
-        hashes = [[name, [_hash(one) for one in numbers]] for name, numbers in sorted(found.items())]
-        return {"the public numbers of shares": json_sha256(hashes)} if any(found.values()) else {}
-
-    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
-        """See `PublicInput.is_named`."""
-        return any(one.use for one in (spec.postprocess.shares or {}).values())
-
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
-        """See `PublicInput.sha256`."""
-        return _of_files(self.files(spec, (universe,), run))
+        return sha256_of_files(self.files(spec, (universe,), run))
 
 
 class CentralInput(PublicInput[CentralCounts]):
@@ -334,7 +280,9 @@ class CentralInput(PublicInput[CentralCounts]):
         counts, release = found
         hashes = {}
         if counts:
-            hashes["the central counts"] = json_sha256([[level, _hash(one)] for level, one in counts.items()])
+            hashes["the central counts"] = json_sha256(
+                [[level, sha256_of_numbers(one)] for level, one in counts.items()]
+            )
         if release is not None:
             hashes["the central release"] = json_sha256(release.model_dump(mode="json"))
         return hashes
@@ -378,13 +326,13 @@ class PolygonsInput(PublicInput[LevelAreas]):
 
     def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
         """See `PublicInput.sha256`."""
-        return _of_files(self.files(spec, (universe,), run))
+        return sha256_of_files(self.files(spec, (universe,), run))
 
 
 GEOGRAPHY: Final = GeographyInput()
 BOUNDS: Final = BoundsInput()
 CENTRAL: Final = CentralInput()
-#: All of them, in the order in which they are read and in which the manifest has their provenance.
+#: Those of the core, in the order in which they are read and in which the manifest has their provenance.
 PUBLIC_INPUTS: tuple[PublicInput[Any], ...] = (
     GEOGRAPHY,
     RegroupInput(),
@@ -392,10 +340,18 @@ PUBLIC_INPUTS: tuple[PublicInput[Any], ...] = (
     SchemaInput(),
     LabelsInput(),
     BOUNDS,
-    SharesInput(),
     CENTRAL,
     PolygonsInput(),
 )
+
+
+def inputs_of(spec: ReleaseSpec) -> tuple[PublicInput[Any], ...]:
+    """All public inputs that a spec can have: the core's, and those of the features that it states."""
+    found = list(PUBLIC_INPUTS)
+    for part in spec.of_features:
+        for one in part.public_inputs() if isinstance(part, HasInputs) else ():
+            found.insert(1 + [other.key for other in found].index(one.after), one)
+    return tuple(found)
 
 
 def read_inputs(scope: InputScope, noted: Callable[[Part], AbstractContextManager[None]] | None = None) -> OpenedInputs:
@@ -408,36 +364,37 @@ def read_inputs(scope: InputScope, noted: Callable[[Part], AbstractContextManage
     Raises:
         InputError: a file cannot be read, or does not fit.
     """
-    scopes = {one: scope if noted is None else replace(scope, noted=partial(noted, one.part)) for one in PUBLIC_INPUTS}
-    return OpenedInputs({one.key: one.read(scopes[one]) for one in PUBLIC_INPUTS})
+    kinds = inputs_of(scope.spec)
+    scopes = {one: scope if noted is None else replace(scope, noted=partial(noted, one.part)) for one in kinds}
+    return OpenedInputs({one.key: one.read(scopes[one]) for one in kinds})
 
 
 def reread_inputs(scope: InputScope, run: RunDirectory) -> OpenedInputs:
     """All public inputs, from what a release has published; ReleaseError where a file is missing or damaged."""
-    return OpenedInputs({one.key: one.again(scope, run) for one in PUBLIC_INPUTS})
+    return OpenedInputs({one.key: one.again(scope, run) for one in inputs_of(scope.spec)})
 
 
-def inputs_to_measure(found: OpenedInputs) -> OpenedInputs:
+def inputs_to_measure(spec: ReleaseSpec, found: OpenedInputs) -> OpenedInputs:
     """Those that the process needs which sees the records."""
-    needed = {one.key for one in PUBLIC_INPUTS if one.for_measuring}
+    needed = {one.key for one in inputs_of(spec) if one.for_measuring}
     return OpenedInputs({key: value for key, value in found.values.items() if key in needed})
 
 
 def write_public_inputs(job: Job) -> None:
     """Publish all public inputs of a run."""
     scope = InputScope(job.spec, job.universes, job.spine)
-    for one in PUBLIC_INPUTS:
+    for one in inputs_of(job.spec):
         one.write(scope, job.run, job.inputs.of(one))
 
 
 def public_input_files(job: Job) -> tuple[Path, ...]:
     """The files that `write_public_inputs` writes."""
-    return tuple(path for one in PUBLIC_INPUTS for path in one.files(job.spec, job.universes, job.run))
+    return tuple(path for one in inputs_of(job.spec) for path in one.files(job.spec, job.universes, job.run))
 
 
-def input_identity(found: OpenedInputs) -> dict[str, str]:
+def input_identity(spec: ReleaseSpec, found: OpenedInputs) -> dict[str, str]:
     """What the public inputs make of a run's identity: hashes by the names that a refusal shows."""
-    return {name: digest for one in PUBLIC_INPUTS for name, digest in one.identity(found.of(one)).items()}
+    return {name: digest for one in inputs_of(spec) for name, digest in one.identity(found.of(one)).items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,18 +421,10 @@ def named_inputs(spec: ReleaseSpec) -> tuple[NamedInput, ...]:
 
 
 def _named(spec: ReleaseSpec) -> Iterator[NamedInput]:
-    for of_universe, kinds in groupby(PUBLIC_INPUTS, key=lambda one: one.of_universe):
+    for of_universe, kinds in groupby(inputs_of(spec), key=lambda one: one.of_universe):
         together = tuple(kinds)
         for universe in ("", *spec.companions) if of_universe else ("",):
             prefix = f"companions.{universe}." if universe else ""
             for kind in together:
                 if kind.is_named(spec, universe):
                     yield NamedInput(f"{prefix}{kind.key}", kind, universe)
-
-
-def _of_files(paths: Sequence[Path]) -> str:
-    return json_sha256([sha256_file(path) for path in paths])
-
-
-def _hash(numbers: NDArray[np.generic]) -> str:
-    return hashlib.sha256(np.ascontiguousarray(numbers).data).hexdigest()

@@ -78,10 +78,6 @@ class UniverseDirectory:
         """Public counts of facilities of the spec's bound `number` (from 0): geocode, a column for each answer."""
         return self.public / "constraints" / f"bound-{number + 1}.parquet"
 
-    def shares(self, name: str) -> Path:
-        """Public numbers by which answers are expected to be shared: geocode, a column for each of the file's."""
-        return self.public / "shares" / f"{file_name('shares', name)}.parquet"
-
     def estimates(self, level: str) -> Path:
         """Unbiased real-valued estimates with their variances."""
         return self.public / "estimates" / f"{file_name('level', level)}.parquet"

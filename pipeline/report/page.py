@@ -22,9 +22,9 @@ from pipeline.report.amounts import amount_views
 from pipeline.report.chunks import Write, nowhere
 from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
+from pipeline.report.facts import Shown
 from pipeline.report.households import level_sizes
 from pipeline.report.render import render, script_json
-from pipeline.report.shared import shared_rows
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SizeSummary, size_labels
 from pipeline.report.versions import version_view
@@ -91,7 +91,11 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         size_labels=size_labels(texts),
         level_titles=lambda levels: ", ".join(sources.words("").level(level) for level in levels),
         solver=_solver(sources),
-        shared=shared_rows(sources),
+        facts=[
+            (page_template(*one.template, texts).module, one.view(sources))
+            for one in sources.universes[0].facts
+            if isinstance(one, Shown)
+        ],
         left_out=explorer.left_out,
         beside=explorer.beside,
         household_sizes=level_sizes(sources),

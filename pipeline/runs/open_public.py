@@ -55,7 +55,7 @@ class PublicSide:
     def identity(self) -> dict[str, str]:
         """What makes it the same run, but for the key: hashes by the names that a refusal shows."""
         identity = {f"the spec's {part}": json_sha256(content) for part, content in self.spec.public_dict().items()}
-        return identity | input_identity(self.inputs)
+        return identity | input_identity(self.spec, self.inputs)
 
 
 def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:

@@ -196,7 +196,7 @@ class ReleaseSpec(UniverseSections):
             passes_key="passes" if name else "postprocess.passes",
             level_names=self.geography.level_names,
             bypass=bool(self.geography.bypass),
-            shares={} if name else self.postprocess.shares or {},
+            parts={} if name else {self.slot: self.parts, self.postprocess.slot: self.postprocess.parts},
             collect=None if name else self.collect,
             own=self if name else None,
             update=None if name else self._update,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypedDict
+from typing import Protocol, TypedDict, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.measure import ProtectedUnit
-from pipeline.model.public_share import PublicShare
+from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Recode, Schema
@@ -32,10 +32,9 @@ from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
-from pipeline.spec.resolve_shares import resolve_shares
 from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
 from pipeline.spec.sections import BoundSection, CompanionSection, RecodeSection, SchemaSection, UniverseSections
-from pipeline.spec.shares_section import SharesSection
+from pipeline.spec.slots import FeatureKeys
 from pipeline.spec.update.resolve import resolve_added
 from pipeline.spec.update.section import UpdateSection
 from pipeline.spec.value_ranges import expand_values
@@ -46,6 +45,20 @@ DEFAULT_DELTA = Fraction(1, 10**10)
 TAKEN_COLUMNS = ("geocode", "count")
 #: Cells of a schema; each needs memory for every query.
 MOST_CELLS = 1 << 24
+
+
+@runtime_checkable
+class StatesFacts(Protocol):
+    """Keys of a feature that say something of the release's own universe."""
+
+    def facts(self, schema: Schema, level_names: Sequence[str], problems: Problems) -> tuple[PublicFact, ...]:
+        """What they say.
+
+        Args:
+            schema: of the universe.
+            level_names: of the spine, top first.
+            problems: of the slot that the keys are in; whatever does not fit is noted.
+        """
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,7 @@ class UniverseContext:
         passes_key: where they stand, below the universe's part of the spec.
         level_names: of the spine, top first.
         bypass: whether geounits without siblings are bypassed.
-        shares: public numbers that tell how areas share what is above them.
+        parts: slot -> what is stated of features that may say something of the universe.
         collect: how answers were randomised before they were sent.
         own: the sections of the release itself, where this is a companion.
         update: the answers that a version of the release was made with.
@@ -73,7 +86,7 @@ class UniverseContext:
     passes_key: str
     level_names: Sequence[str]
     bypass: bool
-    shares: Mapping[str, SharesSection] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[FeatureKeys]] = field(default_factory=dict)
     collect: CollectSection | None = None
     own: UniverseSections | None = None
     update: UpdateSection | None = None
@@ -202,7 +215,7 @@ class UniverseResolver:
             "tables": tables,
             "passes": passes,
             "stated_selections": selections,
-            "shares": resolve_shares(context.shares, schema, level_names, problems.at("postprocess.shares")),
+            "facts": _facts(context.parts, schema, level_names, problems),
         }
 
     def _preset(self) -> Preset | None:
@@ -251,7 +264,19 @@ class _Stated(TypedDict):
     tables: tuple[Table, ...]
     passes: tuple[Query, ...]
     stated_selections: tuple[StatedSelection, ...]
-    shares: tuple[PublicShare, ...]
+    facts: tuple[PublicFact, ...]
+
+
+def _facts(
+    parts: Mapping[str, Sequence[FeatureKeys]], schema: Schema, level_names: Sequence[str], problems: Problems
+) -> tuple[PublicFact, ...]:
+    return tuple(
+        fact
+        for slot, stated in parts.items()
+        for part in stated
+        if isinstance(part, StatesFacts)
+        for fact in part.facts(schema, level_names, problems.at(slot))
+    )
 
 
 def _schema(section: SchemaSection, preset: Preset | None) -> Schema:

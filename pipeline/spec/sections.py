@@ -31,7 +31,6 @@ from pipeline.spec.fields import (
 )
 from pipeline.spec.input.section import InputSpec
 from pipeline.spec.privacy_section import CompanionPrivacySection
-from pipeline.spec.shares_section import SharesSection
 from pipeline.spec.slots import SlottedSection
 from pipeline.spec.wording.fields import Day, Language, Line, Paragraph, Texts
 from pipeline.spec.wording.sections import LabelsSection, Names
@@ -299,9 +298,6 @@ class PostprocessSection(SlottedSection):
         "share of it",
     )
     seed: WholeNumber = Field(default=0, description="public seed of ties, simulations and samples")
-    shares: NamedTable[Name, SharesSection] | None = Field(
-        default=None, description="public numbers by which persons are shared among the areas of a parent, by name"
-    )
 
 
 class PublishSection(Section):

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ModelWrapValidatorHandler, PrivateAttr, ValidationError, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import InitErrorDetails
 
 from pipeline.spec.fields import Section
 
@@ -86,7 +85,7 @@ class SlottedSection(Section):
         models = slots.of(cls)
         if not models or not isinstance(stated, Mapping):
             return handler(stated)
-        own, wrong = dict(stated), list[InitErrorDetails]()
+        own, wrong = dict(stated), list[Any]()
         parts = []
         for model in models:
             if keys := {key: own.pop(key) for key in keys_of(model) if key in own}:
@@ -106,12 +105,10 @@ class SlottedSection(Section):
         return section
 
 
-def _details(error: ValidationError) -> list[InitErrorDetails]:
-    """What was found, at the same places."""
-    return [
-        InitErrorDetails(type=one["type"], loc=one["loc"], input=one["input"], ctx=one.get("ctx", {}))
-        for one in error.errors(include_url=False)
-    ]
+def _details(error: ValidationError) -> list[Any]:
+    """What was found, at the same places, as pydantic makes an error of it."""
+    found = error.errors(include_url=False)
+    return [{"type": one["type"], "loc": one["loc"], "input": one["input"], "ctx": one.get("ctx", {})} for one in found]
 
 
 def stated_in(section: BaseModel, without: Sequence[str] = ()) -> dict[str, Any]:

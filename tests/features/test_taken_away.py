@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from project.conftest import PACKAGES
@@ -145,9 +147,64 @@ def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Wh
     if feature.name == "audit":
         told = _command(without, "deploy", "--audit", status=2)
         assert told == "Error: audit: this installation is without it; there is no folder features/audit\n"
+    for key in feature.keys:
+        _refused_key(without, tmp_path, feature, key)
     files = _made(without, whole.spec, tmp_path / "out")
     assert files.keys() == whole.files.keys()
     assert [str(path) for path, content in whole.files.items() if content != files[path]] == []
+
+
+def _refused_key(without: Path, folder: Path, feature: Feature, key: str) -> None:
+    """A spec that states it is refused in one sentence, and the schema is without it."""
+    spec = write_town(folder / "stated", *QUICK)
+    *tables, last = key.split(".")
+    text = spec.read_text("utf-8")
+    table = f"[{'.'.join(tables)}]\n" if tables else ""
+    spec.write_text(text.replace(table, f"{table}{last} = 1\n") if table in text else f"{text}\n{table}{last} = 1\n")
+    told = _command(without, "run", spec, "--out", folder / "refused", "--no-prefect", status=2)
+    where = f"there is no folder features/{feature.name}"
+    sentence = f"Error: {spec}: {key}: is of {feature.name}, which this installation is without; {where}"
+    assert told.split() == sentence.split()
+    assert _sections(json.loads(_command(PROJECT, "schema"))) - _sections(json.loads(_command(without, "schema"))) >= {
+        last
+    }
+
+
+def _sections(schema: dict[str, Any]) -> set[str]:
+    """All keys of all sections."""
+    return {key for table in (schema, *schema["$defs"].values()) for key in table.get("properties", {})}
+
+
+#: Tests of the core that look at whatever a feature adds to a spec.
+_OF_SPECS = (
+    "tests/pipeline/spec",
+    "tests/pipeline/metadata/test_products.py",
+    "tests/pipeline/publishing/test_public_inputs.py",
+    "tests/pipeline/publishing/test_published_products.py",
+    "tests/pipeline/estimation/test_known.py",
+    "tests/pipeline/runs/test_within.py",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", [one for one in FEATURES if one.keys], ids=lambda feature: feature.name)
+def test_types_and_tests_of_the_core_pass_without_what_a_spec_has_of_it(tmp_path: Path, feature: Feature) -> None:
+    pytest.importorskip("mypy")
+    without = _copy_without(feature, tmp_path / "copy")
+    for name in ("tests", "docs", "examples", "pyproject.toml"):
+        copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy
+        copy(PROJECT / name, without / name)
+    shutil.rmtree(without / "tests" / "features" / feature.name)
+    commands = [
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), *PACKAGES, "tests"],
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "not slow", *_OF_SPECS],
+    ]
+    variables = {**os.environ, "PYTHONPATH": str(without)}
+    for command in commands:
+        done = subprocess.run(
+            command, cwd=without, env=variables, capture_output=True, text=True, timeout=1200, check=False
+        )
+        assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow

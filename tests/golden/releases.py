@@ -32,6 +32,8 @@ from releases.survey_of_words import write_words
 from releases.updated import DETAILED, PUBLISH, QUESTIONS
 from releases.wages import BALANCES, OVER, write_wages
 
+from features.registry import is_installed
+
 #: Arguments of one command.
 Command = tuple[str, ...]
 
@@ -195,7 +197,7 @@ RELEASES: Final[Sequence[SmallRelease]] = (
     _one("bypass", lambda folder: write_town(folder, *QUICK, *_BYPASS), "release.toml", "town"),
     _one("topdown", lambda folder: write_town(folder, QUICK[0], *_TOPDOWN), "release.toml", "town"),
     _one("named", write_named_town, "release.toml", "town"),
-    _one("shares", write_shared_town, "release.toml", "town"),
+    *([_one("shares", write_shared_town, "release.toml", "town")] if is_installed("shares") else []),
     _one("wages", lambda folder: write_wages(folder, OVER), "wages.toml", "wages"),
     _one("balances", lambda folder: write_wages(folder, *BALANCES), "wages.toml", "wages"),
     _one("jobs", write_jobs, "jobs.toml", "jobs"),

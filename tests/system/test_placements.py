@@ -19,6 +19,7 @@ from releases.shared_town import write_shared_town
 from releases.small import public_bytes, run
 
 import postprocess.downward.tasks
+from features.registry import is_installed
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -46,7 +47,7 @@ TASKS = {
         "pipeline.estimation.margins.run_simulation",
         "postprocess.downward.intervals.Intervals.prepared",
     ),
-    "pipeline/estimation/shares/spreads.py": ("pipeline.estimation.shares.spreads.estimate_answers",),
+    "features/shares/spreads.py": ("features.shares.spreads.estimate_answers",),
     "pipeline/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
     "pipeline/publishing/ahead.py": (
         "pipeline.report.table_numbers.packed_table",
@@ -73,7 +74,11 @@ def with_draws(folder: Path) -> Path:
     return write_shared_town(folder, ("unbiased = true", "unbiased = true\ndraws = 2"))
 
 
-@pytest.fixture(scope="module", params=[with_draws, write_quarter], ids=["shares", "joins"])
+#: With the feature shares, where it is installed: its tasks are handed out, too.
+WRITTEN = {**({"shares": with_draws} if is_installed("shares") else {}), "joins": write_quarter}
+
+
+@pytest.fixture(scope="module", params=WRITTEN.values(), ids=list(WRITTEN))
 def released(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release whose margins are of a sample, with everything done in one process."""
     write: Callable[[Path], Path] = request.param

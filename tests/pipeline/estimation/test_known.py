@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from releases.patients import write_patients
-from releases.shared_town import write_shared_town
 from releases.wages import BALANCES, write_wages
 
 from geography.spine import Level, Spine
@@ -27,8 +26,8 @@ from postprocess.marginal import detail_of
 from postprocess.problem import Constraints, GroupBounds, Problem
 
 ESTIMATION = Path(known.__file__).parent
-#: Kinds of knowledge that every universe is asked for; they may have nothing to say.
-PUBLIC = ["BoundedByFacilities", "PublicShares"]
+#: What every universe is asked for; it may have nothing to say.
+PUBLIC = ["BoundedByFacilities"]
 
 
 class Least(Knowledge):
@@ -121,7 +120,7 @@ def test_another_kind_of_link_needs_its_own_class_and_a_row(monkeypatch: pytest.
     job = cast("Any", SimpleNamespace(links=(Above(),)))
     results = cast("Results", None)
     for name, expected in (("later", ["later"]), ("", [", those of later"]), ("else", [])):
-        universe = cast("Any", SimpleNamespace(name=name))
+        universe = cast("Any", SimpleNamespace(name=name, facts=()))
         found = Known.of(job, universe, results, lambda name: cast("Results", f"those of {name}"))
         assert [one.of_universe for one in found.knowledge if isinstance(one, Least)] == expected
 
@@ -132,7 +131,6 @@ def test_another_kind_of_link_needs_its_own_class_and_a_row(monkeypatch: pytest.
         (lambda folder: write_wages(folder), {"": [], "wages": ["BoundedByCounts"]}),
         (lambda folder: write_wages(folder, *BALANCES), {"": [], "wages": ["BoundedByCounts"]}),
         (write_patients, {"": ["BoundedByHouseholds"], "homes": ["ExpectedMembers"], "visits": []}),
-        (write_shared_town, {"": [], "units": []}),
     ],
 )
 def test_what_is_known_of_each_universe(write: Any, expected: dict[str, list[str]], tmp_path: Path) -> None:
@@ -146,7 +144,7 @@ def test_what_is_known_of_each_universe(write: Any, expected: dict[str, list[str
 
 def test_estimation_does_not_ask_which_kind_a_universe_is_of() -> None:
     """What a kind knows is in its own module; the others neither name a kind nor look at what a spec says of it."""
-    own = {"households.py", "sums.py", "known.py", "constraints.py", "spreads.py", "stated.py", "intervals.py"}
+    own = {"households.py", "sums.py", "known.py", "constraints.py"}
     wrong = []
     for path in sorted(ESTIMATION.rglob("*.py")):
         if path.name in own:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.metadata.products import PRODUCTS, level_of, order_of
+from pipeline.metadata.products import CONSTRAINTS, PRODUCTS, Product, level_of, order_of, products_of
 from pipeline.release.layout import RunDirectory
+from pipeline.spec.slots import installed_slots
 
 RUN = RunDirectory(Path("/runs/town"))
 PAGE = Path(__file__).parents[3] / "docs" / "release_directory.md"
@@ -14,10 +15,28 @@ PAGE = Path(__file__).parents[3] / "docs" / "release_directory.md"
 def test_the_page_of_the_directory_lists_the_catalogue() -> None:
     """Word for word, each kind of file once; companions have some of them in a folder of their own."""
     folder = "histograms, tables, measurements ... of a companion, laid out as above"
-    wanted = {f"    public/{product.path:36} {product.about}" for product in PRODUCTS if product.about}
+    products = products_of(installed_slots().filled)
+    wanted = {f"    public/{product.path:36} {product.about}" for product in products if product.about}
     wanted.add(f"    public/{'companions/NAME/...':36} {folder}")
-    assert {line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("    public/")} == wanted
-    assert {product.path for product in PRODUCTS} == {product.path for product in PRODUCTS if product.about}
+    found = {line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("    public/")}
+    assert found >= wanted
+    assert found == wanted or installed_slots().missing  # files of a feature that is taken away
+    assert {product.path for product in products} == {product.path for product in products if product.about}
+
+
+class Storms:
+    """A made-up feature, with a file of each storm between others."""
+
+    @classmethod
+    def products(cls) -> tuple[Product, ...]:
+        return (Product("storms/NAME.csv", "wind", "input", lambda _: iter(()), after=CONSTRAINTS.path),)
+
+
+def test_files_of_a_feature_stand_among_the_others() -> None:
+    paths = [product.path for product in products_of([Storms(), object()])]
+    assert paths[paths.index(CONSTRAINTS.path) + 1] == "storms/NAME.csv"
+    assert [path for path in paths if path != "storms/NAME.csv"] == [product.path for product in PRODUCTS]
+    assert products_of([]) == PRODUCTS
 
 
 def test_public_files_are_in_the_order_of_a_run_and_know_their_level() -> None:

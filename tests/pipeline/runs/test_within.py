@@ -10,6 +10,7 @@ import pytest
 from releases.repeated import rerun
 from releases.small import request_of
 
+from features.registry import is_installed
 from flows.checks.validation import validate
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.progress import Silent
@@ -51,6 +52,9 @@ geocode = "area"
 [publish]
 microdata = false
 replicates = 2
+"""
+if is_installed("shares"):
+    SPEC += """
 [postprocess.shares.homes]
 file = "areas.csv"
 level = "block"

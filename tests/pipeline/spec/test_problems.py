@@ -10,6 +10,7 @@ import pytest
 from pipeline.errors import SpecError
 from pipeline.spec.problems import Problems
 from pipeline.spec.release_spec import load_spec, parse_spec
+from pipeline.spec.slots import NO_SLOTS
 
 _FILE = tomllib.loads(Path(__file__).with_name("malformed_specs.toml").read_text("utf-8"))
 BASE: str = _FILE["base"]
@@ -20,7 +21,7 @@ CASES: list[dict[str, str]] = _FILE["case"]
 def test_each_mistake_has_its_message(case: dict[str, str]) -> None:
     assert BASE.count(case["replace"])
     with pytest.raises(SpecError) as error:
-        parse_spec(BASE.replace(case["replace"], case["by"], 1), "r.toml")
+        parse_spec(BASE.replace(case["replace"], case["by"], 1), "r.toml", slots=NO_SLOTS)
     assert str(error.value).splitlines() == [f"r.toml: {line}" for line in case["says"].splitlines()]
 
 

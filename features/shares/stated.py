@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from features.shares.files import path_of, read_public_shares
+from features.shares.public_share import PublicShare
 from geography.spine import Spine
-from pipeline.model.public_share import PublicShare
-from pipeline.release.facilities import read_public_shares
+from pipeline.execution.job import Job
+from pipeline.model.universe import Universe
 from postprocess.shares.shared import Shared
 
-if TYPE_CHECKING:
-    from pipeline.execution.job import Job
-    from pipeline.model.universe import Universe
 
-
-def stated_shares(job: Job, universe: Universe) -> tuple[tuple[Shared, ...], ...]:
-    """Per level of the spine, what the published numbers say; empty where the universe has no shares.
+def stated_shares(job: Job, universe: Universe, shares: Sequence[PublicShare]) -> tuple[tuple[Shared, ...], ...]:
+    """Per level of the spine, what the published numbers of a universe's shares say.
 
     Raises:
         ReleaseError: a file is missing or damaged.
     """
-    if not universe.shares:
-        return ()
     folder = job.folder(universe)
     numbers = [
-        read_public_shares(folder.shares(share.name), share, job.spine.level(share.level).geocodes)
-        for share in universe.shares
+        read_public_shares(path_of(folder, share.name), share, job.spine.level(share.level).geocodes)
+        for share in shares
     ]
-    return shares_by_level(universe.shares, numbers, job.spine)
+    return shares_by_level(shares, numbers, job.spine)
 
 
 def shares_by_level(

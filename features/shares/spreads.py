@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from features.shares.intervals import SharedIntervals, WithShares
+from features.shares.public_share import PublicShare
+from features.shares.stated import stated_shares
 from pipeline.estimation.knowledge import IntervalRule, Knowledge, Results
 from pipeline.estimation.part import PartTask
-from pipeline.estimation.shares.intervals import SharedIntervals, WithShares
-from pipeline.estimation.shares.stated import stated_shares
 from pipeline.execution.batch_store import Arrays
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
@@ -82,22 +83,19 @@ class PublicShares(Knowledge):
     Args:
         job: the run.
         universe: with the shares.
+        shares: its own.
         results: its intermediate results.
     """
 
-    def __init__(self, job: Job, universe: Universe, results: Results) -> None:
+    def __init__(self, job: Job, universe: Universe, shares: Sequence[PublicShare], results: Results) -> None:
         self._job = job
         self._universe = universe
+        self._shares = shares
         self._results = results
-
-    @staticmethod
-    def told_apart(universe: Universe) -> tuple[Marginal, ...]:
-        """See `Knowledge.told_apart`: those of the shares."""
-        return tuple(share.query for share in universe.shares)
 
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`; the shares are without spreads."""
-        return replace(problem, shares=stated_shares(self._job, self._universe))
+        return replace(problem, shares=stated_shares(self._job, self._universe, self._shares))
 
     def shares(self, level: int, rows: slice) -> tuple[Shared, ...]:
         """See `Knowledge.shares`."""
@@ -107,10 +105,10 @@ class PublicShares(Knowledge):
         """See `Knowledge.notes`: of each of a level's shares the spread of each answer."""
         if not self._stated or not self._stated[level]:
             return {}
-        universe_shares = {share.name: share for share in self._universe.shares}
+        by_name = {share.name: share for share in self._shares}
         found = {}
         for one in self.levels[level]:
-            labels = universe_shares[one.name].query.answer_labels()
+            labels = by_name[one.name].query.answer_labels()
             found[one.name] = {
                 labels[int(answer)]: spread.public() for answer, spread in zip(one.answers, one.spreads, strict=True)
             }

@@ -7,17 +7,17 @@ of other answers, which gain from a better total, and what several shares of one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from features.plan.shares.guesses import Guess, GuessPlace
+from features.shares.files import read_shares
+from features.shares.guesses import Guess, GuessPlace
+from features.shares.public_share import PublicShare
+from features.shares.stated import shares_by_level
 from pipeline.estimation.expectation import Expectation
-from pipeline.estimation.shares.stated import shares_by_level
-from pipeline.inputs.shares import read_shares
-from pipeline.model.public_share import PublicShare
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.information import BLIND
@@ -29,43 +29,16 @@ from postprocess.statistics import MEAN_ABSOLUTE
 _LEAST_BUDGET, _ROUNDS = 1e-9, 50
 
 
-@dataclass(frozen=True)
-class SharedRow:
-    """The answers of one share at one level.
-
-    Attributes:
-        geounits, answers: of the level, and how many of the query are shared.
-        without: expected absolute error of an answer without shares, mean over answers and geounits, in persons; None
-            where the measurements do not determine it.
-        error: the same with shares, if the guess is right.
-        budget: of the release.
-        needed_without: the budget that gives `error` without shares, at the same division; None where none does.
-        enough: the budget that gives `without` with shares, if the guess is right; 0 where
-            public shares alone do; None where `without` is.
-    """
-
-    name: str
-    level: str
-    query: str
-    geounits: int
-    answers: int
-    without: float | None
-    error: float | None
-    budget: float
-    needed_without: float | None
-    enough: float | None
-
-    def data(self) -> dict[str, Any]:
-        """JSON-able."""
-        return asdict(self)
-
-
 def shared_rows(
-    expectation: Expectation, planned: Sequence[LevelCovariances], guesses: Mapping[GuessPlace, Guess]
-) -> tuple[SharedRow, ...]:
-    """Of each share that there is a guess of, at each of its levels.
+    shares: Sequence[PublicShare],
+    expectation: Expectation,
+    planned: Sequence[LevelCovariances],
+    guesses: Mapping[GuessPlace, Guess],
+) -> tuple[dict[str, Any], ...]:
+    """Of each share that there is a guess of, at each of its levels: the fields of `features.plan.shares.SharedRow`.
 
     Args:
+        shares: in use.
         expectation: of the universe with the shares; their public files are read.
         planned: its covariances.
         guesses: of all levels and answers of a share, or of none.
@@ -73,8 +46,8 @@ def shared_rows(
     Raises:
         InputError: a public file cannot be read, or does not have a number for each geounit.
     """
-    rows = []
-    for share in expectation.universe.shares:
+    rows = list[dict[str, Any]]()
+    for share in shares:
         if any(name == share.name for name, _, _ in guesses):
             numbers = read_shares(share, expectation.spine)
             levels = shares_by_level([share], [numbers], expectation.spine)
@@ -89,7 +62,7 @@ def _rows(
     planned: Sequence[LevelCovariances],
     stated: Sequence[Shared | None],
     guesses: Mapping[GuessPlace, Guess],
-) -> list[SharedRow]:
+) -> list[dict[str, Any]]:
     universe, spine = expectation.universe, expectation.spine
     marginal, labels = share.query, share.query.answer_labels()
     of_level = [_upward(expectation, planned, level, share)[:, list(share.columns)] for level in range(len(stated))]
@@ -117,18 +90,20 @@ def _rows(
         budget = float(universe.budget)
         known = np.isfinite(without)
         rows.append(
-            SharedRow(
-                name=share.name,
-                level=name,
-                query=share.query.name,
-                geounits=len(spine.levels[level]),
-                answers=len(share.columns),
-                without=without if known else None,
-                error=with_shares if np.isfinite(with_shares) else None,
-                budget=budget,
-                needed_without=budget * (without / with_shares) ** (2 * power) if known and with_shares > 0 else None,
-                enough=budget * _scale(error, without) ** power if known and without > 0 else None,
-            )
+            {
+                "name": share.name,
+                "level": name,
+                "query": share.query.name,
+                "geounits": len(spine.levels[level]),
+                "answers": len(share.columns),
+                "without": without if known else None,
+                "error": with_shares if np.isfinite(with_shares) else None,
+                "budget": budget,
+                "needed_without": budget * (without / with_shares) ** (2 * power)
+                if known and with_shares > 0
+                else None,
+                "enough": budget * _scale(error, without) ** power if known and without > 0 else None,
+            }
         )
     return rows
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pipeline.model.public_share import PublicShare
+from features.shares.public_share import PublicShare
+from features.shares.section import SharesSection
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.spec.problems import Problems, dotted, unknown
-from pipeline.spec.shares_section import SharesSection
 
 
 def resolve_shares(

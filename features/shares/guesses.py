@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from features.shares.files import path_of, read_public_shares
+from features.shares.public_share import PublicShare, shares_of
 from pipeline.errors import InputError
-from pipeline.model.public_share import PublicShare
 from pipeline.reading.release import Release, open_release
-from pipeline.release.facilities import read_public_shares
 from postprocess.shares.spread import Spread
 
 #: The name of a share, a level, and the label of an answer.
@@ -36,32 +36,17 @@ class Guess:
     spread: Spread
 
 
-@dataclass(frozen=True)
-class SharesGuess:
-    """Where guesses come from: the text of `--shares-spread`, an earlier release, or both; the text counts first."""
+def guesses_of(stated: str | None, like: Path | None, shares: Sequence[PublicShare]) -> dict[GuessPlace, Guess]:
+    """The guesses of `--shares-spread`, and of an earlier release for shares that it does not name; none for neither.
 
-    stated: str | None = None
-    like: Path | None = None
-
-    def of(self, shares: Sequence[PublicShare]) -> dict[GuessPlace, Guess]:
-        """Those of some shares; none where nothing is given.
-
-        Raises:
-            InputError: the spec uses no shares and some are stated, or as for `stated_guesses` and `guesses_like`.
-            ReleaseError: the earlier release is damaged.
-        """
-        if self.stated is None and self.like is None:
-            return {}
-        if not shares:
-            if self.stated is None:
-                return {}
-            raise InputError(
-                "--shares-spread is for specs that use shares, [postprocess.shares.NAME]; this one uses none"
-            )
-        stated = {} if self.stated is None else stated_guesses(self.stated, shares)
-        names = {name for name, _, _ in stated}
-        others = [share for share in shares if share.name not in names]
-        return stated | ({} if self.like is None else guesses_like(self.like, others))
+    Raises:
+        InputError: as for `stated_guesses` and `guesses_like`.
+        ReleaseError: the earlier release is damaged.
+    """
+    found = {} if stated is None else stated_guesses(stated, shares)
+    names = {name for name, _, _ in found}
+    others = [share for share in shares if share.name not in names]
+    return found | ({} if like is None else guesses_like(like, others))
 
 
 def spread_guessed(tau2: float, a: float, alone: float = 1.0, factors: tuple[tuple[int, float], ...] = ()) -> Spread:
@@ -107,7 +92,7 @@ def guesses_like(folder: Path, shares: Sequence[PublicShare]) -> dict[GuessPlace
         ReleaseError: it is damaged.
     """
     release = open_release(folder)
-    earlier = {share.name: share for share in release.universe.shares}
+    earlier = {share.name: share for share in shares_of(release.universe)}
     found: dict[GuessPlace, Guess] = {}
     for share in shares:
         if share.name not in earlier:
@@ -155,7 +140,7 @@ def _stated(numbers: str, where: str) -> Guess:
 def _persons(release: Release, share: PublicShare) -> dict[str, float]:
     """Per answer's label, what was released of it for each 1 of the public number, over the whole area."""
     geocodes = release.spine.level(share.level).geocodes
-    numbers = read_public_shares(release.files.shares(share.name), share, geocodes).sum(axis=0)
+    numbers = read_public_shares(path_of(release.files, share.name), share, geocodes).sum(axis=0)
     counts = np.asarray(release.histogram(release.levels[0]).sum(axis=0)).ravel()
     answers = np.bincount(share.query.cell_answer, weights=counts, minlength=share.query.size)
     labels = share.query.answer_labels()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
+from features.shares.public_share import PublicShare
 from pipeline.report.sources import ReportSources
 
 
@@ -19,17 +20,16 @@ class SharedRow(NamedTuple):
     own: float | None
 
 
-def shared_rows(sources: ReportSources) -> list[SharedRow]:
+def shared_rows(shares: Sequence[PublicShare], sources: ReportSources) -> list[SharedRow]:
     """One row for each public share, level and answer, with the standard deviation of an area of usual size.
 
     That size is 100 expected persons: `sqrt(tau^2 (100 + a 100^2))`.
     """
-    return list(_found(sources))
+    return list(_found(shares, sources))
 
 
-def _found(sources: ReportSources) -> Iterator[SharedRow]:
-    main = sources.universes[0]
-    for share in main.shares:
+def _found(shares: Sequence[PublicShare], sources: ReportSources) -> Iterator[SharedRow]:
+    for share in shares:
         for level in share.levels:
             notes = cast("dict[str, Any]", sources.notes.get(f"estimate {level}", {}))
             for answer, found in notes.get("shares", {}).get(share.name, {}).items():

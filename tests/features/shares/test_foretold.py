@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from releases.command import printed
+from releases.command import feature_module, printed
 from releases.shared_town import write_shared_town
 from releases.small import run
 
 import spinewise as sw
-from features.plan.release_plan import plan_release
-from features.plan.shares.foretold import SharedRow
-from features.plan.shares.guesses import SharesGuess, guesses_like
+from features.shares.guesses import guesses_like
+from features.shares.public_share import shares_of
 from pipeline.errors import InputError
 from pipeline.privacy.budget import noise_for
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
 from postprocess.statistics import MEAN_ABSOLUTE
+
+plan_release = feature_module("features.plan.release_plan").plan_release
+SharesGuess = feature_module("features.plan.shares").SharesGuess
 
 HOMES = [10, 20, 30, 60]
 SPEC = """
@@ -95,7 +98,7 @@ def test_the_budgets_give_the_errors_that_they_are_said_to(spec: Path) -> None:
     assert row.needed_without is not None
     assert row.enough is not None
     assert row.enough < row.budget < row.needed_without
-    found: list[SharedRow] = []
+    found: list[Any] = []
     for budget in (row.needed_without, row.enough):
         spec.write_text(SPEC.replace('rho = "1/100"', f'rho = "{budget:.12f}"'))
         found += plan_release(spec, None, 1, SharesGuess(STATED)).shared
@@ -153,7 +156,7 @@ def test_an_earlier_release_tells_it(tmp_path: Path) -> None:
     path = write_shared_town(tmp_path)
     root = run(path, tmp_path / "out")
     (universe, *_) = load_spec(path).universes()
-    guesses = guesses_like(root, universe.shares)
+    guesses = guesses_like(root, shares_of(universe))
     noted = read_manifest(RunDirectory(root).manifest).solver["estimate block"]["shares"]["beds"]["total"]  # type: ignore[index,call-overload]
     guess = guesses["beds", "block", "total"]
     assert guess.spread.public() | {"noise": 0, "standard_error": 0, "geounits": 0} == (
@@ -172,7 +175,7 @@ def test_an_earlier_release_tells_it(tmp_path: Path) -> None:
     other = plan_release(path, None, 1, SharesGuess("beds: persons = 1, tau2 = 0.1", root)).shared
     found = {(row.name, row.level): row for row in other}
     assert found["quarters", "block"] == rows["quarters", "block"]
-    assert found["beds", "block"].error < block.error  # type: ignore[operator]
+    assert found["beds", "block"].error < block.error
     path.write_text(path.read_text().replace("shares.quarters]", "shares.rooms]"))
     with pytest.raises(InputError, match="no shares 'rooms'; its shares are 'beds', 'quarters'"):
         plan_release(path, None, 1, SharesGuess(None, root))

@@ -1,1 +1,0 @@
-"""Public shares of a universe: what their numbers say, and how far areas are from them."""
