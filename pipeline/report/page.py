@@ -24,6 +24,7 @@ from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.facts import Shown
 from pipeline.report.households import level_sizes
+from pipeline.report.origin import citation, source_lines
 from pipeline.report.render import render, script_json
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SizeSummary, size_labels
@@ -32,8 +33,11 @@ from pipeline.report.versions import version_view
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report.md.
 SCRIPTS = (
     "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "shown.js", "moments.js", "compare.js", "view.js",
-    "takeaway.js", "search.js", "explorer.js",
+    "takeaway.js", "spreadsheet.js", "zoom.js", "search.js", "explorer.js",
 )  # fmt: skip
+
+#: An epsilon from which on the page says that the limit excludes little: odds of a guess may improve a thousandfold.
+_WEAK = Decimal("6.9")
 
 
 def report_page(sources: ReportSources, write: Write = nowhere) -> str:
@@ -54,6 +58,10 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         **explorer.content,
         "release": sources.spec.name,
         "notForRelease": sources.status != "official",
+        "universes": {view.name: view.what for view in universes},
+        "year": sources.spec.about.reference_date[:4],
+        "source": source_lines(sources),
+        "citation": citation(sources),
         "classes": [
             {"key": grade.key, "label": texts(grade.label), "advice": texts(grade.advice)} for grade in CLASSES
         ],
@@ -81,6 +89,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         main=universes[0],
         joint=sources.joint,
         households=sources.households,
+        weak=Decimal(sources.joint.epsilon) > _WEAK,
         odds=_grouped(odds(sources.joint.epsilon), texts),
         source=page_template(*sources.universes[0].source.template, texts).module,
         view=sources.universes[0].source.view(sources.run),

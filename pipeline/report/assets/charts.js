@@ -54,9 +54,10 @@ window.charts = (() => {
     return result.view;
   }
 
+  const USUAL_WIDTH = 640;
   // As wide as its place, so many points high for each of its rows.
   function size(place, rows, step) {
-    const width = (typeof place === "string" ? document.querySelector(place) : place).clientWidth;
+    const width = (typeof place === "string" ? document.querySelector(place) : place).clientWidth || USUAL_WIDTH;
     return { width, height: Math.max(1, rows) * step, autosize: { type: "fit-x", contains: "padding" } };
   }
 
@@ -123,17 +124,34 @@ window.charts = (() => {
       width, height, autosize: { type: "none" }, padding: 0,
       data: { values: features },
       projection: { type: "identity", reflectY: true },
-      mark: { type: "geoshape", strokeWidth: 0.5, aria: false },
-      encoding: {
-        color: { condition: { test: "datum.value === null", value: "transparent" }, field: "value", type: "quantitative",
-                 scale: { type: "threshold", domain: options.breaks, range: colours(options.breaks.length + 1) },
-                 legend: null },
-        fillOpacity: { condition: { test: "datum.weak", value: 0.3 }, value: 1 },
-        stroke: { condition: { test: "datum.chosen", value: CHOSEN[dark() ? "dark" : "light"] }, value: BORDER[dark() ? "dark" : "light"] },
-        strokeWidth: { condition: { test: "datum.chosen", value: 2.5 }, value: 0.5 },
-        tooltip: { field: "row", type: "quantitative" },
-      },
-    }, options.tooltip);
+      layer: [{
+        mark: { type: "geoshape", strokeWidth: 0.5, aria: false, invalid: "show" },
+        encoding: {
+          color: { condition: { test: "datum.value === null", value: "transparent" }, field: "value", type: "quantitative",
+                   scale: { type: "threshold", domain: options.breaks, range: colours(options.breaks.length + 1) },
+                   legend: null },
+          stroke: { condition: { test: "datum.chosen", value: CHOSEN[dark() ? "dark" : "light"] }, value: BORDER[dark() ? "dark" : "light"] },
+          strokeWidth: { condition: { test: "datum.chosen", value: 2.5 }, value: 0.5 },
+          tooltip: { field: "row", type: "quantitative" },
+        } }, {
+        transform: [{ filter: "datum.weak" }],
+        mark: { type: "geoshape", fill: `url(#${HATCH})`, strokeWidth: 0, aria: false },
+      }],
+    }, options.tooltip).then((view) => { hatch(view.container().querySelector("svg")); return view; });
+  }
+
+  // Lines over what should not be used on its own: they are seen on any colour, on paper, and with any colour vision.
+  const HATCH = "hatch", SVG = "http://www.w3.org/2000/svg";
+  function hatch(svg) {
+    const made = (tag, properties, ...children) => {
+      const one = document.createElementNS(SVG, tag);
+      for (const [name, value] of Object.entries(properties)) one.setAttribute(name, value);
+      one.append(...children);
+      return one;
+    };
+    const line = (stroke, width) => made("path", { d: "M-2 9 L9 -2 M-2 16 L16 -2 M5 16 L16 5", stroke, "stroke-width": width });
+    const pattern = made("pattern", { id: HATCH, width: 14, height: 14, patternUnits: "userSpaceOnUse" }, line("#ffffff", 2.4), line("#3b3b3b", 1));
+    svg.prepend(made("defs", {}, pattern));
   }
 
   function ranked(place, values, options) {
@@ -147,9 +165,9 @@ window.charts = (() => {
       layer: [
         { mark: { type: "rule", strokeWidth: 5, opacity: 0.3, color: accent(), strokeCap: "round" },
           encoding: { x: { field: "low", type: "quantitative", axis: { title: options.title, ...count, tickCount: 6 } }, x2: { field: "high" } } },
-        { mark: { type: "point", filled: true, size: 60, color: accent() }, encoding: {
-          x: { field: "value", type: "quantitative" },
-          opacity: { condition: { test: "datum.weak", value: 0.45 }, value: 1 } } },
+        { mark: { type: "point", size: 60, opacity: 1, strokeWidth: 2 }, encoding: {
+          x: { field: "value", type: "quantitative" }, stroke: { value: accent() },
+          fill: { condition: { test: "datum.weak", value: BORDER[dark() ? "dark" : "light"] }, value: accent() } } },
       ],
     }, options.tooltip);
   }
@@ -160,11 +178,12 @@ window.charts = (() => {
     return Array.from({ length: n }, (_, i) => all[n === 1 ? 3 : Math.round((i * (all.length - 1)) / (n - 1))]);
   }
 
-  // Where the colours of a map change: quantiles of its values, each once.
-  function breaks(values) {
+  // Where the colours of a map change: quantiles of its values, each once; `round`: to two digits.
+  function breaks(values, round) {
+    const two = (value) => (round ? Number(value.toPrecision(2)) : value);
     const sorted = [...values].sort((a, b) => a - b);
     const n = ramp().length;
-    const found = Array.from({ length: n - 1 }, (_, i) => sorted[Math.floor(((i + 1) * sorted.length) / n)]);
+    const found = Array.from({ length: n - 1 }, (_, i) => sorted[Math.floor(((i + 1) * sorted.length) / n)]).filter((value) => value !== undefined).map(two);
     return [...new Set(found)].filter((value) => value > sorted[0]);
   }
 

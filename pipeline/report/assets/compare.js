@@ -1,9 +1,9 @@
 // Areas beside each other: numbers, shares, their differences from the first, and their sum, each with its 90 % interval.
 "use strict";
 window.comparison = (content, figures, state, { element, choose, show }) => {
-  const { number, share, shares, ranks, medians, compare, pathOf } = moments(content, figures);
-  const { levelOf, titleOf, whole, tenth, quoted } = figures;
-  const MOST = 60;
+  const { number, share, shares, ranks, medians, totals, compare, pathOf } = moments(content, figures);
+  const { levelOf, titleOf, whole, fitting } = figures;
+  const MOST = 400;
   const $ = (id) => document.getElementById(id);
   const place = (area) => [area.level, area.row];
   const same = (one) => (other) => one.level === other.level && one.row === other.row;
@@ -20,12 +20,20 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
       : [...state.compare, ...areas.filter((one) => !has(one))].slice(0, MOST);
     return show();
   }
+  // Areas that are put in; those that are there stay.
+  function add(areas) {
+    state.compare = [...state.compare, ...areas.filter((one) => !has(one))].slice(0, MOST);
+    return show();
+  }
   async function parentOf({ level, row }) {
     return level === 0 ? null : { level: level - 1, row: (await levelOf(level)).parents[row] };
   }
 
   // ---------------------------------------------------------------- in words
-  const signed = (value, format) => (value > 0 ? "+" : value < 0 ? "\u2212" : "") + format.format(Math.abs(value));
+  const signed = (value, format) => {
+    const rounded = format.rounded?.(value) ?? value;
+    return (rounded > 0 ? "+" : rounded < 0 ? "\u2212" : "") + format.format(Math.abs(value));
+  };
   const ends = (found, format, written = (value, form) => form.format(value)) => {
     if (found === null) return text("not known");
     if (found.some((end) => !Number.isFinite(end))) return text("no limit");
@@ -59,11 +67,17 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     const inTd = (value, interval, kind = "") => element("td", {}, value, ...(interval ? [" ", element("small", { textContent: `(${interval})` })] : []), ...(kind ? [kind] : []));
     const mark = (found) => element("span", { className: `verdict ${kindOf(found)}`, textContent: verdict(found) });
     const numbers = [inTd(whole.format(one.number.value), one.number.exact ? text("exact") : ends(one.number.ends, whole))];
-    if (several) numbers.push(one.share ? inTd(`${tenth.format(one.share.value)} %`, ends(one.share.ends, tenth)) : element("td", {}, "\u2013"));
+    if (several) {
+      const fine = fitting(one.share?.ends ?? null);
+      numbers.push(one.share ? inTd(`${fine.format(one.share.value)} %`, ends(one.share.ends, fine)) : element("td", {}, "\u2013"));
+    }
     const { difference, shares, ratio } = one.compared ?? {};
     numbers.push(difference ? inTd(signed(difference.value, whole), ends(difference.ends, whole, signed), mark(difference)) : element("td"));
-    if (several) numbers.push(shares ? inTd(signed(shares.value, tenth), ends(shares.ends, tenth, signed), mark(shares)) : element("td"));
-    const fine = figures.hundredth;
+    if (several) {
+      const fine = fitting(shares?.ends ?? null);
+      numbers.push(shares ? inTd(signed(shares.value, fine), ends(shares.ends, fine, signed), mark(shares)) : element("td"));
+    }
+    const fine = ratio && Number.isFinite(ratio.ends?.[1]) ? fitting(ratio.ends) : numerals(2);
     numbers.push(ratio ? inTd(fine.format(ratio.value), ends(ratio.ends, fine)) : element("td"));
     return numbers;
   }
@@ -83,12 +97,18 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
         type: "button", textContent: "\u00d7", title: text("Remove"), "aria-label": text("Remove {area}", { area: one.title }),
         key: `out-${one.area.level}-${one.area.row}`, onclick: () => toggle(one.area) }))));
     const all = await sum(found);
+    $("compare-sum").textContent = all === null ? "" : text("These {n} areas together: {what}, {sum}.", { n: whole.format(found.length), what: table.shown[state.cell],
+      sum: all.number.exact ? text("{n} (exact)", { n: whole.format(all.number.value) }) : all.number.ends === null ? text("{n} (interval not known)", { n: whole.format(all.number.value) })
+        : text("{n} (90 % interval: {low} to {high})", { n: whole.format(all.number.value), low: whole.format(all.number.ends[0]), high: whole.format(all.number.ends[1]) }) });
+    $("said").textContent = $("compare-sum").textContent || $("said").textContent;
     if (all) lines.push(element("tr", { className: "sum-row" }, element("th", { scope: "row", textContent: text("all together") }), ...cells(all, several), element("td")));
     $("compare-body").replaceChildren(...lines);
     $("compare-caption").textContent = text("{what}, table {table}; 90 % intervals in brackets", { what: table.shown[state.cell], table: table.title });
     const notes = [];
     if (found.length > 1) notes.push(text("Differences and ratios are relative to the first area, {area}.", { area: found[0].title }));
     if (found.length > 1 && all === null) notes.push(text("One of the areas is inside another, so they are not added up."));
+    if (found.length > 9 && all?.number.ends) notes.push(text("Small numbers lean upwards together. The interval of the sum is around the sum of the published numbers and does not allow for it; that of spinewise query, with --areas, does."));
+    if (found.length >= MOST) notes.push(text("No more than {n} areas are taken.", { n: whole.format(MOST) }));
     if (missing) notes.push(text("Areas not shown, because the page does not have this table for their level: {n}.", { n: whole.format(missing) }));
     if (found.some(({ compared }) => compared && compared.difference.ends === null)) {
       notes.push(text("“Not known”: this page lacks the data to compute the interval, or the measurements do not determine it; spinewise query may know it."));
@@ -97,16 +117,16 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     shown = all ? [...found, { title: text("all together"), ...all }] : found;
   }
 
-  // The comparison as CSV; what is not known is empty.
-  async function csv() {
+  // The comparison as rows of a file; what is not known is empty.
+  async function file() {
     const levels = await Promise.all(content.levels.map((_, number) => levelOf(number)));
     const columns = ["number", "share", "difference", "share_difference", "ratio"];
     const three = (found) => found ? [found.value, ...(found.ends ?? ["", ""])].map((one) => typeof one === "number" && !Number.isFinite(one) ? "" : one) : ["", "", ""];
     const lines = shown.map((one) => [one.area ? content.levels[one.area.level].name : "", one.area ? levels[one.area.level].codes[one.area.row] : "", one.title,
       ...[one.number, one.share, one.compared?.difference, one.compared?.shares, one.compared?.ratio].flatMap(three)]);
     const head = ["level", "geocode", "title", ...columns.flatMap((name) => [name, `${name}:low90`, `${name}:high90`])];
-    return [head, ...lines].map((line) => line.map((one) => quoted(String(one))).join(",")).join("\n") + "\n";
+    return [head, ...lines];
   }
 
-  return { draw, has, toggle, parentOf, titled, csv, shares, ranks, medians };
+  return { draw, has, toggle, add, parentOf, titled, file, shares, ranks, medians, totals, compare, share };
 };

@@ -4,13 +4,13 @@
   const content = JSON.parse(document.getElementById("content").textContent);
   const numbersOfPage = figures(content);
   const {
-    levelOf, numbersOf, shapesOf, count, kindOf, share,
-    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
+    levelOf, numbersOf, shapesOf, areasOf, count, kindOf, share,
+    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, whole, fitting, margin, rowsOf, wholeTable,
   } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, MOST_AREAS = 300000, MOST_NUMBERS = 4000000;
   const SYMBOLS = { good: "\u25cf", care: "\u25d0", sum: "\u25cb" };
-  const { shownLevels, startLevel } = levelsShown(content);
+  const { shownLevels, startLevel, ordered } = levelsShown(content);
   const tableTitle = (table) => table.title + (table.universe ? ` (${spoken(table.universe)})` : "");
 
   function element(tag, properties = {}, ...children) {
@@ -25,11 +25,11 @@
   }
 
   // ---------------------------------------------------------------- what is shown
-  const firstTable = content.tables.findIndex((_, number) => shownLevels(number).length > 0);
+  const firstTable = ordered.find((number) => shownLevels(number).length > 0) ?? -1;
   const usable = firstTable >= 0 && typeof DecompressionStream !== "undefined";
   $("explorer").hidden = !usable;
   $("no-explorer").hidden = usable;
-  const state = { table: firstTable, level: 0, cell: 0, measure: "count", inside: null, area: null, page: 0, sort: "code", compare: [] };
+  const state = { table: firstTable, level: 0, cell: 0, measure: "count", chosen: null, inside: null, area: null, page: 0, sort: "code", by: null, compare: [] };
   const { shownOf, isWeak } = shownBy(state, numbersOfPage);
 
   function fill(select, options, chosen) {
@@ -39,16 +39,19 @@
 
   function controls() {
     const table = content.tables[state.table];
-    fill($("table"), content.tables.map((one, number) => [number, tableTitle(one)]).filter(([number]) => shownLevels(number).length), state.table);
+    fill($("table"), ordered.map((number) => [number, tableTitle(content.tables[number])]).filter(([number]) => shownLevels(number).length), state.table);
     fill($("level"), shownLevels(state.table).map((number) => [number, `${content.levels[number].label} (${whole.format(content.levels[number].n)})`]), state.level);
     fill($("cell"), table.shown.map((label, number) => [number, label]), state.cell);
-    const measures = [["count", text("Number")]];
-    if (table.labels.length > 1) measures.push(["share", text("Share of the area, in %")]);
+    // A map of numbers shows where areas are large: it begins with what does not grow with them.
+    const mapped = content.levels[state.level].map !== null;
+    const share = table.labels.length > 1 ? [["share", text("Share of the area, in %")]] : [];
+    const density = mapped ? [["density", text("Number per km²")]] : [], number = [["count", text("Number")]];
+    const measures = mapped ? [...share, ...density, ...number] : [...number, ...share];
     $("table-note").textContent = table.note ?? "";
     if (!table.note) measures.push(["margin", text("Margin of error")]);
-    if (!measures.some(([value]) => value === state.measure)) state.measure = "count";
+    state.measure = (measures.find(([value]) => value === state.chosen) ?? measures[0])[0];
     fill($("measure"), measures, state.measure);
-    $("sort").value = state.sort;
+    $("sort").value = state.by === null ? state.sort : "code";
     $("cell").closest("label").hidden = table.labels.length === 1;
   }
 
@@ -110,8 +113,9 @@
     if (state.inside && state.inside.level >= state.level) state.inside = null;
     state.cell = Math.min(state.cell, content.tables[state.table].labels.length - 1);
     controls();
-    const [level, numbers, shareOf] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level), compared.shares(state.table, state.level)]);
-    numbers.shareOf = shareOf;
+    if (state.by !== null && state.by >= content.tables[state.table].labels.length) state.by = null;
+    const [level, numbers, shareOf, areaOf] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level), compared.shares(state.table, state.level), areasOf(state.level)]);
+    Object.assign(numbers, { shareOf, areaOf });
     const place = await placeOf(level, numbers);
     if (mine !== drawing) return false;
     await Promise.all([picture(level, numbers, place), counts(level, numbers, place), card(), compared.draw()]);
@@ -142,16 +146,26 @@
     };
   }
 
+  // What the picture shows, in words.
+  function titleOfPicture(level) {
+    const table = content.tables[state.table], counted = content.universes[table.universe];
+    const what = table.labels.length > 1 ? `${counted}: ${table.shown[state.cell]}` : counted;
+    const named = { what: what[0].toUpperCase() + what.slice(1), level: level.label };
+    const said = state.measure === "count" ? text("{what}, by {level}", named) : state.measure === "share" ? text("{what}, in % of the area, by {level}", named)
+      : state.measure === "density" ? text("{what} per km², by {level}", named) : text("{what}, margin of error, by {level}", named);
+    return content.year ? `${said}, ${content.year}` : said;
+  }
   async function picture(level, numbers, { many, rows }) {
-    const table = content.tables[state.table];
+    const table = content.tables[state.table], titled = titleOfPicture(level);
     const what = `${table.shown[state.cell]}, ${$("measure").selectedOptions[0].textContent.toLowerCase()}`;
     const stated = content.levels[state.level];
     const weak = (row) => $("fade").checked && isWeak(numbers, row);
     let view;
     for (const type of ["svg", "png"]) $(`as-${type}`).disabled = many;
+    if (many || stated.map === null) onMap(null);
     if (many) {
       $("picture").replaceChildren();
-      $("picture-title").textContent = text("{what}, by {level}", { what, level: level.label });
+      $("picture-title").textContent = titled;
       $("legend").replaceChildren(element("li", { textContent: text("There are too many areas to draw or to sort. Choose an area, and then those inside it.") }));
       return;
     }
@@ -159,11 +173,12 @@
       const there = new Set(rows);
       const features = (await shapesOf(state.level)).filter((one) => there.has(one.row)).map((one) => ({
         ...one, value: shownOf(numbers, one.row)?.value ?? null, weak: weak(one.row),
-        chosen: state.area !== null && state.area.level === state.level && state.area.row === one.row }));
-      const breaks = charts.breaks(features.map((one) => one.value).filter((value) => value !== null));
+        chosen: (state.area !== null && state.area.level === state.level && state.area.row === one.row) || compared.has({ level: state.level, row: one.row }) }));
+      const breaks = charts.breaks(features.map((one) => one.value).filter((value) => value !== null), state.measure !== "count");
       view = await charts.map("#picture", features.sort((a, b) => a.chosen - b.chosen), { breaks, tooltip: tooltip(level, numbers) });
+      onMap(view.container().querySelector("svg"), `${state.level}/${state.inside?.level}/${state.inside?.row}`, (row) => nameOf(level, row));
       legend(breaks, features);
-      $("picture-title").textContent = text("{what}, by {level}", { what, level: level.label });
+      $("picture-title").textContent = titled;
     } else {
       const shown = rows.map((row) => ({ row, ...shownOf(numbers, row) })).filter((one) => one.rank !== undefined);
       const best = shown.sort((a, b) => b.rank - a.rank || a.row - b.row).slice(0, RANKED);
@@ -173,27 +188,28 @@
       const order = state.measure === "share" && withInterval ? " " + text("Sorted by the lower end of the interval.") : "";
       const none = shown.length ? "" : text("The measurements do not determine these numbers.");
       const note = withInterval ? text("Dot: the number. Bar: its 90 % interval.") : text("Dot: the number.");
-      $("legend").replaceChildren(element("li", { textContent: none || note + order }));
+      const hollow = values.some((one) => one.weak) ? " " + text("A hollow dot should not be used on its own.") : "";
+      $("legend").replaceChildren(element("li", { textContent: none || note + order + hollow }));
       $("picture-title").textContent = shown.length > best.length
-        ? text("{what}, by {level} (the {n} largest of {all})",
-          { what, level: level.label, n: whole.format(best.length), all: whole.format(shown.length) })
-        : text("{what}, by {level}", { what, level: level.label });
+        ? text("{title} (the {n} largest of {all})", { title: titled, n: whole.format(best.length), all: whole.format(shown.length) })
+        : titled;
     }
     $("picture").setAttribute("aria-label", text("{title}. The same numbers are in the table below.", { title: $("picture-title").textContent }));
     $("fade").closest("label").hidden = !numbers.ends;
     view.addEventListener("click", (_, item) => {
       const row = item && item.datum && item.datum.row;
-      if (row !== undefined) choose(state.level, row);
+      if (row !== undefined) pressed(state.level, row);
     });
   }
 
   // Each class by the least and the largest value in it, so that no value stands in two.
+  const digits = numerals(9);
   function legend(breaks, features) {
     const colours = charts.colours(breaks.length + 1);
     const classes = colours.map(() => []);
     const known = features.filter((one) => one.value !== null);
     for (const one of known) classes[breaks.filter((least) => one.value >= least).length].push(one.value);
-    const written = (value) => state.measure === "count" ? whole.format(value) : tenth.format(value);
+    const written = (value) => whole.format(value), ends = (value) => digits.format(value);
     const line = (colour, words) => {
       const swatch = element("span", { className: "swatch" });
       swatch.style.background = colour;
@@ -201,10 +217,21 @@
     };
     const lines = classes.map((values, i) => {
       if (!values.length) return null;
+      // Shares and densities change their colour at round numbers.
+      if (state.measure !== "count" && breaks.length) {
+        return line(colours[i], i === 0 ? text("less than {high}", { high: ends(breaks[0]) }) : i === breaks.length ? text("{low} or more", { low: ends(breaks[i - 1]) })
+          : text("{low} to less than {high}", { low: ends(breaks[i - 1]), high: ends(breaks[i]) }));
+      }
       const [low, high] = [written(Math.min(...values)), written(Math.max(...values))];
       return line(colours[i], low === high ? low : text("{low} to {high}", { low, high }));
     }).filter((one) => one !== null);
     if (known.length < features.length) lines.push(line("transparent", text("interval not known")));
+    if (features.some((one) => one.weak)) {
+      const swatch = element("span", { className: "swatch" });
+      swatch.classList.add("hatched");
+      lines.push(element("li", {}, swatch, text("hatched: should not be used on its own")));
+    }
+    if (state.measure === "density") lines.push(element("li", { textContent: text("Square kilometres are those of the outlines of this map.") }));
     $("legend").replaceChildren(...lines);
   }
 
@@ -220,27 +247,49 @@
     return cell;
   }
 
+  // The sum of a row, which is a number of its own with its own interval.
+  function totalCell({ value, ends, exact }) {
+    const interval = exact ? text("exact") : ends === null ? text("(not known)") : `(${whole.format(ends[0])}\u2013${whole.format(ends[1])})`;
+    return element("td", { className: "total" }, whole.format(value), " ", element("small", { className: "line", textContent: interval }));
+  }
+  // A head orders the table by its column: largest first, then smallest first; that of the areas by their codes.
+  function headOf(label, column, many) {
+    const here = column === null ? state.sort === "code" : state.by === column && state.sort !== "code";
+    const order = !here ? "none" : column === null || state.sort === "least" ? "ascending" : "descending";
+    const sorted = () => {
+      const by = { by: column, sort: column === null ? "code" : here && state.sort === "most" ? "least" : "most" };
+      Object.assign(state, by, { page: 0 });
+      show();
+    };
+    const button = element("button", { type: "button", className: "head", key: `head-${column}`, onclick: sorted, textContent: label, title: text("Order by this column") });
+    return element("th", { scope: "col", "aria-sort": order }, many ? label : button);
+  }
+
   let sortedRows = [];
   async function counts(level, numbers, { n, many, rows }) {
     const table = content.tables[state.table];
     sortedRows = [...rows];
+    const totalled = table.labels.length > 1 && !table.note;
+    const totalOf = totalled ? await compared.totals(state.table, state.level, ...(rows.length ? [rows[0], rows.at(-1) + 1] : [0, 0])) : null;
     if (state.sort !== "code" && !many) {
       const sign = state.sort === "most" ? -1 : 1;
       // What is not known comes last either way.
-      const rank = (row) => shownOf(numbers, row)?.rank ?? sign * Infinity;
+      const rank = state.by === null ? (row) => shownOf(numbers, row)?.rank ?? sign * Infinity
+        : (row) => (state.by < 0 ? rowTotal(numbers, row) : count(numbers, row, state.by));
       const ranks = new Map(rows.map((row) => [row, rank(row)]));
       sortedRows.sort((a, b) => (ranks.get(a) === ranks.get(b) ? a - b : sign * (ranks.get(a) < ranks.get(b) ? -1 : 1)));
     }
     const pages = Math.max(1, Math.ceil(n / ROWS));
     const part = many ? rows : sortedRows.slice(state.page * ROWS, (state.page + 1) * ROWS);
     $("sort").disabled = $("download").disabled = many;
-    $("counts-head").replaceChildren(element("tr", {}, element("th", { scope: "col", textContent: level.label }),
-      ...table.shown.map((label) => element("th", { scope: "col", textContent: label }))));
+    $("all-csv").disabled = $("all-xlsx").disabled = tooLarge();
+    const heads = [[level.label, null], ...(totalled ? [[text("total"), -1]] : []), ...table.shown.map((label, column) => [label, column])];
+    $("counts-head").replaceChildren(element("tr", {}, ...heads.map(([label, column]) => headOf(label, column, many))));
     $("counts-body").replaceChildren(...part.map((row) => {
       const chosen = state.area !== null && state.area.level === state.level && state.area.row === row;
-      const button = element("button", { type: "button", className: "link", key: `row-${row}`, textContent: nameOf(level, row), onclick: () => choose(state.level, row) });
+      const button = element("button", { type: "button", className: "link", key: `row-${row}`, textContent: nameOf(level, row), onclick: () => pressed(state.level, row) });
       return element("tr", { className: chosen ? "chosen" : "" }, element("th", { scope: "row" }, button),
-        ...table.labels.map((_, column) => number(numbers, row, column)));
+        ...(totalled ? [totalCell(totalOf(row))] : []), ...table.labels.map((_, column) => number(numbers, row, column)));
     }));
     const said = { table: tableTitle(table), n: whole.format(n), level: level.label };
     $("counts-caption").textContent = state.inside === null
@@ -256,13 +305,45 @@
   async function download() {
     const table = content.tables[state.table];
     const [level, numbers] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level)]);
-    takeaway.save(`${fileName(table)}-${level.name}.csv`, new Blob([csvOf(table, level, numbers, sortedRows)], { type: "text/csv" }));
+    const title = text("Table {table}, by {level}", { table: tableTitle(table), level: level.label });
+    saveCsv(`${fileName(table)}-${level.name}.csv`, title, rowsOf(table, level, numbers, sortedRows), [numbers, sortedRows]);
+  }
+  // What a file says of itself: what it shows, of which status, by whom, as of when, from where, and how sure it is.
+  function notesOf(title, [numbers, rows] = [null, []]) {
+    const margins = numbers?.ends ? rows.flatMap((row) => content.tables[state.table].labels.map((_, column) => margin(numbers, row, column))).filter((one) => one !== null) : [];
+    const middle = margins.sort((a, b) => a - b)[Math.floor((margins.length - 1) / 2)];
+    const sure = numbers && !numbers.ends ? [] : [text("Intervals hold the true count in 90 % of cases.")
+      + (middle === undefined ? "" : " " + text("Half of the margins of error of these numbers are at most {margin}.", { margin: whole.format(middle) }))];
+    const found = location.protocol === "file:" ? [] : [text("From: {address}", { address: location.href })];
+    return [title + (content.year ? `, ${content.year}` : ""), ...content.source, ...sure, ...found];
+  }
+  const saveCsv = (name, title, rows, shown) => takeaway.save(name, new Blob([spreadsheet.csv(notesOf(title, shown), rows)], { type: "text/csv" }));
+  // The whole table: every area of every level at which it is in the page.
+  const tooLarge = () => shownLevels(state.table).reduce((sum, number) => sum + content.levels[number].n, 0) * content.tables[state.table].labels.length > MOST_NUMBERS;
+  async function downloadAll(type) {
+    const table = content.tables[state.table];
+    try {
+      const parts = await Promise.all(shownLevels(state.table).map(async (number) => {
+        const [level, numbers] = await Promise.all([levelOf(number), numbersOf(state.table, number)]);
+        await Promise.all([level.need(), numbers.need()]);
+        return { level, numbers };
+      }));
+      const title = text("Table {table}, all levels", { table: tableTitle(table) }), rows = wholeTable(table, parts), name = `${fileName(table)}.${type}`;
+      if (type === "csv") saveCsv(name, title, rows);
+      else takeaway.save(name, await spreadsheet.workbook([[text("numbers"), rows], [text("notes"), notesOf(title).map((words) => [words])]]));
+    } catch (error) {
+      if (!(error instanceof decode.Unread)) throw error;
+      unread();
+    }
   }
   const fileName = (table) => `${content.release}-${table.universe ? table.universe + "-" : ""}${table.name}`;
-  const pictureSvg = () => takeaway.svgOf($("picture"), $("picture-title").textContent,
-    [...$("legend").children].map((line) => ({ colour: line.querySelector(".swatch")?.style.background, words: line.textContent })), document.title);
   async function downloadPicture(type) {
-    const svg = pictureSvg(), name = `${fileName(content.tables[state.table])}-${content.levels[state.level].name}.${type}`;
+    const numbers = await numbersOf(state.table, state.level), title = $("picture-title").textContent;
+    const legend = [...$("legend").children].map((line) => {
+      const swatch = line.querySelector(".swatch");
+      return { colour: swatch?.classList.contains("hatched") ? "url(#hatch)" : swatch?.style.background, words: line.textContent };
+    });
+    const svg = takeaway.svgOf($("picture"), title, legend, notesOf("", [numbers, sortedRows]).slice(1)), name = `${fileName(content.tables[state.table])}-${content.levels[state.level].name}.${type}`;
     takeaway.save(name, type === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await takeaway.pngOf(svg));
   }
 
@@ -284,6 +365,9 @@
     }
     const table = content.tables[state.table];
     const parts = [element("p", { className: "path" }, ...path), element("h3", { id: "area-title", tabIndex: -1, textContent: titleOf(level, state.area.row) })];
+    if (shownLevels(state.table).includes(state.area.level)) {
+      parts.push(...(await sentences({ ...state.area })).map((words) => element("p", { className: "sentence", textContent: words })));
+    }
     if (shownLevels(state.table).includes(state.area.level)) {
       const [numbers, rankOf, medianOf] = await Promise.all([numbersOf, compared.ranks, compared.medians].map((of) => of(state.table, state.area.level)));
       await numbers.need(state.area.row, state.area.row + 1);
@@ -312,13 +396,63 @@
         onclick: () => compared.toggle(parent, here) }));
     }
     if (there) offers.push(element("button", { type: "button", key: "area-csv", textContent: text("CSV"), onclick: async () => {
-      takeaway.save(`${fileName(table)}-${level.codes[here.row]}.csv`, new Blob([csvOf(table, level, await numbersOf(state.table, here.level), [here.row])], { type: "text/csv" }));
+      const numbers = await numbersOf(state.table, here.level), title = text("Table {table}, {area}", { table: tableTitle(table), area: titleOf(level, here.row) });
+      saveCsv(`${fileName(table)}-${level.codes[here.row]}.csv`, title, rowsOf(table, level, numbers, [here.row]), [numbers, [here.row]]);
     } }));
     parts.push(element("p", { className: "actions" }, ...offers, ...below.slice(0, 3).map((number) => element("button", {
       type: "button", key: `below-${number}`, textContent: text("Show each {level} in it", { level: content.levels[number].label }),
       onclick: () => { Object.assign(state, { inside: { ...state.area }, level: number, page: 0 }); show(); } }))));
     place.replaceChildren(...parts);
   }
+
+  const saidOf = ({ value, ends, exact }) => exact ? text("{n} (exact)", { n: whole.format(value) }) : ends === null ? text("{n} (interval not known)", { n: whole.format(value) })
+    : text("{n} (90 % interval: {low} to {high})", { n: whole.format(value), low: whole.format(ends[0]), high: whole.format(ends[1]) });
+  // An area in three sentences: how many, what part and how it is beside the area that it is in, and its place among others.
+  async function sentences(area) {
+    const { level: number, row } = area, level = await levelOf(number), table = content.tables[state.table];
+    const several = table.labels.length > 1, label = table.shown[state.cell], what = content.universes[table.universe];
+    const place = [[number, row]], said = [];
+    const numbers = await numbersOf(state.table, number);
+    if (!numbers.ends) return said;
+    const total = (await compared.totals(state.table, number, row, row + 1))(row);
+    said.push(text("{area}: {what}, {n}.", { area: nameOf(level, row), what, n: saidOf(total) }));
+    const parent = await compared.parentOf(area), above = parent !== null && shownLevels(state.table).includes(parent.level);
+    const beside = above ? await compared.compare(state.table, place, [[parent.level, parent.row]], state.cell) : null;
+    const upper = parent === null ? "" : nameOf(await levelOf(parent.level), parent.row);
+    const percent = (found) => {
+      const ends = found.ends ?? null, { format } = fitting(ends);
+      return ends === null ? text("{share} % (interval not known)", { share: format(found.value) })
+        : text("{share} % (90 % interval: {low} to {high} %)", { share: format(found.value), low: format(ends[0]), high: format(ends[1]) });
+    };
+    const own = several ? await compared.share(state.table, place, state.cell) : null;
+    if (own !== null) {
+      const theirs = above ? await compared.share(state.table, [[parent.level, parent.row]], state.cell) : null;
+      const differs = beside?.shares?.differs ?? null;
+      said.push(text("Of these, {label}: {share}.", { label, share: percent(own) }) + (theirs === null ? "" : " " + (differs === true
+        ? own.value > theirs.value ? text("That is more than in {area}: {share}.", { area: upper, share: percent(theirs) })
+          : text("That is less than in {area}: {share}.", { area: upper, share: percent(theirs) })
+        : text("Whether that differs from {area} cannot be told: {share}.", { area: upper, share: percent(theirs) }))));
+    } else if (beside?.ratio && !several) {
+      const { value, ends } = beside.ratio, hundred = ends && ends.every(Number.isFinite) ? ends.map((end) => 100 * Math.min(1, Math.max(0, end))) : null;
+      said.push(text("That is {share} of {area}.", { area: upper, share: percent({ value: 100 * value, ends: hundred }) }));
+    }
+    const rank = level.n > 1 ? (await compared.ranks(state.table, number))(row, state.cell) : null;
+    if (rank !== null) {
+      const named = { label: several ? label : what, rank: whole.format(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
+      said.push(rank.low === rank.high ? text("By the number of {label}, it is in place {rank} of {n} ({level}).", named)
+        : text("By the number of {label}, it is in place {rank} of {n} ({level}); it may be in any from {low} to {high}.", named));
+    }
+    return said;
+  }
+
+  // One area is looked at; while several are chosen, each is put in or taken out.
+  const several = () => $("several").getAttribute("aria-pressed") === "true";
+  const pressed = (level, row) => (several() ? compared.toggle({ level, row }) : choose(level, row));
+  $("several").addEventListener("click", () => {
+    $("several").setAttribute("aria-pressed", String(!several()));
+    $("several-hint").hidden = !several();
+    $("picture").classList.toggle("drawing", several());
+  });
 
   async function choose(level, row) {
     state.area = { level, row };
@@ -335,8 +469,28 @@
     const part = $("embed-part").value;
     $("link").value = address.address(await address.written(""));
     $("embed-whole").href = $("link").value;
+    $("citation").value = content.citation + (onDisk ? "" : ` ${$("link").value}`);
     $("embed-code").value = address.frame(await address.written(part));
   }
+
+  // A page that was opened from a disk has no address for others.
+  const onDisk = location.protocol === "file:";
+  for (const one of document.querySelectorAll(".online")) one.hidden = onDisk;
+  $("on-disk").hidden = !onDisk;
+  for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", async () => {
+    const place = $(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(place.value);
+    } catch {
+      place.select();
+      if (!document.execCommand("copy")) return;
+      button.focus();
+    }
+    $("said").textContent = text("Copied");
+    const words = button.textContent;
+    if (words !== text("Copied")) setTimeout(() => { button.textContent = words; }, 1500);
+    button.textContent = text("Copied");
+  });
 
   // ---------------------------------------------------------------- controls
   searchFor(content, numbersOfPage, { element, unread, taken: async (number, row) => {
@@ -346,23 +500,24 @@
     if (stated && n > 1) Object.assign(state, { level: number, inside, page: 0 });
     choose(number, row);
   } });
-  $("table").addEventListener("change", () => { state.table = Number($("table").value); state.cell = 0; state.page = 0; show(); });
+  $("table").addEventListener("change", () => { Object.assign(state, { table: Number($("table").value), cell: 0, page: 0 }, state.by === null ? {} : { by: null, sort: "code" }); show(); });
   $("level").addEventListener("change", () => { state.level = Number($("level").value); state.page = 0; show(); });
   $("cell").addEventListener("change", () => { state.cell = Number($("cell").value); show(); });
-  $("measure").addEventListener("change", () => { state.measure = $("measure").value; show(); });
-  $("sort").addEventListener("change", () => { state.sort = $("sort").value; state.page = 0; show(); });
+  $("measure").addEventListener("change", () => { state.chosen = $("measure").value; show(); });
+  $("sort").addEventListener("change", () => { Object.assign(state, { sort: $("sort").value, by: null, page: 0 }); show(); });
   $("fade").addEventListener("change", show);
   $("previous").addEventListener("click", () => { state.page -= 1; show(); });
   $("next").addEventListener("click", () => { state.page += 1; show(); });
   $("everywhere").addEventListener("click", () => { state.inside = null; state.page = 0; show(); });
   $("download").addEventListener("click", download);
+  for (const type of ["csv", "xlsx"]) $(`all-${type}`).addEventListener("click", () => downloadAll(type));
   for (const type of ["svg", "png"]) $(`as-${type}`).addEventListener("click", () => downloadPicture(type));
   $("compare-csv").addEventListener("click", async () => {
-    takeaway.save(`${fileName(content.tables[state.table])}-comparison.csv`, new Blob([await compared.csv()], { type: "text/csv" }));
+    saveCsv(`${fileName(content.tables[state.table])}-comparison.csv`, $("compare-caption").textContent, await compared.file());
   });
   $("compare-none").addEventListener("click", () => { state.compare = []; show(); });
   $("embed-part").addEventListener("change", links);
-  for (const id of ["link", "embed-code"]) $(id).addEventListener("focus", () => $(id).select());
+  for (const id of ["link", "embed-code", "citation"]) $(id).addEventListener("focus", () => $(id).select());
   addEventListener("hashchange", async () => { if (usable && !address.isKept() && await address.read(location.hash.slice(1))) await show(); });
   $("picture").addEventListener("pointerleave", () => { tip.hidden = true; });
 
@@ -388,12 +543,15 @@
     still();
     if (usable) await show();
   }
+  // Drawn in a fold that is closed, a picture has no width to fit.
+  for (const fold of document.querySelectorAll("details")) if (fold.querySelector("[data-budget]")) fold.addEventListener("toggle", still);
   addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(all, 150); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
   if (usable) state.level = startLevel(firstTable);
   const start = structuredClone(state);
+  const onMap = mapView(state, { several, taken: (rows) => rows.length && compared.add(rows.map((row) => ({ level: state.level, row }))) });
   const compared = comparison(content, numbersOfPage, state, { element, choose, show });
   const address = view(content, state, numbersOfPage);
   if (usable) await address.read(location.hash.slice(1));

@@ -1,7 +1,17 @@
 // The numbers of the page: read when they are first needed, with their intervals, classes and shares, and as text.
 "use strict";
 window.figures = (content) => {
-  const whole = numerals(0), tenth = numerals(1), hundredth = numerals(2);
+  const whole = numerals(0), MOST_DECIMALS = 4;
+  const fixed = Array.from({ length: MOST_DECIMALS + 1 }, (_, decimals) => numerals(decimals, decimals));
+  // A number and the ends of its interval with as many decimals as the interval is worth: two digits of its width, and
+  // as many as keep apart from 0 what does not hold 0. What is rounded to 0 has no sign.
+  function fitting(ends) {
+    const width = ends === null || ends[0] === null ? NaN : ends[1] - ends[0];
+    let decimals = width > 0 && Number.isFinite(width) ? Math.min(MOST_DECIMALS, Math.max(0, 1 - Math.floor(Math.log10(width)))) : 1;
+    const least = width > 0 && ends[0] * ends[1] > 0 ? Math.min(...ends.map(Math.abs)) : Infinity;
+    while (decimals < MOST_DECIMALS && Number(least.toFixed(decimals)) === 0) decimals++;
+    return { format: (value) => fixed[decimals].format(Number(value.toFixed(decimals)) || 0), rounded: (value) => Number(value.toFixed(decimals)) || 0 };
+  }
   const spoken = (name) => name.replaceAll("_", " ");
   // A name whose letters run from right to left, so that what stands beside it stays where it is.
   const apart = (name) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
@@ -83,6 +93,22 @@ window.figures = (content) => {
   }
 
   const shapesOf = once((level) => decode.shapes(content.levels[level].map));
+  // The area of each outline, square kilometres, on a sphere of the earth's surface; null where a level has no map.
+  const EARTH = 6371.0072, RADIANS = Math.PI / 180;
+  const areasOf = once(async (level) => {
+    const { map } = content.levels[level];
+    if (map === null) return null;
+    const ring = (points) => {
+      let sum = 0;
+      for (let i = 1; i < points.length; i++) {
+        const [[x, y], [u, v]] = [points[i - 1], points[i]];
+        sum += ((u - x) / map.flattening) * RADIANS * (Math.sin(y * RADIANS) + Math.sin(v * RADIANS));
+      }
+      return Math.abs(sum) * EARTH * EARTH / 2;
+    };
+    const polygon = ([outer, ...holes]) => holes.reduce((rest, hole) => rest - ring(hole), ring(outer));
+    return new Map((await shapesOf(level)).map((one) => [one.row, one.geometry.coordinates.reduce((sum, found) => sum + polygon(found), 0)]));
+  });
 
   // Of a number: 0 its count, 1 how far its interval reaches below it, 2 and above it, as explorer.py has them.
   function stored(numbers, row, column, part) {
@@ -133,35 +159,44 @@ window.figures = (content) => {
     : `${whole.format(found.rank)} (${whole.format(found.low)}\u2013${whole.format(found.high)})`;
   const medianText = ({ shown }, { median, low, high }) => low === high ? text("Median: {value}", { value: shown[median] })
     : text("Median: {value} (90 % interval: {low} to {high})", { value: shown[median], low: shown[low], high: shown[high] });
-  const shareText = (found) => `${tenth.format(found.value)} %` +
-    (found.low === null ? "" : " " + text("({low} to {high} %)", { low: tenth.format(found.low), high: tenth.format(found.high) }));
+  const shareText = (found) => {
+    const { format } = fitting([found.low, found.high]);
+    return `${format(found.value)} %` + (found.low === null ? "" : " " + text("({low} to {high} %)", { low: format(found.low), high: format(found.high) }));
+  };
   const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
   const titleOf = (level, row) => level.names[row] ? `${apart(level.names[row])} (${level.label} ${level.codes[row]})`
     : `${level.label} ${level.codes[row]}`;
-  // What a spreadsheet would take for a formula begins with an apostrophe.
-  const cellOf = (name) => /^[=+\-@]/.test(name) ? `'${name}` : name;
-  const quoted = (text) => /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  // A view as CSV: the rows in their order, each count with its interval in persons, which is empty where not known.
-  function csvOf(table, level, numbers, rows) {
+  // The columns of a table's file: each count with its interval in persons, which is empty where not known.
+  const columnsOf = (table, ends) => table.labels.flatMap((label) => [label, ...(ends ? [":moe90", ":low90", ":high90"].map((end) => label + end) : [])]);
+  function cellsOf(numbers, row) {
+    const cells = [];
+    for (let column = 0; column < numbers.width; column++) {
+      cells.push(count(numbers, row, column));
+      if (numbers.ends) {
+        const ends = interval(numbers, row, column);
+        cells.push(...(ends === null ? ["", "", ""] : [margin(numbers, row, column), ...ends]));
+      }
+    }
+    return cells;
+  }
+  // A view: heads, and the rows in their order.
+  function rowsOf(table, level, numbers, rows) {
     const named = level.names.length > 0;
-    const head = ["geocode", ...(named ? ["name"] : [])];
-    for (const label of table.labels) head.push(label, ...(!numbers.ends ? [] : [":moe90", ":low90", ":high90"].map((end) => label + end)));
-    const lines = rows.map((row) => {
-      const cells = [level.codes[row], ...(named ? [cellOf(level.names[row])] : [])];
-      table.labels.forEach((_, column) => {
-        cells.push(String(count(numbers, row, column)));
-        if (numbers.ends) {
-          const ends = interval(numbers, row, column);
-          cells.push(...(ends === null ? ["", "", ""] : [margin(numbers, row, column), ...ends].map(String)));
-        }
-      });
-      return cells.map(quoted).join(",");
-    });
-    return [head.map(quoted).join(","), ...lines].join("\n") + "\n";
+    const head = ["geocode", ...(named ? ["name"] : []), ...columnsOf(table, numbers.ends)];
+    return [head, ...rows.map((row) => [level.codes[row], ...(named ? [level.names[row]] : []), ...cellsOf(numbers, row)])];
+  }
+  // A whole table: all areas of all of these levels.
+  function wholeTable(table, parts) {
+    const named = parts.some(({ level }) => level.names.length > 0), ends = parts.some(({ numbers }) => numbers.ends);
+    const head = ["level", "geocode", ...(named ? ["name"] : []), ...columnsOf(table, ends)], rows = [head];
+    for (const { level, numbers } of parts) for (let row = 0; row < level.n; row++) {
+      rows.push([level.name, level.codes[row], ...(named ? [level.names[row] ?? ""] : []), ...cellsOf(numbers, row)]);
+    }
+    return rows;
   }
 
   return {
     levelOf, numbersOf, placesOf, rowOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
+    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, folded, rowsOf, wholeTable, whole, fitting, areasOf, isExact,
   };
 };

@@ -179,6 +179,25 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
       return percent(ratioInterval(count(numbers, row, column), total, xx[column], tt, xt[column]));
     };
   }
+  // For the areas of a level: the sum of an area's numbers and its interval, which is that of the table of totals where
+  // there is one; null where it is not known.
+  async function totals(table, level, from, to) {
+    const { universe, labels } = content.tables[table], name = content.levels[level].name;
+    const [factors, numbers] = await Promise.all([factorsOf(table, level), numbersOf(table, level)]);
+    const other = labels.length === 1 ? table : content.tables.findIndex((one) => one.universe === universe && one.labels.length === 1 && one.levels[name] !== undefined);
+    const all = other < 0 ? null : await numbersOf(other, level);
+    await Promise.all([numbers.need(from, to), all?.need(from, to)]);
+    const found = factors === null ? null : alike(factors, level);
+    return (row) => {
+      let value = 0;
+      for (let j = 0; j < labels.length; j++) value += count(numbers, row, j);
+      if (all?.ends && count(all, row, 0) === value) return { value, ends: interval(all, row, 0), exact: isExact(all, row, 0), numbers: all };
+      const variance = found === null || !numbers.ends ? NaN : found(row).tt;
+      if (Number.isNaN(variance)) return { value, ends: null, exact: false };
+      const exact = variance < 1e-9, reach = exact ? 0 : Math.max(Math.round(QUANTILE * Math.sqrt(variance)), 1);
+      return { value, ends: [Math.max(value - reach, 0), value + reach], exact };
+    };
+  }
   // For the areas of a level: the rank of a number, 1 for the largest, and the ranks that it may have, those of all areas
   // at once with 90 % (pipeline/reading/ranks.py); null where it is not known, or too much would have to be read for it.
   async function ranks(table, level) {
@@ -262,5 +281,5 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     return { difference, shares: said(gap, [low, high]), ratio };
   }
 
-  return { number, share, shares, ranks, medians, compare, pathOf };
+  return { number, share, shares, ranks, medians, totals, compare, pathOf };
 };

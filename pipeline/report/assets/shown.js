@@ -17,7 +17,12 @@ window.levelsShown = (content) => {
     if (mapped.length) return mapped[mapped.length - 1];
     return levels.find((number) => content.levels[number].n > 4) ?? levels[levels.length - 1];
   }
-  return { shownLevels, startLevel };
+  // Tables in the order in which they are offered: of what is counted first all of it.
+  const universes = [...new Set(content.tables.map((one) => one.universe))];
+  const rank = (one) => [universes.indexOf(one.universe), one.labels.length > 1 ? 1 : 0];
+  const ordered = content.tables.map((one, number) => [...rank(one), number])
+    .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]).map((one) => one[2]);
+  return { shownLevels, startLevel, ordered };
 };
 
 // A value, its 90 % interval, and what it is ordered by; null where there is nothing to show.
@@ -33,6 +38,13 @@ window.shownBy = (state, { count, interval, margin, share, classOf }) => {
       // A share that may be anything is not among the largest: the low end of its interval counts.
       return found.low === null ? null : { ...found, rank: found.low };
     }
+    if (state.measure === "density") {
+      const size = numbers.areaOf?.get(row), found = size > 0 ? counted(numbers, row) : null;
+      return found && { value: found.value / size, low: found.low / size, high: found.high / size, rank: found.rank / size };
+    }
+    return counted(numbers, row);
+  }
+  function counted(numbers, row) {
     const value = count(numbers, row, state.cell);
     if (!numbers.ends) return { value, low: value, high: value, rank: value };
     const ends = interval(numbers, row, state.cell);

@@ -50,10 +50,10 @@ window.takeaway = (() => {
     chart.setAttribute("y", y);
     y += height + EDGE;
     for (const { colour, words } of legend) {
-      if (colour) lines.push(made("rect", { x: EDGE, y: y + 2, width: 20, height: 12, fill: colour }));
+      if (colour) lines.push(made("rect", { x: EDGE, y: y + 2, width: 20, height: 12, fill: colour, stroke: colour.startsWith("url") ? style.color : "none" }));
       write(words, 12, colour ? 28 : 0);
     }
-    write(source, 11, 0);
+    for (const [i, words] of source.entries()) write(words, 11, 0, i === 0 ? { "font-weight": 600 } : {});
     for (const one of chart.querySelectorAll("text")) one.setAttribute("fill", style.color);
     const root = made("svg", { xmlns: SVG, width: all, height: y + EDGE, viewBox: `0 0 ${all} ${y + EDGE}`, "font-family": "sans-serif" },
       made("rect", { width: all, height: y + EDGE, fill: card.backgroundColor }), ...lines, chart);

@@ -5,6 +5,6 @@ window.text = (() => {
   return (message, values = {}) => (found[message] ?? message)
     .replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 })();
-// Numbers as the page's language writes them, with so many decimals at most.
-window.numerals = (decimals) =>
-  new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: decimals, numberingSystem: "latn" });
+// Numbers as the page's language writes them, with so many decimals at most, and at least.
+window.numerals = (decimals, least = 0) => new Intl.NumberFormat(document.documentElement.lang,
+  { minimumFractionDigits: least, maximumFractionDigits: decimals, numberingSystem: "latn" });

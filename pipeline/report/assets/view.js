@@ -2,7 +2,7 @@
 "use strict";
 window.view = (content, state, { levelOf, rowOf }) => {
   const EMBEDDED = ["chart", "table", "area", "compare"];
-  const SORTS = ["code", "most", "least"], MEASURES = ["count", "share", "margin"];
+  const SORTS = ["code", "most", "least"], MEASURES = ["count", "share", "density", "margin"];
   const start = { ...state };
   const keyOf = (table) => (table.universe ? `${table.universe}/${table.name}` : table.name);
   const safe = (words) => encodeURIComponent(words).replaceAll("%2F", "/").replaceAll("%3A", ":");
@@ -24,8 +24,9 @@ window.view = (content, state, { levelOf, rowOf }) => {
     const table = content.tables[state.table];
     const parts = [["embed", embedded], ["table", safe(keyOf(table))], ["level", safe(content.levels[state.level].name)]];
     if (state.cell) parts.push(["cell", safe(table.labels[state.cell])]);
-    if (state.measure !== start.measure) parts.push(["show", state.measure]);
+    if (state.chosen) parts.push(["show", state.chosen]);
     if (state.sort !== start.sort) parts.push(["order", state.sort]);
+    if (state.by !== null) parts.push(["by", state.by < 0 ? "*" : safe(table.labels[state.by])]);
     if (state.page) parts.push(["page", state.page + 1]);
     for (const key of ["inside", "area"]) if (state[key]) parts.push([key, await codeOf(state[key])]);
     if (state.compare.length) parts.push(["compare", (await Promise.all(state.compare.map(codeOf))).join(",")]);
@@ -42,8 +43,9 @@ window.view = (content, state, { levelOf, rowOf }) => {
     state.table = among(content.tables.map(keyOf), plain("table"), start.table);
     state.level = among(content.levels.map((level) => level.name), plain("level"), start.level);
     state.cell = among(content.tables[state.table].labels, plain("cell"), 0);
-    state.measure = MEASURES.includes(plain("show")) ? plain("show") : start.measure;
+    state.chosen = MEASURES.includes(plain("show")) ? plain("show") : null;
     state.sort = SORTS.includes(plain("order")) ? plain("order") : start.sort;
+    state.by = plain("by") === "*" ? -1 : among(content.tables[state.table].labels, plain("by"), null);
     state.page = Math.max(1, Number.parseInt(plain("page"), 10) || 1) - 1;
     [state.inside, state.area] = [await one("inside"), await one("area")];
     const listed = (found.get("compare") ?? "").split(",").filter(Boolean);

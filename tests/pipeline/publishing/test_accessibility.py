@@ -45,6 +45,9 @@ def everything(shown: Opened) -> None:
     for row in (1, 2):
         shown.wait("click", f"#counts-body tr:nth-child({row}) button")
         shown.wait("click", "[data-key=compare]")
+    shown.wait("click", "[data-key=head-1]")
+    shown.page.click("#several")
+    shown.page.evaluate("for (const one of document.querySelectorAll('.online, #map-tools')) one.hidden = false")
     shown.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
 
 
@@ -100,6 +103,10 @@ def test_the_keyboard_keeps_its_place(browser: Any, town: Path) -> None:
     shown.page.focus("[data-key=below-2]")
     shown.wait("press", "[data-key=below-2]", "Enter")
     assert focused(shown) == "below-2"
+    shown.page.focus("[data-key=head-0]")
+    shown.wait("press", "[data-key=head-0]", "Enter")
+    assert focused(shown) == "head-0"
+    assert shown.page.locator("th[aria-sort=descending]").count() == 1
     shown.page.focus("#everywhere")
     shown.wait("press", "#everywhere", "Enter")
     assert focused(shown) == "counts-region"

@@ -3,57 +3,30 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from releases.browser import Opened, chromium, opened
 from releases.command import needs
-from releases.small import QUICK, run, write_town
+from releases.mapped import MAPPED, write_mapped_town
+from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 
-#: A map of tracts, and detail that is measured in counties alone.
-_CHANGES = (
-    ("[companions.units]", '[report.polygons.tract]\nfile = "tracts.geojson"\ncode = "code"\n\n[companions.units]'),
-    ('county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
-     'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
-     'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]'),
-    ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }'),
-    ('sex = { query = "sex * grown", levels = ["county", "tract"] }',
-     'sex = { query = "sex * grown", levels = ["county", "tract"] }\n'
-     'quarters = { query = "quarters", levels = ["tract", "block"] }'),
-)  # fmt: skip
 #: What a script writes of a value that it does not have.
 _MISSING = re.compile(r"\b(?:NaN|undefined|null|Infinity)\b")
 
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    folder = tmp_path_factory.mktemp("mapped")
-    changes = [(old, new) for old, new in QUICK if old != "[companions.units]"]
-    (old, report), *others = _CHANGES
-    spec = write_town(folder, *changes, (old, '[postprocess]\nsolver = "batched"\n\n' + report), *others)
-    features = []
-    for number, code in enumerate(pd.read_csv(folder / "blocks.csv")["block"].str[:3].unique()):
-        x, y = number % 3, number // 3
-        ring = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
-        features.append(
-            {
-                "type": "Feature",
-                "properties": {"code": code},
-                "geometry": {"type": "Polygon", "coordinates": [ring]},
-            }
-        )
-    (folder / "tracts.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    spec = write_mapped_town(tmp_path_factory.mktemp("mapped"))
     return open_release(run(spec, tmp_path_factory.mktemp("released")))
 
 
@@ -125,8 +98,9 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
             ".map(row => [...row.children].map(one => one.textContent))"
         )
         assert len(rows) == min(25, len(stored))
-        for code, *cells in rows:
+        for code, total, *cells in rows:
             expected = [words(release, table, level, code, label) for label in labels]
+            assert total == words(release, "total", level, code, "total")
             assert [re.sub(" [●◐○] ", " ", cell) for cell in cells] == expected
         shown.wait("click", "#counts-body tr:first-child button")
         card = shown.page.locator("#area tbody tr").evaluate_all(
@@ -169,8 +143,9 @@ def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release:
         assert matched is not None, share
         value, least, most = map(float, matched.groups())
         assert least <= value <= most
-        assert value == pytest.approx(100 * stored.loc[code, "house"] / stored.loc[code, labels].sum(), abs=0.051)
-        assert least == pytest.approx(100 * expected[code], abs=0.051)
+        step = 0.51 * 10.0 ** -len(matched.group(2).partition(".")[2])  # as many decimals as the interval is worth
+        assert value == pytest.approx(100 * stored.loc[code, "house"] / stored.loc[code, labels].sum(), abs=step)
+        assert least == pytest.approx(100 * expected[code], abs=step)
         first.append(expected[code])
     assert first == sorted(expected, reverse=True)[:3]
 
@@ -191,7 +166,7 @@ def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Releas
                 shown.page.wait_for_timeout(50)
                 assert not _MISSING.findall(shown.page.locator("body").inner_text()), (table, level, measure)
                 legend = shown.page.locator("#legend li").all_text_contents()
-                ends = [re.findall(r"[\d.,]+", line) for line in legend if " to " in line]
+                ends = [re.findall(r"[\d.,]+", line) for line in legend if " to " in line and " less " not in line]
                 assert all(len(set(pair)) == 2 for pair in ends)
                 assert all(one[1] != two[0] for one, two in itertools.pairwise(ends)), legend
     assert shown.complaints == []
@@ -206,7 +181,7 @@ def test_no_other_page_shows_it_either(browser: Any, release: Release, tmp_path:
     compared, planned = tmp_path / "compared.html", tmp_path / "planned.html"
     root = str(release.run.root)
     (tmp_path / "spec").mkdir()
-    coarse = [change for change in _CHANGES if change[0].startswith("county = ")]
+    coarse = [change for change in MAPPED if change[0].startswith("county = ")]
     spec = write_town(tmp_path / "spec", *coarse)
     for command in (["compare", root, root, "--html", str(compared)], ["plan", str(spec), "--chart", str(planned)]):
         done = CliRunner().invoke(app, command)

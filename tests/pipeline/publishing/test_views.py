@@ -78,6 +78,7 @@ def test_one_part_stands_alone_in_another_page(browser: Any, town: Path, tmp_pat
     """The HTML that the page offers, in a page beside it; whose numbers and which status is said."""
     shown = at(browser, RunDirectory(town).report, _VIEW)
     shown.page.evaluate("document.getElementById('takeaway').open = true")
+    shown.page.evaluate("document.querySelector('.online').hidden = false")  # as on a website
     shown.page.select_option("#embed-part", part)
     shown.page.wait_for_function(f"() => document.getElementById('embed-code').value.includes('embed={part}')")
     (tmp_path / "other.html").write_text("<!doctype html><h1>Other</h1>" + shown.page.input_value("#embed-code"))
@@ -114,7 +115,7 @@ def test_the_comparison_is_taken_along(browser: Any, town: Path, tmp_path: Path)
     with shown.page.expect_download() as waiting:
         shown.page.click("#compare-csv")
     waiting.value.save_as(tmp_path / "comparison.csv")
-    found = pd.read_csv(tmp_path / "comparison.csv")
+    found = pd.read_csv(tmp_path / "comparison.csv", comment="#")
     assert found["geocode"].tolist()[:2] == ["A01", "B02"]
     release = open_release(town)
     row = release.query("sex * grown").compared(["B02"], ["A01"]).loc["young * m"]

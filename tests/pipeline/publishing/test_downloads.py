@@ -1,0 +1,143 @@
+"""What leaves the report says what it is: its title in words, status, publisher, date, source, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import openpyxl
+import pandas as pd
+import pytest
+from releases.browser import WEBSITE, Opened, chromium, opened
+
+from pipeline.reading.release import open_release
+from pipeline.release.layout import RunDirectory
+
+_STATUS = "NOT FOR RELEASE: insecure test key"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def shown(browser: Any, named_town: Path) -> Iterator[Opened]:
+    found = opened(browser, RunDirectory(named_town).report)
+    yield found
+    assert found.complaints == []
+
+
+def taken(shown: Opened, button: str, folder: Path) -> Path:
+    with shown.page.expect_download() as waiting:
+        shown.page.click(button)
+    target = folder / waiting.value.suggested_filename
+    waiting.value.save_as(target)
+    return target
+
+
+def notes(path: Path) -> list[str]:
+    return [line[2:] for line in path.read_text("utf-8").splitlines() if line.startswith("# ")]
+
+
+def stored(root: Path, table: str) -> pd.DataFrame:
+    """All areas of all levels, from the Parquet files, with the names of the areas."""
+    release, parts = open_release(root), []
+    levels = next(one.levels for one in release.universe.tables if one.name == table)
+    for level in (name for name in release.levels if name in levels):
+        part = pd.read_parquet(RunDirectory(root).main.table(table, level))
+        part.insert(0, "level", level)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_the_whole_table_is_every_area_of_every_level(shown: Opened, named_town: Path, tmp_path: Path) -> None:
+    """As CSV and as a workbook, with the numbers of the Parquet files; what is not known is empty in both."""
+    release = open_release(named_town)
+    for number, table in enumerate(release.universe.tables):
+        shown.wait("select_option", "#table", str(number)) if number else None
+        expected = stored(named_town, table.name)
+        text = taken(shown, "#all-csv", tmp_path)
+        assert text.name == f"{release.spec.name}-{table.name}.csv"
+        found = pd.read_csv(text, comment="#", dtype={"geocode": str})
+        book = openpyxl.load_workbook(taken(shown, "#all-xlsx", tmp_path))
+        assert book.sheetnames == ["numbers", "notes"]
+        head, *rows = book["numbers"].iter_rows(values_only=True)
+        sheet = pd.DataFrame(rows, columns=list(head))
+        for frame in (found, sheet):
+            numbers = frame.drop(columns=["name"], errors="ignore")
+            pd.testing.assert_frame_equal(numbers, expected, check_dtype=False)
+        assert book["notes"]["A2"].value == _STATUS
+        assert all(isinstance(one, int) for one in rows[0][3:7])
+
+
+def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path) -> None:
+    about = open_release(named_town).spec.about
+    title = shown.page.locator("h1").text_content()
+    shown.wait("select_option", "#table", "1")
+    lines = notes(taken(shown, "#download", tmp_path))
+    assert lines[0].startswith("Table ")
+    assert _STATUS in lines
+    assert title in lines
+    assert f"Publisher: {about.publisher}" in lines
+    assert any(line.startswith("Reference date: ") for line in lines) == bool(about.reference_date)
+    assert lines[-1].startswith("Intervals hold the true count in 90 % of cases. Half of the margins")
+    picture = ElementTree.parse(taken(shown, "#as-svg", tmp_path)).getroot()
+    words = " ".join(" ".join(picture.itertext()).split())
+    for line in (shown.page.locator("#picture-title").text_content(), *lines[1:]):
+        assert " ".join(line.split()) in words
+
+
+def test_half_of_the_margins_are_at_most_what_is_said(shown: Opened, tmp_path: Path) -> None:
+    shown.wait("select_option", "#table", "1")
+    path = taken(shown, "#download", tmp_path)
+    frame = pd.read_csv(path, comment="#")
+    margins = frame.filter(like=":moe90").to_numpy().ravel()
+    said = float(notes(path)[-1].rstrip(".").rsplit(" ", 1)[1].replace(",", ""))
+    assert (margins <= said).mean() >= 0.5 > (margins < said).mean()
+
+
+def test_from_a_disk_nothing_shows_its_address_and_online_all_is_copied(
+    browser: Any, shown: Opened, named_town: Path, tmp_path: Path
+) -> None:
+    shown.page.evaluate("document.getElementById('takeaway').open = true")
+    assert not shown.page.locator("#link").is_visible()
+    assert not shown.page.locator("#embed-code").is_visible()
+    assert shown.page.locator("#on-disk").is_visible()
+    assert "file:" not in shown.page.locator("main").inner_text() + shown.page.input_value("#citation")
+    assert "file:" not in taken(shown, "#download", tmp_path).read_text("utf-8")
+
+    online = opened(browser, RunDirectory(named_town).report, online=True)
+    online.page.evaluate("document.getElementById('takeaway').open = true")
+    assert not online.page.locator("#on-disk").is_visible()
+    online.page.evaluate(
+        "document.addEventListener('copy', () => { window.copied = String(document.activeElement.value); })"
+    )
+    for button, place in (("link", "link"), ("embed-code", "embed-code"), ("citation", "citation")):
+        online.page.click(f"[data-copy={button}]")
+        online.page.wait_for_function("() => document.getElementById('said').textContent === 'Copied'")
+        copied = online.page.evaluate("window.copied")
+        assert copied == online.page.input_value(f"#{place}")
+        assert WEBSITE in copied
+    assert f"From: {WEBSITE}report.html" in "\n".join(notes(taken(online, "#download", tmp_path)))
+    assert online.complaints == []
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["alder", "Aldr", "adler county", "Alder Conty", "County Alder", "ALDER COUNTRY", "spingfield", "Sprngfeild"],
+)
+def test_a_name_is_found_though_it_is_misspelt(shown: Opened, typed: str) -> None:
+    shown.page.fill("#search", typed)
+    shown.page.wait_for_selector("#found li[role=option]")
+    first = shown.page.locator("#found li").first.text_content()
+    assert first.startswith("Springfield" if typed.lower().startswith("sp") else "Alder County")
+
+
+@pytest.mark.parametrize("typed", ["qqqq", "Oldenburg", "xx"])
+def test_what_is_no_name_finds_nothing(shown: Opened, typed: str) -> None:
+    shown.page.fill("#search", typed)
+    shown.page.wait_for_selector("text=No such area in this page.")

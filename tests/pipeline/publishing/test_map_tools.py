@@ -1,0 +1,177 @@
+"""The map: what it begins with, square kilometres, zoom, names, and areas chosen on it with their sum."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from releases.browser import Opened, chromium, opened
+from releases.mapped import write_mapped_town
+from releases.small import run
+
+from pipeline.reading.release import Release, open_release
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    spec = write_mapped_town(tmp_path_factory.mktemp("mapped"))
+    return open_release(run(spec, tmp_path_factory.mktemp("released")))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def shown(browser: Any, release: Release) -> Iterator[Opened]:
+    found = opened(browser, release.run.report)
+    yield found
+    assert found.complaints == []
+
+
+def square(north: int) -> float:
+    """Square kilometres of a square of a degree whose southern side is so many degrees north: its exact area."""
+    south, top = (math.radians(one) for one in (north, north + 1))
+    return 6371.0072**2 * math.radians(1) * (math.sin(top) - math.sin(south))
+
+
+def test_a_map_begins_with_what_does_not_grow_with_its_areas(shown: Opened, release: Release) -> None:
+    """Density of one number, shares of several; densities are those of the exact areas of the squares."""
+    assert shown.page.input_value("#measure") == "density"
+    assert shown.page.locator("#picture-title").text_content() == "People per km², by tract"
+    found = shown.page.evaluate(
+        "[...document.querySelectorAll('#picture .mark-shape path')].map(one => one.__data__.datum)"
+        ".map(one => [one.row, one.value])"
+    )
+    counts = release.table("total", "tract")["total"].to_numpy()
+    densities = dict(found)
+    assert set(densities) == set(range(6))
+    for row, value in densities.items():
+        assert value == pytest.approx(counts[row] / square(row // 3), rel=1e-3)
+    names = [one.name for one in release.universe.tables]
+    shown.wait("select_option", "#table", str(names.index("quarters")))
+    assert shown.page.input_value("#measure") == "share"
+    shown.wait("select_option", "#level", "2")  # blocks have no map
+    assert shown.page.input_value("#measure") == "count"
+
+
+def test_what_should_not_be_used_is_hatched_and_the_legend_says_so(shown: Opened, release: Release) -> None:
+    names = [one.name for one in release.universe.tables]
+    shown.page.select_option("#table", str(names.index("detail")))
+    shown.wait("select_option", "#measure", "count")
+    hatched = (
+        "[...document.querySelectorAll('#picture path')].filter(one => one.getAttribute('fill') === 'url(#hatch)')"
+    )
+    stored, exact = release.table("detail", "tract"), release.exact_table("detail", "tract")
+    found = set()
+    for number, label in enumerate(list(exact.columns)[:6]):
+        if number:
+            shown.wait("select_option", "#cell", str(number))
+        weak = shown.page.evaluate(f"{hatched}.map(one => one.__data__.datum.row)")
+        margin, count = stored[f"{label}:moe90"], stored[label]
+        expected = ~exact[label] & (margin.isna() | (2 * margin > count))
+        assert sorted(weak) == np.flatnonzero(expected.to_numpy()).tolist()
+        assert ("hatched" in shown.page.locator("#legend").text_content()) == bool(weak)
+        found.add(len(weak))
+    assert len(found) > 1
+    shown.wait("select_option", "#cell", "0")
+    shown.wait("uncheck", "#fade")
+    assert shown.page.evaluate(f"{hatched}.length") == 0
+    assert "hatched" not in shown.page.locator("#legend").text_content()
+
+
+def box(shown: Opened) -> list[float]:
+    return [float(one) for one in shown.page.locator("#picture svg").get_attribute("viewBox").split()]
+
+
+def test_the_map_is_enlarged_moved_and_labelled(shown: Opened) -> None:
+    whole = box(shown)
+    shown.page.click("#zoom-in")
+    large = box(shown)
+    assert large[2] == pytest.approx(whole[2] / 1.6)
+    shown.page.press("#zoom-in", "ArrowLeft")
+    assert box(shown)[0] < large[0]
+    for _ in range(9):
+        shown.page.press("#zoom-in", "ArrowLeft")
+    assert box(shown)[0] == pytest.approx(0)  # no further than its edge
+    shown.page.check("#labels")
+    said = shown.page.locator("#picture .labels text").all_text_contents()
+    assert 0 < len(said) < 6
+    shown.page.click("#zoom-all")
+    assert box(shown) == pytest.approx(whole)
+    assert len(shown.page.locator("#picture .labels text").all_text_contents()) == 6
+    assert shown.page.locator("#zoom-out").is_disabled()
+    shown.page.locator("#picture svg").hover(position={"x": 30, "y": 30})
+    shown.page.keyboard.down("Control")
+    shown.page.mouse.wheel(0, -100)
+    shown.page.keyboard.up("Control")
+    shown.page.wait_for_function("() => !document.getElementById('zoom-out').disabled")
+    assert box(shown)[:2] == pytest.approx([30 * (1 - 1 / 1.6)] * 2, abs=1.5)  # what is under the pointer stays
+
+
+def lasso(shown: Opened, corners: list[tuple[float, float]]) -> None:
+    """Draw a line around a part of the map; corners are parts of its width and height."""
+    shown.page.locator("#picture svg").scroll_into_view_if_needed()
+    place = shown.page.locator("#picture svg").bounding_box()
+    points = [(place["x"] + x * place["width"], place["y"] + y * place["height"]) for x, y in corners]
+    before = shown.page.evaluate("document.documentElement.dataset.ready")
+    shown.page.mouse.move(*points[0])
+    shown.page.mouse.down()
+    for point in points[1:]:
+        shown.page.mouse.move(*point, steps=5)
+    shown.page.mouse.up()
+    shown.page.wait_for_selector(f'html:not([data-ready="{before}"])')
+
+
+def test_areas_chosen_on_the_map_have_their_sum_with_its_interval(shown: Opened, release: Release) -> None:
+    """A line around the upper three squares, then a click puts another in and takes it out; the sum is the reader's."""
+    shown.page.click("#several")
+    lasso(shown, [(0.02, 0.05), (0.98, 0.05), (0.98, 0.45), (0.02, 0.45)])
+    codes = release.table("total", "tract").index.tolist()
+    assert [one.rpartition(" ")[2] for one in compared(shown)] == codes[3:]
+    says_the_readers(shown, release, codes[3:])
+    place = shown.page.locator("#picture svg").bounding_box()
+    shown.wait("click", "#picture .mark-shape path >> nth=0")
+    assert len(compared(shown)) == 4
+    row = next(code for code in codes[:3] if code in " ".join(compared(shown)))
+    says_the_readers(shown, release, [*codes[3:], row])
+    shown.wait("click", f"[data-key=row-{codes.index(row)}]")  # from the table, as by keyboard
+    assert [one.rpartition(" ")[2] for one in compared(shown)] == codes[3:]
+    assert place["width"] > 200
+
+
+def compared(shown: Opened) -> list[str]:
+    return list(shown.page.locator("#compare-body tr:not(.sum-row) th").all_text_contents())
+
+
+def says_the_readers(shown: Opened, release: Release, codes: list[str]) -> None:
+    """The sum in words: of whole areas the published interval, else around the sum with the reader's half width."""
+    said = shown.page.locator("#compare-sum").text_content()
+    inside = np.zeros(release.spine.n_leaves, dtype=bool)
+    leaves = release.spine.levels[-1].geocodes
+    inside[[str(code)[:3] in codes for code in leaves]] = True
+    query = release.query("total")
+    total = int(release.table("total", "tract").loc[codes, "total"].sum())
+    if release.geounit_of(inside) is not None:
+        over = query.over({"x": codes})
+        (low,), (high,) = over["total:low90"].astype(int).tolist(), over["total:high90"].astype(int).tolist()
+    else:
+        (half,) = release.half_widths.of_area(inside, query.query.groups)
+        low, high = total - round(half), total + round(half)
+    interval = "exact" if low == high else f"90 % interval: {low:,} to {high:,}"
+    assert said == f"These {len(codes)} areas together: total, {total:,} ({interval})."
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"), [("tract a01", "tract A01"), ("A01", "tract A01"), ("county b", "county B")]
+)
+def test_the_kind_of_area_may_be_typed(shown: Opened, typed: str, found: str) -> None:
+    shown.page.fill("#search", typed)
+    shown.page.wait_for_selector("#found li[role=option]")
+    assert re.sub(r"\s+", " ", shown.page.locator("#found li").first.text_content()) == found
