@@ -60,7 +60,7 @@ def show_asked(plan: Plan, console: Console) -> None:
         _show_sizes(plan, console)
     if plan.local:
         show_local(plan.local, console)
-    if plan.universes[0].universe.shares:
+    if names_of_shares(plan.universes[0].universe):
         _show_shared(plan, console)
     if plan.ends and plan.held is not None:
         _show_ends(plan, console)
