@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from features.shares.files import SHARES, path_of, read_public_shares, read_shares, write_shares
 from features.shares.public_share import shares_of
-from features.shares.section import SharesKeys
 from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_files, sha256_of_numbers
 from pipeline.metadata.products import ReleaseScope, files_of
 from pipeline.model.universe import Universe
@@ -31,6 +30,9 @@ class SharesInput(PublicInput[ShareNumbers]):
     public_only = (
         "the numbers of [postprocess.shares] are published as they are, without noise, so they must be public already"
     )
+
+    def __init__(self, *, named: bool) -> None:
+        self._named = named
 
     def read(self, scope: InputScope) -> ShareNumbers:
         """See `read_shares`."""
@@ -72,8 +74,7 @@ class SharesInput(PublicInput[ShareNumbers]):
 
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
         """See `PublicInput.is_named`."""
-        stated = spec.postprocess.part(SharesKeys)
-        return stated is not None and any(one.use for one in (stated.shares or {}).values())
+        return self._named
 
     def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
         """See `PublicInput.sha256`."""

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-
-if TYPE_CHECKING:
-    from pipeline.estimation.expectation import Expectation
-    from pipeline.estimation.knowledge import Knowledge, Results
-    from pipeline.execution.job import Job
-    from pipeline.report.sources import ReportSources
-    from postprocess.linear.expected import LevelCovariances
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,44 +40,21 @@ class PublicShare:
 
 
 @dataclass(frozen=True, eq=False)
-class SharedByNumbers(PublicFact):
+class Shares(PublicFact):
     """The public shares in use of a universe; one at least."""
 
     shares: tuple[PublicShare, ...]
-    template = ("features.shares", "shared.html.j2")
 
     def told_apart(self) -> tuple[Query, ...]:
         """See `PublicFact.told_apart`: those whose answers are shared."""
         return tuple(share.query for share in self.shares)
-
-    def knowledge(self, job: Job, universe: Universe, results: Results) -> Knowledge:
-        """See `pipeline.estimation.knowledge.Knowing`."""
-        from features.shares.spreads import PublicShares  # brings the solvers
-
-        return PublicShares(job, universe, self.shares, results)
-
-    def view(self, sources: ReportSources) -> object:
-        """See `pipeline.report.facts.Shown`."""
-        from features.shares.report import shared_rows
-
-        return shared_rows(self.shares, sources)
 
     @property
     def names(self) -> tuple[str, ...]:
         """See `features.plan.shares.Foretelling`: of the shares."""
         return tuple(share.name for share in self.shares)
 
-    def foretold(
-        self, expectation: Expectation, planned: Sequence[LevelCovariances], stated: str | None, like: Path | None
-    ) -> tuple[dict[str, Any], ...]:
-        """See `features.plan.shares.Foretelling`."""
-        from features.shares.foretold import shared_rows
-        from features.shares.guesses import guesses_of
-
-        guesses = guesses_of(stated, like, self.shares)
-        return shared_rows(self.shares, expectation, planned, guesses) if guesses else ()
-
 
 def shares_of(universe: Universe) -> tuple[PublicShare, ...]:
     """The public shares in use of a universe."""
-    return tuple(share for one in universe.facts if isinstance(one, SharedByNumbers) for share in one.shares)
+    return tuple(share for one in universe.facts if isinstance(one, Shares) for share in one.shares)

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, StrictBool, model_validator
 
-from features.shares.public_share import SharedByNumbers
-from pipeline.model.schema import Schema
-from pipeline.spec.fields import File, FilledTable, Misfit, Name, NamedTable, Section, Value
-from pipeline.spec.problems import Problems
-from pipeline.spec.slots import FeatureKeys
-
-if TYPE_CHECKING:
-    from features.shares.public_input import SharesInput
-    from pipeline.metadata.products import Product
+from pipeline.spec.fields import File, FilledTable, Misfit, Section, Value
 
 
 class SharesSection(Section):
@@ -45,35 +36,3 @@ class SharesSection(Section):
         if self.columns is not None and self.answers is not None:
             raise Misfit(("answers", "only with column; the table columns names its answers"))
         return self
-
-
-class SharesKeys(FeatureKeys):
-    """The key `shares` of [postprocess]."""
-
-    slot: ClassVar[str] = "postprocess"
-    after: ClassVar[str] = "seed"
-
-    shares: NamedTable[Name, SharesSection] | None = Field(
-        default=None, description="public numbers by which persons are shared among the areas of a parent, by name"
-    )
-
-    def facts(self, schema: Schema, level_names: Sequence[str], problems: Problems) -> tuple[SharedByNumbers, ...]:
-        """See `pipeline.spec.resolve.StatesFacts`: those that are in use."""
-        from features.shares.resolve import resolve_shares
-
-        found = resolve_shares(self.shares or {}, schema, level_names, problems.at("shares"))
-        return (SharedByNumbers(found),) if found else ()
-
-    @classmethod
-    def public_inputs(cls) -> tuple[SharesInput, ...]:
-        """See `pipeline.inputs.public_input.HasInputs`."""
-        from features.shares.public_input import SharesInput
-
-        return (SharesInput(),)
-
-    @classmethod
-    def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
-        from features.shares.files import SHARES
-
-        return (SHARES,)

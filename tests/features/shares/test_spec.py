@@ -13,8 +13,8 @@ import pytest
 from releases.command import spinewise
 from releases.shared_town import write_shared_town
 
+from features.shares.keys import SharesKeys
 from features.shares.public_share import shares_of
-from features.shares.section import SharesKeys
 from pipeline.errors import SpecError
 from pipeline.estimation.known import Known, told_apart_by_inputs
 from pipeline.publishing.public_inputs import PUBLIC_INPUTS, inputs_of, named_inputs
