@@ -158,10 +158,12 @@ def test_commands(block: CodeBlock) -> None:
 
 @pytest.mark.slow
 def test_commands_in_text() -> None:
-    """So it is for every `spinewise ...` and `make ...` within a sentence."""
+    """So it is for every `spinewise ...` and `make ...` within a sentence, and for those on a line of their own."""
     for page in PAGES:
-        for command in re.findall(r"`((?:spinewise|make) [a-z][^`]*)`", page.read_text("utf-8")):
-            _check_command(shlex.split(command), page)
+        text = page.read_text("utf-8")
+        commands = re.findall(r"`((?:spinewise|make) [a-z][^`]*)`", text)
+        for command in [*commands, *re.findall(r"^    (spinewise [a-z].*)$", text, re.MULTILINE)]:
+            _check_command(shlex.split(command, comments=True), page)
 
 
 def test_commands_of_readme() -> None:

@@ -149,13 +149,16 @@ def test_which_pages_are_walked() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_page(page: Path, commands: Path, tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page(
+    page: Path, commands: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every block of the page, as a reader types it."""
     if page == TUTORIAL:
+        request.getfixturevalue("tutorial")
         return
     folder = tmp_path / "project"
     if BEGINS.search(page.read_text("utf-8")):
-        shutil.copytree(tutorial, folder, symlinks=True)
+        shutil.copytree(request.getfixturevalue("tutorial"), folder, symlinks=True)
     else:
         folder.mkdir()
     shutil.copytree(PROJECT / "examples", folder / "examples")
