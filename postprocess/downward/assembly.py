@@ -12,6 +12,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.rounding import GroupLevel, tie_breaks
+from postprocess.families.wide import WIDE, Sums, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
 
@@ -84,6 +85,10 @@ def member_of(
     else:
         cells, counts = targets[parent]
         upper = np.where(possible[rows][:, cells], counts[None, :], 0.0)
+    if len(cells) > WIDE and task.implied is None and (blocks := task.terms[number].blocks) is not None:
+        # At the top nothing else says which of many cells can have persons.
+        cells = positive_cells(_wide_area(task, number, parent, cells, held, blocks[task.classes[rows.start]]))
+        upper = upper[:, : len(cells)]
     if not len(cells):
         return None
     held_group = held_values = None
@@ -135,6 +140,29 @@ def member_of(
     children = np.arange(task.first_child + rows.start, task.first_child + rows.stop)
     ties = tie_breaks(task.seed, [np.array([task.level * 64 + number]), children[:, None], cells[None, :]])
     return Member(parent, cells, family, tuple(chain), ties, used)
+
+
+def _wide_area(
+    task: LevelTask, number: int, parent: int, cells: IntArray, held: IntArray | None, blocks: FloatArray
+) -> WideArea:
+    """The problem of an area at the top in the block basis, with the limits that `member_of` states cell by cell."""
+    current = task.passes[number]
+    row = int(task.offsets[parent])
+    sums = []
+    if held is not None and current.held is not None:
+        values = held[row].astype(np.float64)
+        sums.append(Sums(current.held, values, values))
+    for bound in task.bounds:
+        if current.held is None or not refines(current.held, bound.marginal):
+            low, high = bound.lower[row].astype(np.float64), bound.upper[row].astype(np.float64)
+            if (low > 0).any() or (high < UNBOUNDED).any():
+                sums.append(Sums(bound.marginal, low, np.maximum(np.minimum(high, UNBOUNDED), low)))
+    upper = np.zeros(current.cells.size)
+    upper[cells] = UNBOUNDED
+    for one in sums:
+        upper[one.upper[one.marginal.cell_answer] == 0] = 0.0
+    linear = _linear(task, slice(row, row + 1), np.arange(current.cells.size))[0]
+    return WideArea(task.parent_names[parent], task.basis, blocks, linear, upper, tuple(sums))
 
 
 def _members_in(implied: Implied, current: Pass, cells: IntArray, row: int) -> FloatArray | None:

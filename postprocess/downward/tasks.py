@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
+from postprocess.families.wide import WIDE
 from postprocess.linear.information import BLIND, RANK_TOLERANCE, ROUNDING, TINY, full_rank, inverse_off, null_projector
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
@@ -33,10 +34,20 @@ class PassTerms:
     Attributes:
         precision: coarse passes `(n_classes, g, g)`; the detail: a pattern table `(n_classes, n_blocks, a, a)`.
         linear: coarse passes `(n, g)`; None in the detail, where it is looked up cell by cell.
+        blocks: of the detail at the top of a wide schema `(n_classes, n_blocks, a, a)`; None elsewhere.
     """
 
     precision: FloatArray
     linear: FloatArray | None
+    blocks: FloatArray | None = None
+
+    def of(self, classes: IntArray, rows: slice) -> PassTerms:
+        """The terms of some children, whose classes are numbered in the order given."""
+        return PassTerms(
+            self.precision[classes],
+            None if self.linear is None else self.linear[rows],
+            None if self.blocks is None else self.blocks[classes],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +192,8 @@ def level_tasks(
         for current in passes[:-1]
     ]
     blocks, prior = _detail_terms(problem, basis, level, estimate, share)
-    terms.append(PassTerms(basis.pattern_table(blocks), None))
+    wide = parents is None and problem.n_cells > WIDE
+    terms.append(PassTerms(basis.pattern_table(blocks), None, blocks if wide else None))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
     implied = problem.implied[level] if problem.implied else None
     if implied is not None and parents is None:
@@ -209,10 +221,7 @@ def level_tasks(
                 parents=None if parents is None else parents[first:last],
                 basis=basis,
                 passes=tuple(passes),
-                terms=tuple(
-                    PassTerms(term.precision[classes], None if term.linear is None else term.linear[rows])
-                    for term in terms
-                ),
+                terms=tuple(term.of(classes, rows) for term in terms),
                 classes=local.ravel(),
                 measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
                 children_term=None if estimate.children is None else estimate.children.term[rows],

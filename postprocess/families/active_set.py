@@ -82,12 +82,14 @@ class Exact:
     Attributes:
         primal: persons by which a constraint is missed.
         dual: largest gradient of the Lagrangian in a free cell, relative to the largest linear term.
+        multipliers: `(C, g)` of the held sums and of the sums in `family.ranges`, side by side.
     """
 
     x: FloatArray
     rounds: int
     primal: float
     dual: float
+    multipliers: FloatArray
 
 
 def solve_exactly(
@@ -180,7 +182,8 @@ class _Method:
                 if primal <= MET:
                     gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
                     dual = float(np.abs(gradient).max(initial=0.0)) / scale[i]
-                    self.results[place] = Exact(clipped, number, primal, dual)
+                    sums = now.multipliers[rows, : _n_sums(family)]
+                    self.results[place] = Exact(clipped, number, primal, dual, sums)
         self.active = changed
         return ended
 
@@ -205,6 +208,12 @@ class _Method:
         self.stack, self.nu, self.place = self.stack.keep(~ended), self.nu[~ended], self.place[~ended]
         self.multipliers = self.multipliers[rows]
         self.active = Active(self.active.free[rows], self.active.fixed[rows], self.active.rows[rows])
+
+
+def _n_sums(family: Family) -> int:
+    """Held sums and those in the ranges."""
+    held = 0 if family.held is None else family.held.shape[1]
+    return held + sum(limits.lower.shape[1] for limits in family.ranges)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,209 @@
+"""Which cells of a wide area at the top have persons: ADMM in the block basis finds them, the exact method proves them.
+
+Nothing is above the area, so that all its possible cells are in one problem,
+
+    minimise 1/2 x'Hx - l'x   subject to   0 <= x <= upper   and   lower <= sums of x over groups of cells <= upper,
+
+and a matrix of one number for each two of them has gigabytes from some ten thousand cells on. But H has few and small
+blocks (`postprocess.algebra`), and in the solution most cells are empty. So
+
+1. ADMM (Boyd et al. 2011, section 5.2) with the resolvent of H in the block basis finds about where x is positive;
+2. the exact method (`active_set`) solves the problem on these cells alone;
+3. the gradient of the Lagrangian in **all** cells, one product with the blocks, says which others would have to be
+   positive: these are added, and 2 is repeated, until there are none.
+
+The solution on the cells that are left, with 0 in all others, then satisfies the optimality conditions of the whole
+problem, and as H is definite there is only one such x: where ADMM stood does not matter. Memory is that of the square
+of the number of positive cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postprocess.algebra import Basis
+from postprocess.arrays import FloatArray, IntArray
+from postprocess.errors import SolverError
+from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
+from postprocess.families.family import Family, GroupRange
+from postprocess.families.resolvent import Coordinates
+from postprocess.marginal import Marginal
+
+#: Possible cells at the top up to which all are solved together, with a number for each two of them.
+WIDE = 4096
+RELAXATION = 1.6
+#: Iterations after which the exact solution is tried; after the last one the area is given up.
+TRY_AT = (400, 800, 1600, 3200, 6400)
+#: Iterations at which the penalty may be doubled or halved.
+ADAPT_AT = (50, 100, 200, 400, 800, 1600, 3200)
+#: The least eigenvalue of the precision that the first penalty is chosen by, as a share of the largest.
+LEAST = 1e-12
+#: One residual is this many times the other before the penalty is changed.
+UNEVEN = 10.0
+#: Cells that were missed, as a share of those taken and in any case, from which on it is sooner to let ADMM find them.
+MOST_MISSING, FEW_CELLS = 0.5, 50
+#: Rounds in which empty cells are taken out again; later ones only add, so that there is an end.
+LEAVING = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Limits of a query's answers, `(size,)` each; equal ones are held."""
+
+    marginal: Marginal
+    lower: FloatArray
+    upper: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class WideArea:
+    """The problem of an area at the top.
+
+    Attributes:
+        name: level and geocode, for messages.
+        basis: in which the precision is stated.
+        blocks: `(n_blocks, a, a)` of the precision, which is definite.
+        linear: `(n_cells,)`, of all cells of the schema.
+        upper: `(n_cells,)`; 0 where a cell is impossible, or one of its sums is to be 0.
+        sums: limits of queries' answers, whose queries keep whole or sum out the symmetric attributes of the basis.
+    """
+
+    name: str
+    basis: Basis
+    blocks: FloatArray
+    linear: FloatArray
+    upper: FloatArray
+    sums: tuple[Sums, ...]
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """The precision times cells `(n_cells,)`."""
+        return np.asarray(self.basis.unfold(self.basis.apply(self.blocks[None], self.basis.fold(x[None, :])))[0])
+
+    def on(self, cells: IntArray, table: FloatArray) -> Family:
+        """The problem on some cells, the others empty; `table` is the `pattern_table` of the blocks."""
+        return Family(
+            name=self.name,
+            precision=self.basis.dense(table, cells),
+            linear=self.linear[None, cells],
+            upper=self.upper[None, cells],
+            parent=None,
+            held_group=None,
+            held=None,
+            ranges=tuple(
+                GroupRange(one.marginal.cell_answer[cells], one.lower[None, :], one.upper[None, :]) for one in self.sums
+            ),
+        )
+
+
+def positive_cells(area: WideArea) -> IntArray:
+    """The cells that are positive in the solution, in order.
+
+    Raises:
+        SolverError: they were not found.
+    """
+    table = area.basis.pattern_table(area.blocks[None])
+    for x in _iterates(area):
+        solution = _proved(area, table, x)
+        if solution is not None:
+            return np.flatnonzero(solution > 0)
+    raise SolverError(f"{area.name}: the cells with persons were not found in {TRY_AT[-1]:,} iterations")
+
+
+def _proved(area: WideArea, table: FloatArray, x: FloatArray) -> FloatArray | None:
+    """The solution `(n_cells,)` from a guess of it, whose positive cells count; None where it was too far off."""
+    tolerance = SIGN * max(1.0, float(np.abs(area.linear).max()))
+    inside = x > 0
+    turn = 0
+    while True:
+        turn += 1
+        cells = np.flatnonzero(inside)
+        x, multipliers = np.zeros_like(x), np.zeros(sum(len(one.lower) for one in area.sums))
+        if len(cells):
+            family = area.on(cells, table)
+            (exact,) = solve_exactly([family], [Guess.none_active(family)])
+            if not isinstance(exact, Exact):
+                return None
+            x[cells], multipliers = exact.x[0], exact.multipliers[0]
+        elif any((one.lower > 0).any() for one in area.sums):
+            return None
+        missing = ~inside & (area.upper > 0) & (_gradient(area, x, multipliers) < -tolerance)
+        if not missing.any():
+            return x
+        if np.count_nonzero(missing) > MOST_MISSING * len(cells) + FEW_CELLS:
+            return None
+        inside = missing | (x > 0 if turn <= LEAVING else inside)
+
+
+def _gradient(area: WideArea, x: FloatArray, multipliers: FloatArray) -> FloatArray:
+    """The gradient of the Lagrangian in all cells, `(n_cells,)`."""
+    gradient = area.times(x) - area.linear
+    first = 0
+    for one in area.sums:
+        gradient -= multipliers[first : first + len(one.lower)][one.marginal.cell_answer]
+        first += len(one.lower)
+    return gradient
+
+
+def _iterates(area: WideArea) -> Iterator[FloatArray]:
+    """The non-negative iterates of ADMM `(n_cells,)` at which the exact solution is tried."""
+    basis, coordinates = area.basis, Coordinates(area.basis)
+    # All vectors are in the order of the basis.
+    cells = basis.fold(np.arange(len(area.linear), dtype=np.float64)[None, :])[0].astype(np.int64).ravel()
+    shape = basis.n_asymmetric, -1
+    linear, limits = area.linear[cells], (np.zeros(len(cells)), area.upper[cells])
+    answers_of = [one.marginal.cell_answer[cells] for one in area.sums]
+
+    def times(blocks: NDArray[np.floating], x: FloatArray) -> FloatArray:
+        return coordinates.times(np.asarray(blocks, dtype=np.float64), x.reshape(shape)).ravel()
+
+    def answers(x: FloatArray) -> list[FloatArray]:
+        return [
+            np.bincount(of, x, len(one.lower)).astype(np.float64) for of, one in zip(answers_of, area.sums, strict=True)
+        ]
+
+    values = np.linalg.eigvalsh(area.blocks)
+    penalty = float(np.sqrt(max(values.min(), LEAST * values.max()) * values.max()))
+    grams = basis.precision([(one.marginal, 1.0) for one in area.sums]) + np.eye(basis.n_asymmetric)
+    resolvent = np.linalg.inv(area.blocks + penalty * grams)
+    z = np.clip(times(np.linalg.inv(area.blocks), linear), *limits)
+    u = np.zeros_like(z)
+    w = [np.clip(at, one.lower, one.upper) for at, one in zip(answers(z), area.sums, strict=True)]
+    v = [np.zeros_like(at) for at in w]
+    for iteration in range(1, TRY_AT[-1] + 1):
+        pulled = z - u
+        for of, at, off in zip(answers_of, w, v, strict=True):
+            pulled += (at - off)[of]
+        x = times(resolvent, linear + penalty * pulled)
+        sums = answers(x)
+        before = [z, *w]
+        z, u = _clipped(x, z, u, limits)
+        for i, one in enumerate(area.sums):
+            w[i], v[i] = _clipped(sums[i], w[i], v[i], (one.lower, one.upper))
+        if iteration in ADAPT_AT:
+            primal = max(map(_largest, [x, *sums], [z, *w]))
+            dual = max(map(_largest, before, [z, *w]))
+            change = 2.0 if primal > UNEVEN * dual else 0.5 if dual > UNEVEN * primal else 1.0
+            if change != 1.0:
+                penalty, u, v = penalty * change, u / change, [off / change for off in v]
+                resolvent = np.linalg.inv(area.blocks + penalty * grams)
+        if iteration in TRY_AT:
+            found = np.empty_like(z)
+            found[cells] = z
+            yield found
+
+
+def _clipped(
+    x: FloatArray, before: FloatArray, off: FloatArray, limits: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """The next point within the limits, and its scaled multiplier."""
+    off = off + RELAXATION * x + (1.0 - RELAXATION) * before
+    point = np.clip(off, *limits)
+    return point, off - point
+
+
+def _largest(first: FloatArray, second: FloatArray) -> float:
+    return float(np.abs(first - second).max(initial=0.0))
