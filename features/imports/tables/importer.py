@@ -13,7 +13,7 @@ import pyarrow as pa
 from features.imports.folder import import_folder
 from features.imports.tables.cells import read_cells
 from features.imports.tables.coded import Coded
-from features.imports.tables.count_names import about_counts, named_count
+from features.imports.tables.count_names import about_counts
 from features.imports.tables.filling import check_named, filled_down
 from features.imports.tables.given_schema import has_households, read_given_schema
 from features.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, guess_schema, value_labels
@@ -87,8 +87,6 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
             if key is not None:
                 reading = _records_reading(placed, request)
             else:
-                if parts.request.asked.form != "microdata" and any(map(named_count, numbers)):
-                    check_named(placed.file, placed.columns[placed.leaf])
                 reading = choose_reading(_records(placed, numbers, request), request.asked)
         own = placed.columns[placed.leaf] if request.households is None and key is None else None
         if own is not None and (reading.form != "microdata" or 2 * own.n_missing > own.n_rows):

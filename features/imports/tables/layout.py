@@ -239,39 +239,16 @@ def _header_end(head: Sequence[Row], start: int, numeric: Sequence[int]) -> int:
         bare_labels = all(_at(row, i) in ("", _at(head[end], i)) for i in labels)
         filled = [_at(row, i) for i in numeric if i in used and _at(row, i)]
         texts = bool(filled) and not any(map(is_numberish, filled))
-        names_all = _names_columns(row, head[end], used, numeric)
-        # A year or a unit, said of every column of numbers; a record has its labels.
-        of_all = len(filled) > 1 and len(set(filled)) == 1 and bool(labels) and not any(_at(row, i) for i in labels)
-        if (
-            of_all
-            or names_all
-            or (texts and (bare_labels or any(_unlike(row, below, i) for i in labels)))
-            or (
-                not complete
-                and bare_labels
-                and labels
-                and (all(_at(row, i) for i in numeric) or all(_at(row, i) for i in labels))
-            )
+        if (texts and (bare_labels or any(_unlike(row, below, i) for i in labels))) or (
+            not complete
+            and bare_labels
+            and labels
+            and (all(_at(row, i) for i in numeric) or all(_at(row, i) for i in labels))
         ):
             end += 1
         else:
             break
     return end
-
-
-def _names_columns(row: Row, above: Row, used: Sequence[int], numeric: Sequence[int]) -> bool:
-    """Whether a row names every column and the one above it only some, as that of a pivot table names its fields.
-
-    A name such as F or M may be a mark in place of a number too, so a first record of marks is told by their signs.
-    """
-    cells = [_at(row, i) for i in used]
-    numbers = [i for i in numeric if i in used]
-    return (
-        all(cells)
-        and len(set(cells)) == len(cells)
-        and any(not _at(above, i) for i in numbers)
-        and all(_at(row, i)[0].isalpha() for i in numbers)
-    )
 
 
 def _unlike(row: Row, below: Sequence[Row], i: int) -> bool:

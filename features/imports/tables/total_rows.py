@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.imports.tables.asked import Asked
 from features.imports.tables.cells import Cells
 from features.imports.tables.coded import Coded, group_sums
 from features.imports.tables.count_names import about_counts, is_other_number, is_time, measures_an_area, named_count
@@ -69,11 +68,11 @@ class CountTable:
     labels: tuple[str, ...]
 
 
-def count_tables(columns: Mapping[str, Column], numbers: NumberColumns, asked: Asked) -> list[CountTable]:
+def count_tables(columns: Mapping[str, Column], numbers: NumberColumns) -> list[CountTable]:
     """The ways to see a table as counts, best first; none where no column has whole numbers only.
 
-    Counts are the columns that the user names, or that are named so, or else all whole numbers; other numbers, such as
-    years of age, are labels or left aside.
+    Counts are the columns that are named so, or else all whole numbers; other numbers, such as years of age, are
+    labels or left aside.
     """
     whole = [
         cells
@@ -84,8 +83,6 @@ def count_tables(columns: Mapping[str, Column], numbers: NumberColumns, asked: A
         and not is_time(name)
         and not columns[name].padded
     ]
-    stated = {asked.count, *asked.counts}
-    whole = [cells for cells in whole if cells.column in stated] or whole
     whole = [cells for cells in whole if len(cells.numbers) > 1] or whole  # one number in all rows counts nothing
     named = [cells for cells in whole if named_count(cells.column)]
     texts = [
@@ -119,7 +116,7 @@ def drop_totals(
     """
     file, columns = _drop_sums(parts, file, columns, numbers, name)
     problems: list[str] = []
-    for seen in count_tables(columns, numbers, parts.request.asked):
+    for seen in count_tables(columns, numbers):
         kept, shown, problem = _without_totals(parts, file, columns, seen)
         if problem is None:
             break
@@ -147,7 +144,7 @@ def _drop_sums(
     Raises:
         InputError: a value is so in most cells only, or but for rounding.
     """
-    ways = count_tables(columns, numbers, parts.request.asked)
+    ways = count_tables(columns, numbers)
     if not ways or (parts.request.reading.people is not None and _fits_all(parts, file, ways[0])):
         return file, dict(columns)
     seen = ways[0]
