@@ -10,7 +10,7 @@ from features.imports.tables.level_names import folded, words
 #: Columns with these names alone hold counts in a table with a row a cell.
 _COUNT_NAMES = words(
     "n obs value values obs_value observation observations number total wert werte valeur valeurs valor valore ob "
-    "figure amount estimate est"
+    "figure amount estimate est hodnota wartosc arvo ertek vrednost verdi varde vaerdi"
 )
 #: So do columns with one of these words in their name.
 _COUNT_WORDS = words(
@@ -50,7 +50,6 @@ _WEIGHTS = words(
     "hochrechnungsfaktor hochrechnung poids ponderation coef coefficient peso ponderacion factor_expansion fexp facexp "
     "pondera factor vikt vaegt vekt vakt painokerroin waga weegfactor weging fator fnlwgt db090 rb050 pb040"
 )
-_YEAR_NAME = re.compile(r"^[a-z_]*?(?:19|20)[0-9]{2}[a-z_]*$")
 
 
 def name_words(name: str) -> set[str]:
@@ -114,21 +113,29 @@ def named_weight(name: str) -> bool:
 
 def alike_but_for_a_year(names: Collection[str]) -> list[str]:
     """Columns, one of each year, whose names differ in that alone: POP2011, POP2012; P10_F, P15_F. None: no years."""
-    found: dict[tuple[str, int], dict[str, str]] = {}
-    for name in names:
-        for number in re.finditer(r"(?:19|20)[0-9]{2}|(?<![0-9])[0-9]{2}(?![0-9])", name):
-            stem = f"{name[: number.start()]}*{name[number.end() :]}"
-            found.setdefault((stem, len(number.group())), {})[number.group()] = name
-    whole = [alike for (_, digits), alike in found.items() if digits == 4 and len(alike) > 1]
+    whole = [alike for alike in _by_stem(names, r"(?:19|20)[0-9]{2}") if len(alike) > 1]
     # Two digits are years where several numbers are there in each of them: P10_F and P10_H, P15_F and P15_H.
-    sets = [alike for (_, digits), alike in found.items() if digits == 2 and len(alike) > 1]
+    sets = [alike for alike in _by_stem(names, r"(?<![0-9])[0-9]{2}(?![0-9])") if len(alike) > 1]
     whole += [alike for alike in sets if sum(alike.keys() == other.keys() for other in sets) > 2]
     return [] if not whole else list(max(whole, key=len).values())
 
 
-def years_of(names: list[str]) -> bool:
-    """Whether the names are those of one number in several years: 2011, 2021, or pop2011, pop2021."""
-    texts = [folded(name) for name in names]
-    if len(texts) < 2 or not all(map(_YEAR_NAME.match, texts)):
-        return False
-    return len({re.sub(r"(19|20)[0-9]{2}", "", text) for text in texts}) == 1
+def years_of(names: Collection[str]) -> dict[str, list[str]]:
+    """Year -> its columns, where each column is of one and some differ in that alone: pop2011, pop2021; else none."""
+    found: dict[str, list[str]] = {}
+    several = False
+    for alike in _by_stem(names, r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])"):
+        several |= len(alike) > 1
+        for year, name in alike.items():
+            found.setdefault(year, []).append(name)
+    once = sorted(name for some in found.values() for name in some) == sorted(names)
+    return found if several and once else {}
+
+
+def _by_stem(names: Collection[str], number: str) -> list[dict[str, str]]:
+    """For each text that names have around a number: the number -> the name with it."""
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        for match in re.finditer(number, name):
+            found.setdefault(f"{name[: match.start()]}*{name[match.end() :]}", {})[match.group()] = name
+    return list(found.values())

@@ -32,6 +32,7 @@ from features.imports.tables.request import TableRequest as TableRequest
 from features.imports.tables.request import TableSource as TableSource
 from features.imports.tables.sources import describe_source, is_database
 from features.imports.tables.spec_text import GuessedUniverse, table_spec
+from features.imports.tables.subtotals import without_subtotals
 from features.imports.tables.table_file import TableFile
 from features.imports.tables.total_rows import drop_totals
 from features.imports.tables.total_values import check_total_values
@@ -164,7 +165,10 @@ def _own_table(parts: Parts, file: TableFile) -> tuple[Placed, NumberColumns]:
     found = profile(file)
     _check_one_table(file, found)
     columns = usable(file, found, parts.request.ignore)
-    before, file = file, filled_down(parts, file, columns, "filled.parquet")
+    before = file
+    if parts.request.asked.form != "microdata":
+        file, columns = without_subtotals(parts, file, columns, "blocks.parquet")
+    file = filled_down(parts, file, columns, "filled.parquet")
     if file is not before:
         columns = usable(file, profile(file), parts.request.ignore)
     file, columns, numbers = plain_numbers(parts, file, columns, "plain.parquet")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from features.imports.tables.cells import FOOTNOTE, MARKS
+from features.imports.tables.count_names import named_count
 from pipeline.errors import InputError
 
 #: Rows at the beginning, and at the end, that are looked at.
@@ -18,6 +19,14 @@ _DIGIT = re.compile(r"[+-]?[(<]?[0-9][0-9., '\u00a0\u2009\u202f]*[%)]?(?:[eE][+-
 _NOTE = re.compile(
     r"^([_=\-–—]{3,}|\(?[0-9a-z]\)|\(?[0-9]{1,2}[.)]\s|[*†‡#©¹²³]|\(|-\s|source|note|footnote|quelle|fuente|fonte|bron|kilde|zdroj|"
     r"hinweis|anmerkung|nota|remarque|copyright|©|last updated|updated|stand:|extracted|generated|this table|data )",
+    re.IGNORECASE,
+)
+
+_A_YEAR = re.compile(r"(?:19|20)[0-9]{2}")
+#: How spreadsheets call what a pivot table adds up, in its first cell: Sum of persons.
+_CAPTION = re.compile(
+    r"(sum|count|number|summe|anzahl|somme|nombre|suma|cuenta|recuento|somma|conteggio|som|aantal|summa|antal|soma|"
+    r"contagem|liczba|součet|počet)\s(of|von|de|di|van|av|af|z|-)\s.*",
     re.IGNORECASE,
 )
 
@@ -74,7 +83,11 @@ def is_numberish(text: str) -> bool:
     tidy = text.strip()
     if not tidy:
         return False
-    return _DIGIT.fullmatch(FOOTNOTE.sub("", tidy)) is not None or tidy.lower() in MARKS
+    return _is_number(tidy) or tidy.lower() in MARKS
+
+
+def _is_number(text: str) -> bool:
+    return _DIGIT.fullmatch(FOOTNOTE.sub("", text)) is not None
 
 
 def find_layout(
@@ -238,17 +251,43 @@ def _header_end(head: Sequence[Row], start: int, numeric: Sequence[int]) -> int:
         # A cell that is merged over several rows may be written in each of them.
         bare_labels = all(_at(row, i) in ("", _at(head[end], i)) for i in labels)
         filled = [_at(row, i) for i in numeric if i in used and _at(row, i)]
-        texts = bool(filled) and not any(map(is_numberish, filled))
-        if (texts and (bare_labels or any(_unlike(row, below, i) for i in labels))) or (
-            not complete
-            and bare_labels
-            and labels
-            and (all(_at(row, i) for i in numeric) or all(_at(row, i) for i in labels))
+        # Letters such as F and M are names beside other names, and marks where there is nothing else.
+        texts = not any(map(_is_number, filled)) and not all(map(is_numberish, filled))
+        if (_holds_years(row, used) and (len(set(_filled(row))) == 1 or _holds_units(below[0], used))) or (
+            (texts and (bare_labels or any(_unlike(row, below, i) for i in labels)))
+            or (not all(_at(head[end], i) for i in numeric) and _names_all(row, used, numeric))
+            or (
+                not complete
+                and bare_labels
+                and labels
+                and (all(_at(row, i) for i in numeric) or all(_at(row, i) for i in labels))
+            )
         ):
             end += 1
         else:
             break
     return end
+
+
+def _filled(row: Row) -> list[str]:
+    return [cell.strip() for cell in row if cell.strip()]
+
+
+def _holds_years(row: Row, used: Sequence[int]) -> bool:
+    """Whether a row names no area, and says of which year each of several columns is."""
+    return not _at(row, used[0]) and len(_filled(row)) > 1 and all(map(_A_YEAR.fullmatch, _filled(row)))
+
+
+def _holds_units(row: Row, used: Sequence[int]) -> bool:
+    """Whether a row names no area, and has texts in place of numbers: [person]."""
+    return not _at(row, used[0]) and bool(_filled(row)) and not any(map(is_numberish, _filled(row)))
+
+
+def _names_all(row: Row, used: Sequence[int], numeric: Sequence[int]) -> bool:
+    """Whether each column has a name of its own in a row; letters such as F and M are names there, and no marks."""
+    names = [_at(row, i) for i in used]
+    texts = all(_at(row, i).isalpha() or not is_numberish(_at(row, i)) for i in numeric)
+    return all(names) and len(set(names)) == len(names) and texts
 
 
 def _unlike(row: Row, below: Sequence[Row], i: int) -> bool:
@@ -281,7 +320,7 @@ def _carried(rows: Sequence[Row], width: int) -> list[list[str]]:
 
 def _names(rows: Sequence[Row], columns: Sequence[int], place: str) -> list[str]:
     """One name for each column."""
-    carried = _carried(rows, max(columns) + 1)
+    carried = _without_caption(_carried(rows, max(columns) + 1))
     if len(carried) > 1:
         shown = [row for row in carried if not _says_nothing(row, columns, carried)]
         carried = shown or carried[:1]
@@ -292,6 +331,15 @@ def _names(rows: Sequence[Row], columns: Sequence[int], place: str) -> list[str]
     if twice := [name for name, n in Counter(names).items() if n > 1]:
         raise InputError(f"{place}: two columns are named {twice[0]!r}; name them apart")
     return names
+
+
+def _without_caption(rows: list[list[str]]) -> list[list[str]]:
+    """The rows of a header without what the first cell of a pivot table says of all its numbers: Sum of persons."""
+    caption = rows[0][0]
+    if len(rows) < 2 or not rows[-1][0] or not (_CAPTION.fullmatch(caption) or named_count(caption)):
+        return rows
+    end = next((i for i, cell in enumerate(rows[0]) if cell != caption), 0)
+    return [["" if i < end and cell == caption else cell for i, cell in enumerate(row)] for row in rows]
 
 
 def _says_nothing(row: Sequence[str], columns: Sequence[int], rows: Sequence[Sequence[str]]) -> bool:

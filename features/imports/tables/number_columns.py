@@ -29,7 +29,7 @@ def plain_numbers(
         InputError: --marks names a mark that no column of numbers has.
     """
     request = parts.request
-    cells = {column: read for column in columns if (read := _numbers(parts, columns[column])) is not None}
+    cells = {column: read for column in columns if (read := numbers_of(parts, columns[column])) is not None}
     meanings = request.marks
     if unknown := [mark for mark in meanings if not any(mark in some.marks for some in cells.values())]:
         found = sorted({mark for some in cells.values() for mark in some.marks})
@@ -52,7 +52,7 @@ def plain_numbers(
     return file, found_columns, cells
 
 
-def _numbers(parts: Parts, column: Column) -> Cells | None:
+def numbers_of(parts: Parts, column: Column) -> Cells | None:
     """The cells of a column that may hold counts; None where it holds something else."""
     asked = parts.request.asked
     wanted = column.name in asked.counts or column.name == asked.count

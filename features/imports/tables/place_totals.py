@@ -47,7 +47,7 @@ def place_totals(
     same = file, dict(columns), spine
     if spine.joined:
         return *_without_wholes(parts, file, columns, numbers, list(spine.joined.values())[-1], name), spine
-    ways = [] if spine.prefixes or leaf not in columns else count_tables(columns, numbers)
+    ways = [] if spine.prefixes or leaf not in columns else count_tables(columns, numbers, parts.request.asked)
     if not ways or columns[leaf].too_many:
         return same
     found, sizes, areas_of_rows = _sums(file, columns, numbers, ways, spine)
@@ -69,7 +69,8 @@ def place_totals(
     levels = _level_names(chains, columns)
     names_of = _area_names(file, leaf, columns)
     for level, chain in zip(levels, chains, strict=True):
-        added[level] = (leaf, _Known(chain))
+        # A whole may have no code: it is called as its level.
+        added[level] = (leaf, _Known({area: above or level for area, above in chain.items()}))
         if names_of and f"{level}_name" not in columns:
             added[f"{level}_name"] = (leaf, _Known({area: names_of.get(above, "") for area, above in chain.items()}))
     file = parts.changed(file, name, kept=kept, added=added)
@@ -151,7 +152,7 @@ def _without_wholes(
         joined: the columns whose codes are joined, the lowest last.
     """
     *above, lowest = joined
-    for seen in count_tables(columns, numbers)[:1]:
+    for seen in count_tables(columns, numbers, parts.request.asked)[:1]:
         table = Coded.of(file, [*joined, *(one.column for one in seen.counts)])
         parents = np.unique(table.keys(above), return_inverse=True)[1]
         codes = table.codes[lowest]

@@ -43,6 +43,9 @@ _BY_NAME = "its name shows it"
 _MOST_SHOWN = 6
 #: So many columns that nothing connects are offered one by one.
 _FEW = 4
+#: Groups of columns may count the same people where the largest has so many times those of the smallest, at most; and
+#: where no cell of one has more than the same of the other, as where one counts a part.
+_ALIKE, _NEARLY_ALL = 1.25, 1.05
 #: Columns with more values than this are none that a table is made by.
 _FEW_VALUES = 300
 
@@ -216,8 +219,8 @@ def _wide(file: TableFile, counts: Sequence[str], *, by_user: bool) -> list[Read
             people = sum(sums[name] for name in part)
         return Reading("wide", tuple(names), people, reason, tuple({**left, **more}.items()))
 
-    if years_of(rest):
-        return [reading([name], f"column {name!r} alone, of several years side by side", {}) for name in rest]
+    if again := _counted_again(file, rest, {} if by_user else sums):
+        return [reading(some, reason, {}) for some, reason in again]
     if families_of(rest) or len(rest) == 1 or (by_user and not _doubled(groups)) or _one_vocabulary(rest):
         return [reading(rest, _side_by_side(rest), {})]
     readings = []
@@ -238,6 +241,35 @@ def _wide(file: TableFile, counts: Sequence[str], *, by_user: bool) -> list[Read
         readings.append(reading(alone, _side_by_side(alone), {}))
     readings.append(reading(rest, f"all of {_some(rest)}, a cell each", {}))
     return _asking(file, readings)
+
+
+def _counted_again(file: TableFile, names: Sequence[str], sums: Mapping[str, int]) -> list[tuple[list[str], str]]:
+    """The columns of each of several years or counts of one population, with the reason; none where there is one."""
+    if years := years_of(names):
+        return [(some, f"{_columns(some)}, of several years side by side") for some in years.values()]
+    if not sums or not (alike := _alike(names, sums, _NEARLY_ALL if is_family(file, names) else _ALIKE)):
+        return []
+    return [*((some, _side_by_side(some)) for some in alike), (list(names), f"all of {_some(names)}, a cell each")]
+
+
+def _alike(names: Sequence[str], sums: Mapping[str, int], most: float) -> list[list[str]]:
+    """Groups of columns that may count the same people, as those of two years do: M_11 and F_11, M_21 and F_21.
+
+    The largest has at most `most` times the people of the smallest, and no name shows that they exclude each other, as
+    those of sexes do.
+    """
+    families = families_of(names)
+    by_start = {start: [f"{start}_{end}" for end in ends] for start, ends in families.items()}
+    ends = next(iter(families.values()), ())
+    by_end = {end: [f"{start}_{end}" for start in families] for end in ends}
+    for groups in (by_start, by_end):
+        sizes = [sum(sums[name] for name in some) for some in groups.values()]
+        numbers = all(group.isdigit() for group in groups)
+        if len(groups) < 2 or _one_vocabulary(list(groups)) or not (len(families) > 1 or numbers):
+            continue
+        if min(sizes) and max(sizes) <= most * min(sizes):
+            return list(groups.values())
+    return []
 
 
 def _asking(file: TableFile, readings: list[Reading]) -> list[Reading]:
@@ -267,6 +299,10 @@ def _sum_reason(group: SameTotal) -> str:
     totals = " = ".join(map(repr, group.totals))
     parts = " = ".join(_some(partition, "+") for partition in group.partitions)
     return f"{totals}{' = ' if totals and parts else ''}{parts} in every row"
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column {names[0]!r} alone" if len(names) == 1 else _side_by_side(names)
 
 
 def _side_by_side(names: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.imports.tables.asked import Asked
 from features.imports.tables.cells import Cells
 from features.imports.tables.coded import Coded, group_sums
 from features.imports.tables.count_names import about_counts, is_other_number, is_time, measures_an_area, named_count
@@ -21,7 +22,8 @@ from pipeline.errors import InputError
 
 _TOTAL_WORDS = words(
     "total totals _t t insgesamt gesamt zusammen ensemble totale totaal totalt sum yhteensa ogolem celkem osszesen "
-    "grand_total subtotal summe gesamtsumme somme suma soma i_alt totalt_alt tot"
+    "grand_total subtotal summe gesamtsumme somme suma soma i_alt totalt_alt tot total_result gesamtergebnis ergebnis "
+    "total_general totale_complessivo eindtotaal totalsumma suma_koncowa celkovy_soucet hovedtotal total_geral"
 )
 _WEAK_WORDS = words(
     "all both both_sexes all_ages all_persons all_people everyone everybody ambos both_genders persons m_f mf "
@@ -68,11 +70,11 @@ class CountTable:
     labels: tuple[str, ...]
 
 
-def count_tables(columns: Mapping[str, Column], numbers: NumberColumns) -> list[CountTable]:
+def count_tables(columns: Mapping[str, Column], numbers: NumberColumns, asked: Asked) -> list[CountTable]:
     """The ways to see a table as counts, best first; none where no column has whole numbers only.
 
-    Counts are the columns that are named so, or else all whole numbers; other numbers, such as years of age, are
-    labels or left aside.
+    Counts are the columns that the user names, or that are named so, or else all whole numbers; other numbers, such as
+    years of age, are labels or left aside.
     """
     whole = [
         cells
@@ -84,7 +86,8 @@ def count_tables(columns: Mapping[str, Column], numbers: NumberColumns) -> list[
         and not columns[name].padded
     ]
     whole = [cells for cells in whole if len(cells.numbers) > 1] or whole  # one number in all rows counts nothing
-    named = [cells for cells in whole if named_count(cells.column)]
+    by_user = [cells for cells in whole if cells.column in (asked.count, *asked.counts)]
+    named = by_user or [cells for cells in whole if named_count(cells.column)]
     texts = [
         name
         for name, column in columns.items()
@@ -96,7 +99,7 @@ def count_tables(columns: Mapping[str, Column], numbers: NumberColumns) -> list[
     ]
     more = [name for name in columns if name in numbers and 1 < columns[name].n_distinct <= _MOST_VALUES]
     found = []
-    for counts in [named, whole] if named and len(named) < len(whole) else [whole]:
+    for counts in [named] if by_user else [named, whole] if named and len(named) < len(whole) else [whole]:
         taken = {cells.column for cells in counts}
         labels = [name for name in columns if name in texts and name not in taken]
         found.append(CountTable(tuple(counts), tuple(labels)))
@@ -116,7 +119,7 @@ def drop_totals(
     """
     file, columns = _drop_sums(parts, file, columns, numbers, name)
     problems: list[str] = []
-    for seen in count_tables(columns, numbers):
+    for seen in count_tables(columns, numbers, parts.request.asked):
         kept, shown, problem = _without_totals(parts, file, columns, seen)
         if problem is None:
             break
@@ -144,7 +147,7 @@ def _drop_sums(
     Raises:
         InputError: a value is so in most cells only, or but for rounding.
     """
-    ways = count_tables(columns, numbers)
+    ways = count_tables(columns, numbers, parts.request.asked)
     if not ways or (parts.request.reading.people is not None and _fits_all(parts, file, ways[0])):
         return file, dict(columns)
     seen = ways[0]

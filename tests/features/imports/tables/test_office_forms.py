@@ -6,11 +6,9 @@ None may be read as other people, other areas or other cells, and no sentence ma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from oracles import office_forms_europe, office_forms_workbooks, office_forms_world
@@ -22,30 +20,7 @@ from flows.cli import app
 from geography.errors import SpinewiseError
 
 MODULES = (office_forms_europe, office_forms_workbooks, office_forms_world)
-#: What stops, as it may, but is not read although it could be, or with a sentence that does not name the cause.
-NOT_READ = {
-    "spreadsheet_pivot": "two rows of heads of a pivot table, the upper one with a field's name alone",
-    "bdl_poland": "the row above the heads with '[osoba]' under each of them",
-    "czso_long": "an empty code is the total of two attributes at once",
-    "elstat_workbook": "codes of two levels in one column beside levels named by the user",
-}
-NOT_NAMED = {
-    "spreadsheet_pivot_with_subtotals": "the subtotals among the rows",
-}
-OPEN = NOT_READ | NOT_NAMED
-#: Of these, those of which the first answer is right, and what follows it is not.
-AFTER = {"bdl_poland", "czso_long", "elstat_workbook"}
 SUGGESTED_QUERY = re.compile(r'--query "(.*)", or give')
-
-
-def _parameters(names: Iterable[str], still: Iterable[str]) -> list[Any]:
-    """The forms of a test; of those that are open it is known that it fails, and one that passes is to be taken out."""
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=OPEN[name], raises=AssertionError))
-        if name in still
-        else name
-        for name in names
-    ]
 
 
 @cache
@@ -83,13 +58,13 @@ def _judge(done: tuple[int, str, Path], right: Truth | None, cause: tuple[str, .
     assert named(said, cause), f"none of {cause} is named: {said}"
 
 
-@pytest.mark.parametrize("name", _parameters(form.made, OPEN.keys() - AFTER))
+@pytest.mark.parametrize("name", form.made)
 def test_a_form_is_read_right_or_stops_with_its_cause(name: str, tmp_path: Path) -> None:
     one = _form(name)
     _judge(_import(one, tmp_path), one.truth, one.cause, one.everybody)
 
 
-@pytest.mark.parametrize("name", _parameters((name for name in form.made if _form(name).then), AFTER))
+@pytest.mark.parametrize("name", [name for name in form.made if _form(name).then])
 def test_the_answer_to_the_sentence_leads_on(name: str, tmp_path: Path) -> None:
     one = _form(name)
     _judge(_import(one, tmp_path, *one.then), one.after, one.then_cause, one.everybody)
