@@ -1,4 +1,4 @@
-"""The map: what it begins with, square kilometres, zoom, names, and areas chosen on it with their sum."""
+"""Map of the report: what it begins with, square kilometres, zoom, names, and areas chosen on it with their sum."""
 
 from __future__ import annotations
 
