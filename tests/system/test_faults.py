@@ -17,7 +17,7 @@ from releases.command import environment
 from releases.small import QUICK, public_bytes, run, write_town
 
 import pipeline.execution.run_log
-import pipeline.privacy.ledger.writes
+import pipeline.privacy.ledger.store
 from pipeline.errors import InputError, RefusedError, ReleaseError, SpinewiseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.progress import Silent
@@ -206,7 +206,7 @@ def test_a_clock_set_back_changes_nothing(
     ahead = time.time() + 366 * 86_400
     for path in directory.root.rglob("*"):
         os.utime(path, (ahead, ahead))
-    for module in (pipeline.execution.run_log, pipeline.privacy.ledger.writes):
+    for module in (pipeline.execution.run_log, pipeline.privacy.ledger.store):
         monkeypatch.setattr(module, "datetime", YearAgo)
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - 366 * 86_400)

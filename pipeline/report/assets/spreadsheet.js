@@ -57,7 +57,7 @@ window.spreadsheet = (() => {
       const name = new TextEncoder().encode(path), bytes = new TextEncoder().encode(words);
       const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream("deflate-raw"));
       const data = new Uint8Array(await new Response(stream).arrayBuffer());
-      // Version 2.0, UTF-8 names, deflated, 1980-01-01: the same table gives the same file.
+      // As ZIP 2.0 has it, UTF-8 names, deflated, 1980-01-01: the same table gives the same file.
       const common = [[2, 20], [2, 0x800], [2, 8], [2, 0], [2, 33], [4, crcOf(bytes)], [4, data.length], [4, bytes.length], [2, name.length], [2, 0]];
       const head = packed([[4, 0x04034b50], ...common]);
       directory.push(packed([[4, 0x02014b50], [2, 20], ...common, [2, 0], [2, 0], [2, 0], [4, 0], [4, at]]), name);

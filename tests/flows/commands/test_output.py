@@ -172,10 +172,11 @@ def test_plan(town_spec: Path, tmp_path: Path) -> None:
     assert len(rows) == 9
     totals = {row["level"]: row for row in rows if row["query"] == "total"}
     assert totals["county"]["per_number"] == 0, "it is an invariant"
-    shown = call(*begin).stdout
-    quiet = call(*begin, "--quiet", "--chart", tmp_path / "plan.html")
+    shown = call(*begin, "--details").stdout
+    quiet = call(*begin, "--details", "--quiet", "--chart", tmp_path / "plan.html")
     assert (quiet.exit_code, quiet.stderr) == (0, "")
     assert "rho = 2, and so (epsilon, delta)" in " ".join(quiet.stdout.split())
+    assert len(call(*begin, "--quiet").stdout.splitlines()) <= 8
     number = f"{totals['block']['per_number']:.2f}"
     for text in (shown, quiet.stdout):
         assert any("total" in line and number in line for line in text.splitlines()), number
