@@ -50,7 +50,7 @@ MAIN_MB, ENGINE_MB, WORKER_MB = 280.0, 220.0, 88.0
 #: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
 #: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 350.0
-ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 92.0, 140.0, 50.0, 15.0
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 92.0, 140.0, 50.0, 15.0, 8.0
 #: Of a spine that is cut into subtrees: bytes per geounit of the whole and per cell of those at the cut, the factor of
 #: the second upward pass, and what the variances of the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.0, 110.0, 1.2, 0.1, 0.4
@@ -91,7 +91,7 @@ class Cost:
 
 def sizes_of(spec: ReleaseSpec, spine: Spine) -> tuple[Size, ...]:
     """The sizes of the work on each universe."""
-    return tuple(Size.of(universe, spine) for universe in spec.universes())
+    return tuple(Size.of(universe, spine, joined=bool(spec.join)) for universe in spec.universes())
 
 
 def cost_of(
@@ -182,17 +182,13 @@ def pass_seconds(size: Size) -> float:
 
 def _held(size: Size, share: float = 1.0) -> float:
     """Bytes that the process which estimates a universe, or a share of it, holds."""
-    return (
-        share
-        * (
-            GEOUNIT_BYTES * size.geounits
-            + MEASURED_BYTES * size.measured
-            + FILLED_BYTES * size.filled
-            + ABOVE_BYTES * size.above
-            + MATRIX_BYTES * size.matrices
-        )
-        + SQUARE_BYTES * float(size.possible) ** 2
-    )
+    return share * (
+        GEOUNIT_BYTES * size.geounits
+        + MEASURED_BYTES * size.measured
+        + FILLED_BYTES * size.filled
+        + ABOVE_BYTES * size.above
+        + MATRIX_BYTES * size.matrices
+    ) + max(SQUARE_BYTES * size.at_top**2, FAMILY_BYTES * size.at_once)
 
 
 def _simulated_seconds(size: Size, simulations: Simulations) -> float:

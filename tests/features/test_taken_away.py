@@ -191,7 +191,7 @@ _OF_SPECS = (
 def test_types_and_tests_of_the_core_pass_without_what_a_spec_has_of_it(tmp_path: Path, feature: Feature) -> None:
     pytest.importorskip("mypy")
     without = _copy_without(feature, tmp_path / "copy")
-    for name in ("tests", "docs", "examples", "pyproject.toml"):
+    for name in ("tests", "docs", "examples", "benchmarks", "pyproject.toml"):
         copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy
         copy(PROJECT / name, without / name)
     shutil.rmtree(without / "tests" / "features" / feature.name)

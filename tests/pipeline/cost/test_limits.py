@@ -57,8 +57,8 @@ def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: i
 
 
 REFUSAL = (
-    "binary: found 16,777,216 possible cells, too many to solve: all cells of the area at the top are in one problem, "
-    "with a number for each two of them, here 2,252 TB; what fits: at most 1,000,000, by fewer attributes, coarser "
+    "binary: found 16,777,216 possible cells, too many to solve: where all of them may have persons the area at the "
+    "top has a number for each two of them, here 2,252 TB; what fits: at most 1,000,000, by fewer attributes, coarser "
     "values or structural_zeros"
 )
 
