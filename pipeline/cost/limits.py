@@ -1,8 +1,8 @@
 """Which specs can be run at all, and of these which a plan works out errors for; of the others it is said at once.
 
 An area at the top has nobody above it who could have nobody in a cell: all its possible cells may have persons, and are
-in one problem then, with a number for each two of them. What no machine can solve is refused by `validate`, `plan` and `run` alike. A run whose
-errors alone would take too long to work out is not refused: it does not need them.
+in one problem then, with a number for each two of them. What no machine can solve is refused by `validate`, `plan` and
+`run` alike. A run whose errors alone would take too long to work out is not refused: it does not need them.
 
 Errors are worked out from matrices of one number for each pair of the values of grouped attributes, one matrix for each
 set of the attributes that are only kept whole or summed out, and at least two for each level. The bounds here are of
@@ -41,8 +41,8 @@ def check_possible(spec: ReleaseSpec, universe: Universe) -> None:
     if possible > MOST_POSSIBLE:
         raise InputError(
             f"{_name(spec, universe)}: found {possible:,} possible cells, too many to solve: where all of them may "
-            f"have persons the area at the top has a number for each two of them, here {8e-12 * possible**2:,.0f} TB; what "
-            f"fits: at most {MOST_POSSIBLE:,}, by fewer attributes, coarser values or structural_zeros"
+            f"have persons the area at the top has a number for each two of them, here {8e-12 * possible**2:,.0f} TB; "
+            f"what fits: at most {MOST_POSSIBLE:,}, by fewer attributes, coarser values or structural_zeros"
         )
 
 
