@@ -42,4 +42,4 @@ def test_the_readme_alone_leads_from_nothing_to_a_checked_release(tmp_path: Path
             shown = told(*words[1:])
             if words[1] == "compare":
                 assert "rho" in shown
-    assert walked == ["plan", "run", "compare", "verify", "verify"]
+    assert walked == [*["query"] * 4, "plan", "run", "compare", "verify", "verify"]
