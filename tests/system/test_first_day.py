@@ -19,6 +19,11 @@ def shell_lines() -> list[list[str]]:
     return [words for block in blocks for line in block.splitlines() if (words := shlex.split(line, comments=True))]
 
 
+def test_the_two_commands_to_begin_with_are_named() -> None:
+    """The release of the example, and the tests."""
+    assert shell_lines()[:2] == [["make", "release"], ["make", "test"]]
+
+
 @pytest.mark.slow
 def test_the_readme_alone_leads_from_nothing_to_a_checked_release(tmp_path: Path, prefect_home: Path) -> None:
     def told(*words: str) -> str:
