@@ -16,8 +16,9 @@ from pipeline.errors import ReleaseError
 from pipeline.inputs.area_numbers import read_area_numbers
 from pipeline.metadata.contents import ProductFile
 from pipeline.metadata.products import Product, ReleaseScope
+from pipeline.release.facilities import read_numbers_of_level
 from pipeline.release.layout import UniverseDirectory, file_name
-from pipeline.storage.files import open_parquet, reading, write_parquet
+from pipeline.storage.files import write_parquet
 
 
 def path_of(folder: UniverseDirectory, name: str) -> Path:
@@ -75,13 +76,8 @@ def write_shares(
 
 def read_public_shares(path: Path, share: PublicShare, geocodes: NDArray[np.str_]) -> NDArray[np.float64]:
     """The numbers written by `write_shares`; ReleaseError where they are of others."""
-    with open_parquet(path, rows=len(geocodes)) as file, reading(path):
-        if not file.schema_arrow.equals(_share_columns(share)):
-            raise ReleaseError(f"{path} does not have the columns of the shares {share.name!r}")
-        table = file.read()
-        if table.column("geocode").to_pylist() != geocodes.tolist():
-            raise ReleaseError(f"{path} is damaged: its rows are not the geounits of level {share.level!r}")
-        numbers = np.stack([column.to_numpy() for column in table.columns[1:]], axis=1).astype(np.float64)
+    columns, whose = _share_columns(share), f"the shares {share.name!r}"
+    numbers = read_numbers_of_level(path, columns, whose, share.level, geocodes).astype(np.float64)
     if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
         raise ReleaseError(f"{path} is damaged: it has a number that is negative, or none")
     return numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,13 +37,25 @@ def write_facilities(
 
 def read_public_facilities(path: Path, bound: Bound, geocodes: NDArray[np.str_]) -> NDArray[np.int64]:
     """The facilities written by `write_facilities`; ReleaseError where they are of others."""
-    with open_parquet(path, rows=len(geocodes)) as file, reading(path):
-        if not file.schema_arrow.equals(_facility_columns(bound)):
-            raise ReleaseError(f"{path} does not have the columns of the bound {bound.name!r}")
-        table = file.read()
-        if table.column("geocode").to_pylist() != geocodes.tolist():
-            raise ReleaseError(f"{path} is damaged: its rows are not the geounits of level {bound.level!r}")
-        facilities = np.stack([column.to_numpy() for column in table.columns[1:]], axis=1).astype(np.int64)
+    columns, whose = _facility_columns(bound), f"the bound {bound.name!r}"
+    facilities = read_numbers_of_level(path, columns, whose, bound.level, geocodes).astype(np.int64)
     if (facilities < 0).any():
         raise ReleaseError(f"{path} is damaged: it has a negative number of facilities")
     return facilities
+
+
+def read_numbers_of_level(
+    path: Path, columns: pa.Schema, whose: str, level: str, geocodes: NDArray[np.str_]
+) -> NDArray[Any]:
+    """The numbers `(n, k)` of a file with a row for each geounit of a level, whose first column is the geocode.
+
+    Raises:
+        ReleaseError: it has other columns, or rows of other geounits.
+    """
+    with open_parquet(path, rows=len(geocodes)) as file, reading(path):
+        if not file.schema_arrow.equals(columns):
+            raise ReleaseError(f"{path} does not have the columns of {whose}")
+        table = file.read()
+        if table.column("geocode").to_pylist() != geocodes.tolist():
+            raise ReleaseError(f"{path} is damaged: its rows are not the geounits of level {level!r}")
+        return np.stack([column.to_numpy() for column in table.columns[1:]], axis=1)
