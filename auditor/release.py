@@ -20,6 +20,7 @@ from auditor.reading.counts import Counts, counts_digest, sound_histogram
 from auditor.reading.errors import FormError
 from auditor.reading.files import Files
 from auditor.reading.places import Places
+from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
 
@@ -57,6 +58,8 @@ class Release:
     def __init__(self, root: Path) -> None:
         self.root, self.places = root, Places(root)
         self.public, self.restricted = self.places.public, self.places.restricted
+        for folder in (self.public, self.restricted):
+            check_folder(folder)
         self.manifest: dict[str, Any] = read_json(self.places.manifest, str(self.places.manifest))
         if not isinstance(self.manifest.get("spec"), dict):
             raise FormError(f"{self.places.manifest} cannot be read: there is no spec in it")

@@ -21,6 +21,7 @@ from auditor.files import read_columns
 from auditor.keys import keyed_hash
 from auditor.reading.counts import Counts, counts_digest
 from auditor.reading.errors import FormError
+from auditor.reading.regular import check_folder
 from auditor.reading.spec import MOVED
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
 
@@ -72,6 +73,8 @@ class Answer:
 
     def __init__(self, root: Path) -> None:
         self.root, self.public, self.restricted = root, root / "public", root / "restricted"
+        for folder in (self.public, self.restricted):
+            check_folder(folder)
         self.stated: dict[str, Any] = _json(self.public / "answer.json")
         if missing := [name for name in KEPT if not (self.restricted / name).is_file()]:
             raise FormError(

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from auditor.reading.errors import FormError
 from auditor.reading.pages import PageError, pages
+from auditor.reading.regular import check_regular
 
 #: Numbers in one row group: writers of releases put 2^20 into one, or 2^24 of a table, or one row.
 _MOST_VALUES: Final = 1 << 24
@@ -49,6 +50,7 @@ class GuardedFile:
     def __init__(self, path: Path, rows: int | None = None, *, own_groups: bool = True) -> None:
         self._path = path
         self._rows = rows
+        check_regular(path)
         try:
             self._plain = pq.ParquetFile(str(path.absolute()), page_checksum_verification=True)
         except UnicodeDecodeError as error:

@@ -29,6 +29,7 @@ from pipeline.errors import InputError, MemoryShortError, ReleaseError
 from pipeline.storage.durable import sync_folder
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
+from pipeline.storage.small_files import check_regular
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +147,7 @@ def write_bytes(target: Path, data: bytes, staging: Path, *, private: bool = Fal
 
 def sha256_file(path: Path) -> str:
     """SHA-256 of the file's bytes, in hexadecimal."""
+    check_regular(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import ReleaseError
 from pipeline.storage.local_name import local_name
 from pipeline.storage.pages import PageError, pages
+from pipeline.storage.small_files import check_regular
 
 #: Numbers in one row group: writers of releases put 2^20 into one, or 2^24 of a table, or one row.
 _MOST_VALUES: Final = 1 << 24
@@ -50,6 +51,7 @@ class GuardedFile:
     def __init__(self, path: Path, rows: int | None = None, *, own_groups: bool = True) -> None:
         self._path = path
         self._rows = rows
+        check_regular(path)
         try:
             self._plain = pq.ParquetFile(local_name(path), page_checksum_verification=True)
         except UnicodeDecodeError as error:

@@ -23,6 +23,12 @@ def is_special(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+def check_regular(path: Path) -> None:
+    """OSError where a path is there and is neither a regular file nor a folder: whoever opened a pipe would wait."""
+    if is_special(path):
+        raise OSError(errno.EINVAL, NOT_REGULAR, os.fspath(path))
+
+
 def check_not_special(path: Path, where: str) -> None:
     """InputError where a path that the user gives is there and is neither a regular file nor a folder.
 
