@@ -31,15 +31,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from features.example.example import write_example
-from pipeline.collect.areas import arrived, count_words
-from pipeline.collect.bits import KeyedBytes, SystemBytes
-from pipeline.collect.bloom import filters
-from pipeline.collect.choices import DirectEncoding, RandomisedResponse
-from pipeline.collect.finding import find_words
-from pipeline.collect.mechanism import ListedMechanism
-from pipeline.collect.rappor import Rappor
-from pipeline.collect.unary import OptimisedUnaryEncoding
-from pipeline.collect.words import WordList
+from features.local.collect.areas import arrived, count_words
+from features.local.collect.bits import KeyedBytes, SystemBytes
+from features.local.collect.bloom import filters
+from features.local.collect.choices import DirectEncoding, RandomisedResponse
+from features.local.collect.finding import find_words
+from features.local.collect.mechanism import ListedMechanism
+from features.local.collect.rappor import Rappor
+from features.local.collect.unary import OptimisedUnaryEncoding
+from features.local.collect.words import WordList
 
 KEY = bytes(range(32))
 AREAS, PEOPLE = 2_000, 200

@@ -31,15 +31,15 @@ from measured_run import PROJECT
 from releases.survey import Survey, write_survey
 from survey_of_state import StateSurvey
 
+from features.local.collected_answers import CollectedAnswers
+from features.local.survey import survey_of
 from geography.build import spine_from_prefixes
-from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import load_spec
-from pipeline.survey.survey import survey_of
 
 _PARTS: Final = ("state", "mixed", "words", "many-words")
 #: Mechanism, number of answers, epsilon.

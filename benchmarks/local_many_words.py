@@ -14,10 +14,10 @@ from local_state import summed
 from local_words import CANDIDATES, RAPPOR, SAID, StateWords
 from numpy.typing import NDArray
 
-from pipeline.collect.bloom import filters
-from pipeline.collect.collected_words import CollectedWords
-from pipeline.collect.finding import find_words
-from pipeline.collect.unlisted import unlisted_words
+from features.local.collect.bloom import filters
+from features.local.collect.finding import find_words
+from features.local.collected_words import CollectedWords
+from features.local.unlisted import unlisted_words
 from postprocess.statistics import half_widths
 
 

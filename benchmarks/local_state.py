@@ -12,8 +12,8 @@ from local_held import Measures, held_if_large, shown_if_large, shown_inverted, 
 from numpy.typing import NDArray
 from survey_of_state import StateSurvey, state_survey
 
+from features.local.collected import Collected
 from geography.spine import Spine
-from pipeline.collect.collected import Collected
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory

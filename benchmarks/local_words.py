@@ -21,13 +21,13 @@ from survey_of_state import PEOPLE, SPEC
 
 from features.example.example import LEVELS, block_codes
 from features.example.population import populate
+from features.local.collect.bits import KeyedBytes
+from features.local.collect.finding import find_words
+from features.local.collect.mechanism import Reports
+from features.local.collect.rappor import Rappor
+from features.local.collected_words import CollectedWords
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
-from pipeline.collect.bits import KeyedBytes
-from pipeline.collect.collected_words import CollectedWords
-from pipeline.collect.finding import find_words
-from pipeline.collect.mechanism import Reports
-from pipeline.collect.rappor import Rappor
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory

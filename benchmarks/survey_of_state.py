@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from features.example.example import LEVELS, block_codes
 from features.example.population import populate
+from features.local.collect.bits import KeyedBytes
+from features.local.collect.mechanism import ListedMechanism
+from features.local.collect.parameters import mechanism_of
+from features.local.collected_answers import CollectedAnswers
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
-from pipeline.collect.bits import KeyedBytes
-from pipeline.collect.collected_answers import CollectedAnswers
-from pipeline.collect.mechanism import ListedMechanism
-from pipeline.collect.parameters import mechanism_of
 
 PEOPLE: Final = 1_000_000
 

@@ -29,7 +29,6 @@ from flows.commands import (
     spine,
     validate,
     verify,
-    words,
 )
 from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
@@ -103,7 +102,6 @@ app = typer.Typer(
 _CORE = {
     "run": run,
     "validate": validate,
-    "words": words,
     "query": query,
     "ask": ask,
     "update": update,

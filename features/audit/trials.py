@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from features.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio
 from features.audit.release_reading import Expected, expected_measurements
 from pipeline.confidential.measure import true_histogram
-from pipeline.confidential.parts import PARTS
+from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.steps import ConfidentialSteps
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
@@ -131,7 +131,7 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
         make_run_folders(run)
         public = open_listed(checked.spec, checked.universes)
         job = public.job(run, Workers(1), Silent())
-        confidential = ConfidentialSteps(job, key, PARTS)
+        confidential = ConfidentialSteps(job, key, installed_parts())
         perform_steps(job, [*confidential.counting(), *confidential.measuring()])
         if whole:
             perform_public_steps(job, report=False)

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.metadata.products import (
-    ADDED,
     AMOUNTS,
-    CENTRAL_COUNTS,
     HOUSEHOLD_SIZES,
     HOUSEHOLD_TABLES,
     INVARIANTS,
     MEASUREMENTS,
     MICRODATA,
     TABLES,
+    Product,
     ReleaseScope,
     described,
+    products_of,
 )
 from pipeline.published import PublishedRelease
 
@@ -69,12 +69,17 @@ def by_table(files: Sequence[DataFile]) -> dict[str, list[DataFile]]:
     return found
 
 
+def _measured(scope: ReleaseScope) -> Iterator[Product]:
+    """Of the core and of features, all whose files stand with the measurements."""
+    return (one for one in products_of(scope.spec.of_features) if one.path == MEASUREMENTS.path)
+
+
 def _all_files(scope: ReleaseScope, choice: Choice) -> Iterator[DataFile]:
     tables = described(scope, TABLES, HOUSEHOLD_TABLES, AMOUNTS)
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)
     if not choice.tables:
         yield from described(scope, HOUSEHOLD_SIZES)
     if choice.measurements:
-        yield from described(scope, MEASUREMENTS, CENTRAL_COUNTS, ADDED, INVARIANTS)
+        yield from described(scope, *_measured(scope), INVARIANTS)
     if choice.microdata:
         yield from described(scope, MICRODATA)

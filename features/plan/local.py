@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.table import Table
@@ -15,10 +15,22 @@ from pipeline.estimation.expectation import Expectation
 from pipeline.model.source import OWN_NOISE
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
-from pipeline.survey.survey import Survey
 
 #: Standard error of a share of the respondents that a plan finds the number of respondents for.
 SHARE_ERROR = 0.05
+
+
+@runtime_checkable
+class FromReports(Protocol):
+    """A source of noisy numbers that are made of randomised reports."""
+
+    @property
+    def expected_reports(self) -> int | None:
+        """Of a leaf; None where the spec does not say."""
+
+    @property
+    def variance_of_report(self) -> float:
+        """Of one answer's count, for one report, mean over the answers."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +72,15 @@ def local_rows(expectation: Expectation, share_error: float = SHARE_ERROR) -> tu
     from each other. Where counts are small a release is closer to the truth than either.
     """
     universe, spine = expectation.universe, expectation.spine
-    if not isinstance(universe.source, Survey) or universe.source.collected.respondents is None:
+    if not isinstance(universe.source, FromReports) or universe.source.expected_reports is None:
         return ()
-    collected, expected = universe.source.collected, universe.source.collected.respondents
+    expected = universe.source.expected_reports
     central = Expectation.of(_central(universe), spine, [], "full")
     planned, planned_centrally = expectation.planned(), central.planned()
     (measured,) = universe.strategy.levels[-1].queries
     rows = []
     # Of one report, for a number: the error of n reports is its root of n times, that of a share 1 / root of n times.
-    one = float(collected.noise_per_report / collected.n_cells)
+    one = universe.source.variance_of_report
     for level in spine.levels:
         own = expectation.errors(planned, level.name, measured.query).standard
         other = central.errors(planned_centrally, level.name, measured.query).standard

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.collect.unlisted import bits_of, remarks_of
+from pipeline.confidential.parts import Inspecting, installed_parts
 from pipeline.errors import InputError
 from pipeline.estimation.constraints import (
     broken_bound,
@@ -27,7 +27,6 @@ from pipeline.model.links.households import Households
 from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
-from pipeline.model.source import OwnNoise, Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
@@ -39,11 +38,9 @@ from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
-from pipeline.records.reports import count_reports
 from pipeline.runs.chosen_clips import check_chosen
 from pipeline.runs.request import check_datasets, universe_checks, with_data
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
-from pipeline.survey.survey import Survey, survey_of
 
 #: What a released page should state of itself: keys of [report].
 ASKED_FOR: Final = ("publisher", "reference_date", "publication_date", "version", "contact", "next_release")
@@ -190,9 +187,8 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
             (supplied,) = with_data([universe], data)
             before = result.n_counted
             joined = [query for link in links for query in link.queries(universe.name)]
-            check = RECORD_CHECKS[type(supplied.source)]
             facilities = () if spine is None else inputs.of(BOUNDS)[universe.name]
-            answers[universe.name] = check(supplied, spine, joined, facilities, result)
+            answers[universe.name] = _check_records(supplied, spine, joined, facilities, result)
             if people is not None and not universe.name:
                 _check_people(supplied, result.n_counted - before, people, result)
     if spine is not None:
@@ -215,6 +211,26 @@ def _check_statements(spec: ReleaseSpec, universe: Universe, spec_file: Path, re
     for check in universe_checks(spec, universe):
         with result.noted("spec", f"{spec_file}: "):
             check()
+
+
+def _check_records(
+    universe: Universe,
+    spine: Spine | None,
+    joined: Sequence[Query],
+    facilities: Sequence[NDArray[np.int64]],
+    result: Validation,
+) -> _Answers | None:
+    """Of true records as `_check_universe`; of others, what sees them says what is wrong."""
+    part = installed_parts()[type(universe.source)]
+    if not isinstance(part, Inspecting):
+        return _check_universe(universe, spine, joined, facilities, result)
+    if spine is not None and universe.input is not None:
+        found = part.inspected(universe, spine)
+        result.findings += [] if found.mistakes is None else _findings(found.mistakes)
+        result.remarks += found.remarks
+        result.n_counted += found.n_counted
+        result.n_rows += found.n_rows
+    return None
 
 
 def _check_universe(
@@ -264,37 +280,6 @@ def _check_universe(
         return None
     _check_constraints(universe, spine, facilities, answers, result)
     return answers
-
-
-def _check_reports(
-    universe: Universe,
-    spine: Spine | None,
-    _joined: Sequence[Query],
-    _facilities: Sequence[NDArray[np.int64]],
-    result: Validation,
-) -> None:
-    """Every report: which cannot be used, and why; a finding if they stop a run, else a remark."""
-    records = universe.input
-    if spine is None or records is None:
-        return
-    collected = survey_of(universe).collected
-    found = count_reports(records, collected, spine, bytes(32), whole=bits_of(collected))  # the draw matters little
-    if records.bad_reports == "count":
-        lines = found.log.lines()
-        result.remarks += [f"{records.file}, not used: {one.message(lines)}" for one in found.log.mistakes]
-    else:
-        result.findings += _findings(found.log)
-    result.remarks += [f"{records.file}: {one}" for one in remarks_of(collected, found.totals, found.whole)]
-    result.n_counted += int(found.reports.sum())
-    result.n_rows += int(found.reports.sum()) + sum(found.unused.values())
-
-
-_Check = Callable[[Universe, Spine | None, Sequence[Query], Sequence[NDArray[np.int64]], Validation], "_Answers | None"]
-#: Type of a source -> what checks its records.
-RECORD_CHECKS: Mapping[type[Source], _Check] = {
-    OwnNoise: _check_universe,
-    Survey: _check_reports,
-}
 
 
 def _check_joins(

@@ -39,14 +39,14 @@ def check_constraints(release: Path, output: Output) -> None:
     from auditor.check.release import examine
     from auditor.reading.errors import FormError
     from pipeline.errors import InputError
-    from pipeline.execution.console import remarks_of_reports, tell_problems
+    from pipeline.execution.console import remarks_of_features, tell_problems
     from pipeline.published import release_at
 
     try:
         findings = examine(release)
     except FormError as error:
         raise InputError(str(error)) from None
-    problems, remarks = list(findings.problems), remarks_of_reports(release_at(release))
+    problems, remarks = list(findings.problems), remarks_of_features(release_at(release))
     if problems and not output.json:
         tell_problems(f"{release}: this release does not keep its spec", problems)
     else:

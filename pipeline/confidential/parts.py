@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from geography.spine import Spine
 from pipeline.confidential.measure import check_universe, measure_level, tabulate_universe
-from pipeline.confidential.reports import measure_reports, tabulate_reports
 from pipeline.execution.job import Job
 from pipeline.model.source import OwnNoise, Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.survey.survey import Survey
+from pipeline.records.problems import MistakeLog
 
 
 class ConfidentialPart(Protocol):
@@ -37,6 +39,30 @@ class ConfidentialPart(Protocol):
         """Publish what is measured at a level; `fingerprint` is that of `tabulate`."""
 
 
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What a validation finds in records, of which nothing is kept.
+
+    Attributes:
+        mistakes: that stop a run; None where whatever is wrong is left out.
+        remarks: what is odd and stops nothing; confidential sentences.
+        n_rows, n_counted: that were read, and that count.
+    """
+
+    mistakes: MistakeLog | None
+    remarks: tuple[str, ...]
+    n_rows: int
+    n_counted: int
+
+
+@runtime_checkable
+class Inspecting(Protocol):
+    """A part whose records are not checked as true ones are."""
+
+    def inspected(self, universe: Universe, spine: Spine) -> Inspection:
+        """Read all records; InputError where they cannot be read."""
+
+
 class TrueRecords:
     """True records, on whose counts noise is drawn."""
 
@@ -53,31 +79,13 @@ class TrueRecords:
         measure_level(job, key, fingerprint, universe, level)
 
 
-class RandomisedReports:
-    """Reports that were randomised before they were sent: their totals are published as they are."""
-
-    def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
-        """See `ConfidentialPart.tabulate`."""
-        return tabulate_reports(job, key, universe)
-
-    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:  # noqa: ARG002
-        """Nothing: of reports nothing is known that could contradict what is exact."""
-        return []
-
-    def measure(
-        self,
-        job: Job,
-        key: MasterKey,  # noqa: ARG002
-        fingerprint: str,  # noqa: ARG002
-        universe: Universe,
-        level: str,
-    ) -> None:
-        """See `ConfidentialPart.measure`; no key is needed, as no noise is drawn."""
-        measure_reports(job, universe, level)
-
-
 #: Type of a source -> what sees its records.
 Parts = Mapping[type[Source], ConfidentialPart]
 
-#: Of every source. Only what performs the confidential steps has this list.
-PARTS: Final[Parts] = {OwnNoise: TrueRecords(), Survey: RandomisedReports()}
+
+def installed_parts() -> Parts:
+    """Of every source of this installation; only what sees the records asks for it.
+
+    The list of features is asked by name: the core imports no feature, and its list is above the core.
+    """
+    return {OwnNoise: TrueRecords(), **import_module("features.confidential_registry").parts()}

@@ -33,7 +33,7 @@ from pipeline.confidential.handed_tables import (
     without_tables,
 )
 from pipeline.confidential.missing_columns import refuse_missing_columns
-from pipeline.confidential.parts import PARTS
+from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
@@ -318,10 +318,10 @@ class _Server:
         job = self._taken(work)
         if work.again is not None:
             key = self._key_of(work.again)
-            self._steps = RepeatedSteps(work.again, job, key, PARTS)
+            self._steps = RepeatedSteps(work.again, job, key, installed_parts())
         else:
             key = self._holder.key(job.run, job.beacon)
-            self._steps = ConfidentialSteps(job, key, PARTS)
+            self._steps = ConfidentialSteps(job, key, installed_parts())
         return {"insecure": key.insecure}
 
     def perform(self, task: str, universe: str, place: str) -> Mapping[str, object]:

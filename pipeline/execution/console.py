@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, Task
@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from geography.errors import SpinewiseError
-from pipeline.collect.unlisted import signs_of
 from pipeline.errors import RefusedError
 from pipeline.execution.memory import shown_memory
 from pipeline.execution.progress import FOUND, Counted, shown_time
@@ -23,6 +22,7 @@ from pipeline.privacy.accounting.statement_models import promise
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.status import status
+from pipeline.spec.slots import installed_slots
 
 #: Seconds between two plain lines of one step.
 _QUIET = 10.0
@@ -184,14 +184,18 @@ def promise_of(run: RunDirectory) -> str:
     return promise(manifest.joint, manifest.privacy[0].delta)
 
 
-def remarks_of_reports(run: RunDirectory) -> list[str]:
-    """What a release says of its randomised reports that its users have to know; nothing of other releases."""
-    if not run.reports.exists():
-        return []
-    try:
-        return signs_of(json.loads(run.reports.read_bytes()))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return []  # which `verify` tells
+@runtime_checkable
+class HasRemarks(Protocol):
+    """Keys of a feature with which a release may have files that its users have to know something of."""
+
+    def remarks(self, run: RunDirectory) -> Sequence[str]:
+        """A sentence each; nothing where there is no such file, or it is damaged, which `verify` tells."""
+
+
+def remarks_of_features(run: RunDirectory) -> list[str]:
+    """What a release says of what features have added to it that its users have to know."""
+    features: Sequence[object] = installed_slots().filled
+    return [remark for keys in features if isinstance(keys, HasRemarks) for remark in keys.remarks(run)]
 
 
 def remarks_of_end(run: RunDirectory) -> list[str]:
@@ -199,7 +203,7 @@ def remarks_of_end(run: RunDirectory) -> list[str]:
     remarks = []
     if run.remarks.exists():
         remarks += [f"Warning: {line}" for line in run.remarks.read_text(encoding="utf-8").splitlines()]
-    remarks += [f"Warning: {one}" for one in remarks_of_reports(run)]
+    remarks += [f"Warning: {one}" for one in remarks_of_features(run)]
     if run.warnings.exists():
         remarks.append(f"Warning: there are remarks on the records and the spec's constraints, see {run.warnings}")
     if read_manifest(run.manifest).status == status(insecure_key=True, charged=False):

@@ -93,6 +93,16 @@ class PublicInput(ABC, Generic[T]):
     def identity(self, found: T) -> Mapping[str, str]:
         """Hashes that tell a run with it from one with another, by the names that a refusal shows."""
 
+    def problems(self, scope: InputScope, run: RunDirectory, *, official: bool) -> list[str]:
+        """What is wrong with what a release says of it, one sentence each, beside what `again` refuses.
+
+        Args:
+            scope: of the release.
+            run: the release.
+            official: whether its status is that of a release which may be published.
+        """
+        return []
+
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
         """Whether a spec has it, of a universe ("" for the release's own), as its [provenance] says."""
         return False
@@ -113,6 +123,24 @@ class HasInputs(Protocol):
 
     def public_inputs(self) -> Sequence[PublicInput[Any]]:
         """Of the feature."""
+
+
+@runtime_checkable
+class OfRelease(Protocol):
+    """A public input that was taken over from another release."""
+
+    def differences(self, scope: InputScope, run: RunDirectory, origin: Path, status: str) -> list[str]:
+        """What differs between the other release and what was taken from it, one sentence each.
+
+        Args:
+            scope: of the release that took it over.
+            run: that release.
+            origin: the directory of the other.
+            status: that the release states.
+
+        Raises:
+            InputError: nothing was taken over.
+        """
 
 
 def sha256_of_files(paths: Sequence[Path]) -> str:

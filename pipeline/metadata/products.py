@@ -111,19 +111,6 @@ def _constraints(of: ReleaseScope) -> Iterator[ProductFile]:
             yield ProductFile(of.run.universe(universe.name).constraint(number), universe.name, bound.level, bound)
 
 
-def _central_counts(of: ReleaseScope) -> Iterator[ProductFile]:
-    for universe in of.universes:
-        for level, query in universe.source.given(universe.strategy):
-            yield ProductFile(
-                of.run.universe(universe.name).measurement(level, query.name), universe.name, level, query
-            )
-
-
-def _central(of: ReleaseScope) -> Iterator[ProductFile]:
-    if any(_central_counts(of)):
-        yield ProductFile(of.run.central)
-
-
 def _reports(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes:
         for level in universe.strategy.levels:
@@ -257,12 +244,6 @@ CONSTRAINTS: Final = Product(
     "input",
     _constraints,
 )
-CENTRAL_RELEASE: Final = Product(
-    "central.json",
-    "in a mixed design: name, status and manifest's SHA-256 of the central release",
-    "input",
-    _central,
-)
 REPORTS: Final = Product(
     "reports.json",
     "of a release from randomised reports: how many were used, and not, and why; signs of unlisted words",
@@ -291,13 +272,6 @@ MEASUREMENTS: Final = Product(
     "measured",
     _measurements,
     Description((6, 0), Contents.measurement, measured),
-)
-CENTRAL_COUNTS: Final = Product(
-    "measurements/LEVEL/QUERY.parquet",
-    "",
-    "input",
-    _central_counts,
-    Description((6, 1), Contents.measurement, measured),
 )
 ADDED: Final = Product(
     "measurements/LEVEL/QUERY.parquet", "", "computed", _added, Description((6, 2), Contents.added, measured)
@@ -400,13 +374,11 @@ PRODUCTS: tuple[Product, ...] = (
     NAMES,
     POLYGONS,
     CONSTRAINTS,
-    CENTRAL_RELEASE,
     REPORTS,
     REPLACED,
     ANSWERS,
     INVARIANTS,
     MEASUREMENTS,
-    CENTRAL_COUNTS,
     ADDED,
     SELECTED,
     HISTOGRAMS,

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
-from pipeline.collect.collected import ReportNoise
 from pipeline.model.strategy import AddedAnswer, LevelStrategy, MeasuredQuery, Strategy
 from pipeline.privacy.budget import NoiseSpec
+
+
+@dataclass(frozen=True)
+class ReportNoise:
+    """The noise on counts that are made of so many reports, whose senders drew it.
+
+    Attributes:
+        scale: the variance, exact.
+    """
+
+    scale: Fraction
+    #: As measurement files name it, whatever the senders drew.
+    mechanism: ClassVar[Literal["reports"]] = "reports"
+
+    @property
+    def variance(self) -> float:
+        """Of each count, persons squared."""
+        return float(self.scale)
+
 
 #: Drawn by this program, or by the senders of reports.
 Noise = NoiseSpec | ReportNoise

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
@@ -12,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.collect.mechanism import Mechanism
 from pipeline.model.allocation import Allocated, Allocation, Noise, budgeted
 from pipeline.model.query import Query
 from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
@@ -33,6 +34,48 @@ ReadStored = Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]
 #: What metadata call a measurement's file and its variances.
 NOISY = marked("{query}: noisy answers as they were published")
 VARIANCE = marked("Variance of the noise on each")
+
+
+class Bound(Protocol):
+    """How much more likely any report can be under one answer than under another."""
+
+    @property
+    def ratio(self) -> Fraction:
+        """The exact largest ratio of the two probabilities."""
+
+    @property
+    def epsilon(self) -> Decimal:
+        """ln(ratio), rounded up."""
+
+
+class Randomiser(Protocol):
+    """By what senders randomised an answer: the facts that accounting makes promises of."""
+
+    @property
+    def name(self) -> str:
+        """As a spec has it."""
+
+    @property
+    def bound(self) -> Bound:
+        """Of one report."""
+
+    @property
+    def for_ever(self) -> Bound | None:
+        """Of all reports together that a sender ever makes of one answer; None if nothing bounds them."""
+
+    def bound_of(self, reports: int) -> Bound:
+        """Of so many reports of one sender on an answer that does not change."""
+
+    @property
+    def ratio(self) -> Fraction:
+        """Of one report, see `Bound`."""
+
+    @property
+    def epsilon(self) -> Decimal:
+        """Of one report, see `Bound`."""
+
+    def parameters(self) -> dict[str, str]:
+        """Exact, as a spec has them."""
 
 
 class ToCounts(Protocol):
@@ -92,7 +135,7 @@ class Source(ABC):
     sums_without_bias: bool = True
 
     @property
-    def mechanism(self) -> Mechanism | None:
+    def mechanism(self) -> Randomiser | None:
         """By which senders randomised each record before it was sent; None where records are true."""
         return None
 

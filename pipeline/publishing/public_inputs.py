@@ -32,8 +32,6 @@ from pipeline.inputs.public_input import (
     sha256_of_numbers,
 )
 from pipeline.metadata.products import (
-    CENTRAL_COUNTS,
-    CENTRAL_RELEASE,
     CONSTRAINTS,
     NAMES,
     POLYGONS,
@@ -44,7 +42,6 @@ from pipeline.metadata.products import (
 from pipeline.model.area_names import AreaNames, LevelNames
 from pipeline.model.universe import Universe
 from pipeline.published import published_names
-from pipeline.publishing.central import CentralCounts, read_central, read_public_central, write_central
 from pipeline.release.facilities import (
     read_public_facilities,
     write_facilities,
@@ -249,45 +246,6 @@ class BoundsInput(PublicInput[FacilityCounts]):
         return sha256_of_files(self.files(spec, (universe,), run))
 
 
-class CentralInput(PublicInput[CentralCounts]):
-    """Noisy counts that another release has published, used beside reports; central.json says where they are from."""
-
-    key = "central"
-    part = "central"
-    for_measuring = True
-
-    def read(self, scope: InputScope) -> CentralCounts:
-        """See `pipeline.publishing.central.read_central`."""
-        found: list[CentralCounts] = [({}, None)]
-        with scope.noted():
-            found.append(read_central(scope.universes[0], scope.spine, example=scope.spec.purpose == "example"))
-        return found[-1]
-
-    def again(self, scope: InputScope, run: RunDirectory) -> CentralCounts:
-        """See `PublicInput.again`."""
-        return read_public_central(run, scope.universes[0])
-
-    def write(self, scope: InputScope, run: RunDirectory, found: CentralCounts) -> None:
-        """See `PublicInput.write`."""
-        write_central(run, scope.universes, scope.spine, found)
-
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """See `PublicInput.files`."""
-        return files_of(ReleaseScope(spec, universes, run), CENTRAL_COUNTS, CENTRAL_RELEASE)
-
-    def identity(self, found: CentralCounts) -> Mapping[str, str]:
-        """See `PublicInput.identity`."""
-        counts, release = found
-        hashes = {}
-        if counts:
-            hashes["the central counts"] = json_sha256(
-                [[level, sha256_of_numbers(one)] for level, one in counts.items()]
-            )
-        if release is not None:
-            hashes["the central release"] = json_sha256(release.model_dump(mode="json"))
-        return hashes
-
-
 class PolygonsInput(PublicInput[LevelAreas]):
     """Outlines of areas for the maps of the report."""
 
@@ -331,7 +289,6 @@ class PolygonsInput(PublicInput[LevelAreas]):
 
 GEOGRAPHY: Final = GeographyInput()
 BOUNDS: Final = BoundsInput()
-CENTRAL: Final = CentralInput()
 #: Those of the core, in the order in which they are read and in which the manifest has their provenance.
 PUBLIC_INPUTS: tuple[PublicInput[Any], ...] = (
     GEOGRAPHY,
@@ -340,7 +297,6 @@ PUBLIC_INPUTS: tuple[PublicInput[Any], ...] = (
     SchemaInput(),
     LabelsInput(),
     BOUNDS,
-    CENTRAL,
     PolygonsInput(),
 )
 

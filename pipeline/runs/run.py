@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from geography.spine import Spine
 from pipeline.confidential.accuracy import write_accuracy
 from pipeline.confidential.custody import Keyholder
-from pipeline.confidential.parts import PARTS
+from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from pipeline.cost.fitting import Fitting, check_memory, fitting
@@ -70,7 +70,7 @@ class MeasuredHere:
 
     def steps(self, job: Job) -> MeasuringSteps:
         """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), PARTS)
+        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), installed_parts())
 
     def begin_comparing(self) -> None:
         """See `Measured.begin_comparing`: there is no other process."""

@@ -15,18 +15,19 @@ from typing import Final
 
 from threadpoolctl import threadpool_limits
 
-from pipeline.errors import SpinewiseError
+from pipeline.errors import InputError, SpinewiseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress
 from pipeline.execution.workers import Workers
+from pipeline.inputs.public_input import InputScope, OfRelease
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
 from pipeline.published import open_finished
-from pipeline.publishing.central import central_differences, central_problems
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import account_of, households_of, joint_of, row_roots
 from pipeline.publishing.provenance import provenance_of
+from pipeline.publishing.public_inputs import inputs_of
 from pipeline.publishing.selected import selected_problems
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
@@ -65,13 +66,21 @@ def verify_release(run: RunDirectory, workers: int, progress: Progress, central:
     try:
         with _recomputed(run, manifest, workers, progress) as job:
             problems = _compare(job, manifest)
-            own, spine = job.universes[0], job.spine
+            scope = InputScope(job.spec, job.universes, job.spine)
     except SpinewiseError as error:
         problems = [f"public/ cannot be recomputed: {error}"]
     else:
         if central is not None:
-            problems += central_differences(run, own, spine, central, manifest.status)
+            problems += _differences_from(central, scope, run, manifest.status)
     return problems + version_differences(manifest) if problems else []
+
+
+def _differences_from(origin: Path, scope: InputScope, run: RunDirectory, status: str) -> list[str]:
+    """What differs between another release and what was taken from it; InputError where nothing was."""
+    taken = [one for one in inputs_of(scope.spec) if isinstance(one, OfRelease)]
+    if not taken:
+        raise InputError(f"--central: {run.root} uses no central release")
+    return [problem for one in taken for problem in one.differences(scope, run, origin, status)]
 
 
 @contextmanager
@@ -126,7 +135,8 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job) + beacon_problems(manifest, job.spec)
     problems += manifest_problems(job, manifest) + update_problems(job, manifest)
-    problems += central_problems(job.run, job.universes[0], official=manifest.status == "official")
+    scope, official = InputScope(job.spec, job.universes, job.spine), manifest.status == "official"
+    problems += [problem for one in inputs_of(job.spec) for problem in one.problems(scope, job.run, official=official)]
     elsewhere = manifest.status == MADE_ELSEWHERE
     statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import Field, PrivateAttr, ValidationError
 
@@ -18,8 +18,6 @@ from pipeline.model.links.link import Link
 from pipeline.model.links.of_release import links_of
 from pipeline.model.universe import Universe
 from pipeline.spec.amounts.resolve import note_uncounted
-from pipeline.spec.collect.resolve import note_apart
-from pipeline.spec.collect.section import CollectSection, with_measured
 from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName
 from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
@@ -37,13 +35,21 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
-from pipeline.spec.slots import FeatureKeys, Slots, installed_slots, json_schema_of
+from pipeline.spec.slots import FeatureKeys, Slots, installed_slots, json_schema_of, keys_of
 from pipeline.spec.update.section import UpdateSection
 from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
 _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")
+
+
+@runtime_checkable
+class NotesApart(Protocol):
+    """Keys of a feature with which parts of a release outside of its own universe may not go."""
+
+    def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
+        """Note those that do not."""
 
 
 class ReleaseSpec(UniverseSections):
@@ -79,9 +85,6 @@ class ReleaseSpec(UniverseSections):
     )
     provenance: ProvenanceSection | None = Field(
         default=None, description="where the public inputs come from: public sources, or the records"
-    )
-    collect: CollectSection | None = Field(
-        default=None, description="how respondents randomised their answers before they sent them"
     )
     questions: QuestionsSection | None = Field(
         default=None, description="what `spinewise ask` may name beyond the attributes; no release depends on it"
@@ -163,8 +166,9 @@ class ReleaseSpec(UniverseSections):
         for universe in universes:
             section, key = self._sections(universe.name).schema_section.labels, universe.key("schema.labels")
             note_labels(section, universe, problems.at(key))
-        if self.collect is not None:
-            note_apart(self, problems)
+        for part in self.of_features:
+            if isinstance(part, NotesApart):
+                part.note_apart(self, problems)
         joins = resolve_joins(self.join, universes, tuple(self.companions), self.geography.level_names, problems)
         if joins:
             unstated = {name for name, part in (("", self), *self.companions.items()) if part.tables is None}
@@ -197,7 +201,6 @@ class ReleaseSpec(UniverseSections):
             level_names=self.geography.level_names,
             bypass=bool(self.geography.bypass),
             parts={} if name else {self.slot: self.parts, self.postprocess.slot: self.postprocess.parts},
-            collect=None if name else self.collect,
             own=self if name else None,
             update=None if name else self._update,
         )
@@ -350,9 +353,6 @@ def spec_json_schema(slots: Slots | None = None) -> dict[str, Any]:
     schema = json_schema_of(
         ReleaseSpec, installed_slots() if slots is None else slots, (PostprocessSection, CompanionSection)
     )
-    # What is measured of reports follows from [collect]; see `with_measured`.
-    schema["required"].remove("strategy")
-    schema["anyOf"] = [{"required": ["strategy"]}, {"required": ["collect"]}]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Spinewise release spec"}
 
 
@@ -371,7 +371,7 @@ def _validated(
     note_nul(content, problems)
     problems.raise_if_any()
     try:
-        spec = ReleaseSpec.model_validate(with_measured(content), context={**context, "slots": slots})
+        spec = ReleaseSpec.model_validate(_with_implied(content, slots), context={**context, "slots": slots})
     except ValidationError as error:
         note_validation_error(error, ReleaseSpec, problems, slots)
         problems.raise_if_any()
@@ -379,6 +379,14 @@ def _validated(
     spec._source = source
     spec.universes()
     return spec
+
+
+def _with_implied(content: Mapping[str, Any], slots: Slots) -> Mapping[str, Any]:
+    """With what follows from the keys of features that it states."""
+    for keys in slots.of(ReleaseSpec):
+        if isinstance(content, Mapping) and any(key in content for key in keys_of(keys)):
+            content = keys.implied(content)
+    return content
 
 
 def _toml_problem(text: str) -> str:

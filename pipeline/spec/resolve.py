@@ -17,15 +17,13 @@ from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.selection import StatedSelection
-from pipeline.model.source import Source
+from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import Strategy
 from pipeline.model.universe import Bound, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
 from pipeline.spec.amounts.resolve import amount_records, measure_of, note_amount_schema, with_clipped
-from pipeline.spec.collect.resolve import resolve_source
-from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.edit_rules import RuleError, impossible_by, values_of
 from pipeline.spec.input.resolve import check_input
 from pipeline.spec.preset import Preset, load_preset
@@ -62,6 +60,33 @@ class StatesFacts(Protocol):
 
 
 @dataclass(frozen=True)
+class SourceScope:
+    """What is known of a universe when it is resolved where its noisy numbers are from.
+
+    Attributes:
+        sections: of the universe.
+        schema: its own.
+        strategy: its own; None where problems were noted.
+        level_names: of the spine, top first.
+        problems: of the universe.
+    """
+
+    sections: UniverseSections
+    schema: Schema
+    strategy: Strategy | None
+    level_names: Sequence[str]
+    problems: Problems
+
+
+@runtime_checkable
+class StatesSource(Protocol):
+    """Keys of a feature by which the noisy numbers of the release's own universe are not noise that the run draws."""
+
+    def source(self, scope: SourceScope) -> Source | None:
+        """Where they are from; None where problems were noted."""
+
+
+@dataclass(frozen=True)
 class UniverseContext:
     """What a universe has from the rest of the spec.
 
@@ -74,7 +99,6 @@ class UniverseContext:
         level_names: of the spine, top first.
         bypass: whether geounits without siblings are bypassed.
         parts: slot -> what is stated of features that may say something of the universe.
-        collect: how answers were randomised before they were sent.
         own: the sections of the release itself, where this is a companion.
         update: the answers that a version of the release was made with.
     """
@@ -87,7 +111,6 @@ class UniverseContext:
     level_names: Sequence[str]
     bypass: bool
     parts: Mapping[str, Sequence[FeatureKeys]] = field(default_factory=dict)
-    collect: CollectSection | None = None
     own: UniverseSections | None = None
     update: UpdateSection | None = None
 
@@ -114,16 +137,7 @@ class UniverseResolver:
         strategy = resolve_strategy(
             sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
         )
-        source = resolve_source(
-            context.collect,
-            sections,
-            context.privacy,
-            schema,
-            strategy,
-            context.level_names,
-            self.problems,
-            companion=bool(context.name),
-        )
+        source = _source(context, SourceScope(sections, schema, strategy, context.level_names, self.problems))
         budget = self._budget(preset, strategy, source)
         stated_values = self._stated(schema, strategy, budget)
         records = self._records()
@@ -265,6 +279,26 @@ class _Stated(TypedDict):
     passes: tuple[Query, ...]
     stated_selections: tuple[StatedSelection, ...]
     facts: tuple[PublicFact, ...]
+
+
+def _source(context: UniverseContext, scope: SourceScope) -> Source:
+    """Where the noisy numbers are from: what a feature says, with the framework "local"; else the run draws them."""
+    framework, given, problems = context.privacy.framework, scope.sections.input, scope.problems
+    local = framework == "local"
+    if local and context.name:
+        return OWN_NOISE  # which is noted for the whole spec
+    stated = [part for parts in context.parts.values() for part in parts if isinstance(part, StatesSource)]
+    if local and not stated:
+        problems.add("collect", 'missing; with privacy.framework = "local", say how answers were randomised')
+    elif stated and not local:
+        problems.add(
+            "privacy.framework", f'found "{framework}"; with [collect] it is "local": the reports are protected already'
+        )
+    if given is not None and (given.form == "reports") != local:
+        needed = '"reports"' if local else '"microdata", "long" or "wide"'
+        problems.add("input.form", f'found "{given.form}"; with framework "{framework}" it is {needed}')
+    found = (part.source(scope) for part in stated if local)
+    return next((one for one in found if one is not None), OWN_NOISE)
 
 
 def _facts(

@@ -28,10 +28,17 @@ class FeatureKeys(Section):
     Attributes:
         slot: of the section.
         after: the core's key that they stand after, in lists of keys, in published specs and in the JSON schema.
+        stand_for: required keys of the section that may be left out with these.
     """
 
     slot: ClassVar[str]
     after: ClassVar[str]
+    stand_for: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def implied(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The tables of a section that states them, with what follows from them where it states nothing else."""
+        return content
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,10 @@ def json_schema_of(model: type[BaseModel], slots: Slots, below: Sequence[type[Sl
                 table["required"] = required
         properties = table.get("properties", {})
         table["properties"] = {key: properties[key] for key in fields_of(section, slots) if key in properties}
+    for keys in slots.of(model):
+        if keys.stand_for:
+            schema["required"] = [key for key in schema["required"] if key not in keys.stand_for]
+            schema["anyOf"] = [{"required": [key]} for key in (*keys.stand_for, *keys_of(keys))]
     if "$defs" in schema:
         schema["$defs"] = dict(sorted(schema["$defs"].items()))
     return schema

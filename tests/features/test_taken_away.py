@@ -35,7 +35,11 @@ def test_every_folder_is_listed_and_has_a_page() -> None:
 #: Tests outside of these features still import them.
 _USED_BY_TESTS = {"example", "exports", "imports"}
 #: Has names of a feature for Python users, which are not there without its folder.
-_NAMES = {"plan": {"spinewise/plans.py"}}
+_NAMES = {"local": {"spinewise/collect.py"}, "plan": {"spinewise/plans.py"}}
+
+
+#: Its benchmarks, beside bench_NAME.
+_BENCHMARKS = {"local": ("bench_collect", "local_*", "survey_of_state")}
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
@@ -45,8 +49,9 @@ def test_nothing_outside_of_it_imports_it(feature: Feature) -> None:
     roots = [*PACKAGES, *([] if feature.name in _USED_BY_TESTS else ["tests", "benchmarks"])]
     places = [path for root in roots for path in sorted((PROJECT / root).rglob("*.py"))]
     inside = [PROJECT / "features" / feature.name, PROJECT / "tests" / "features" / feature.name]
-    benchmark = PROJECT / "benchmarks" / f"bench_{feature.name}.py"
-    outside = [path for path in places if path != benchmark and not any(folder in path.parents for folder in inside)]
+    patterns = [f"benchmarks/{name}.py" for name in (f"bench_{feature.name}", *_BENCHMARKS.get(feature.name, ()))]
+    inside += [path for pattern in patterns for path in PROJECT.glob(pattern)]
+    outside = [path for path in places if not any(own in (path, *path.parents) for own in inside)]
     assert len(outside) > 500
     found = {str(path.relative_to(PROJECT)) for path in outside if own in _imports(path)}
     assert found == _NAMES.get(feature.name, set())
@@ -160,7 +165,11 @@ def _refused_key(without: Path, folder: Path, feature: Feature, key: str) -> Non
     *tables, last = key.split(".")
     text = spec.read_text("utf-8")
     table = f"[{'.'.join(tables)}]\n" if tables else ""
-    spec.write_text(text.replace(table, f"{table}{last} = 1\n") if table in text else f"{text}\n{table}{last} = 1\n")
+    stated = f"{table}{last} = 1\n"
+    if not table:
+        spec.write_text(f"{stated}{text}")
+    else:
+        spec.write_text(text.replace(table, stated) if table in text else f"{text}\n{stated}")
     told = _command(without, "run", spec, "--out", folder / "refused", "--no-prefect", status=2)
     where = f"there is no folder features/{feature.name}"
     sentence = f"Error: {spec}: {key}: is of {feature.name}, which this installation is without; {where}"
@@ -216,7 +225,7 @@ def test_types_of_what_has_its_names_pass_without_it(tmp_path: Path, feature: Fe
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), *sorted(_NAMES[feature.name])]
     done = subprocess.run(command, cwd=without, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout
-    file = without / "spinewise" / "plans.py"
+    (file,) = (without / name for name in _NAMES[feature.name])
     file.write_text(file.read_text("utf-8").replace("  # type: ignore[import-not-found, unused-ignore]", ""))
     assert (
         "import-not-found" in subprocess.run(command, cwd=without, capture_output=True, text=True, check=False).stdout

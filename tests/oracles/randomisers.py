@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.collect.mechanism import Mechanism
-
 Report = tuple[int, ...]
 Distribution = Mapping[Report, Fraction]
 
@@ -32,7 +30,7 @@ class Scripted:
         return taken
 
 
-def distribution(mechanism: Mechanism, value: Any, draws: Iterable[tuple[int, int]]) -> Distribution:
+def distribution(mechanism: Any, value: Any, draws: Iterable[tuple[int, int]]) -> Distribution:
     """The probability of each report of a value.
 
     Args:

@@ -105,10 +105,9 @@ ROOMS = (
     Room("pipeline/metadata", ("what the columns of each file are",), 20, 1230, 266, 54),
     Room("pipeline/questions", ("what a question asks, and how far",), 297, 1230, 266, 54),
     Room("features/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
-    Room("pipeline/collect", ("answers from devices",), 20, 1294, 196, 54),
-    Room("pipeline/signatures", ("what is signed, by whom",), 227, 1294, 196, 54),
-    Room("pipeline/survey", ("numbers from reports",), 434, 1294, 196, 54),
-    Room("features/shares", ("public counts as facts",), 641, 1294, 199, 54),
+    Room("features/local", ("reports randomised by their senders",), 20, 1294, 266, 54),
+    Room("pipeline/signatures", ("what is signed, by whom",), 297, 1294, 266, 54),
+    Room("features/shares", ("public counts as facts",), 574, 1294, 266, 54),
 )
 
 

@@ -17,13 +17,13 @@ from project import testplan
 from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, pages
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 
+from features.registry import slots
 from flows.cli import GROUPS
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import Settings
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
-from pipeline.spec.collect.section import with_measured
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_of
 
 PAGES = pages()
 #: Tables in docs/spec.md that name what its first spec does not have; the names of the others are resolved.
@@ -95,9 +95,10 @@ def test_specs(block: CodeBlock) -> None:
     if whole is None:  # a page about something else: the part has to fit into the spec of docs/spec.md
         whole = next(other for other in code_blocks("toml") if other.page == SPEC_PAGE)
     spec = _placed(tomllib.loads(whole.text), content, block.text)
-    read = ReleaseSpec.model_validate(with_measured(spec), context={"folder": PROJECT})
-    if not (block.page == SPEC_PAGE and set(content) & NAMED_ELSEWHERE):
-        read.universes()
+    if block.page == SPEC_PAGE and set(content) & NAMED_ELSEWHERE:
+        ReleaseSpec.model_validate(spec, context={"folder": PROJECT, "slots": slots()})
+    else:
+        spec_of(spec, folder=PROJECT)
 
 
 def _placed(spec: dict[str, Any], part: Mapping[str, Any], text: str, above: str = "") -> dict[str, Any]:

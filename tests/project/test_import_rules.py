@@ -27,8 +27,7 @@ PLANTED = {
     ),
     "the vocabulary needs numpy only": ("postprocess.statistics", "scipy"),
     "rooms of pipeline": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
-    "a survey is known to its own modules": ("pipeline.publishing", "pipeline.survey.survey"),
-    "a device needs numpy only": ("pipeline.collect", "scipy"),
+    "a device needs numpy only": ("features.local.collect", "scipy"),
     "the auditor shares nothing with what it judges": ("auditor", "pipeline.release.layout"),
     "the auditor is known to those who start it alone": ("pipeline.release", "auditor.sampler"),
     "rooms of flows": ("flows.orchestration", "flows.commands.run"),
@@ -101,16 +100,18 @@ def test_privacy_stands_alone() -> None:
     """
     libraries = ("numpy", "scipy", "cryptography", "dp_accounting", "filelock", "pydantic", "sqlalchemy")
     allowed = (*libraries, "pipeline.privacy", "pipeline.errors", "pipeline.storage.durable", "geography.errors")
-    model = ("universe", "query", "strategy", "exact")
-    spoken_of = ("pipeline.collect.mechanism", *(f"pipeline.model.{name}" for name in model))
+    model = ("universe", "query", "source", "strategy", "exact")
     privacy = PROJECT / "pipeline" / "privacy"
-    assert strangers(privacy, (*allowed, *spoken_of)) == []
+    assert strangers(privacy, (*allowed, *(f"pipeline.model.{name}" for name in model))) == []
     assert strangers(privacy / "noise", allowed) == []
 
 
 def test_collection_runs_on_a_device() -> None:
     """Its randomisers lean on numpy alone, and of the project on the errors."""
-    assert strangers(PROJECT / "pipeline" / "collect", ("numpy", "pipeline.collect", "pipeline.errors")) == []
+    assert (
+        strangers(PROJECT / "features" / "local" / "collect", ("numpy", "features.local.collect", "pipeline.errors"))
+        == []
+    )
 
 
 def test_the_auditor_stands_alone() -> None:

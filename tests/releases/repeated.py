@@ -6,7 +6,7 @@ from pathlib import Path
 
 from auditor.check.release import check_release
 from pipeline.confidential.custody import KeySource, key_of_release
-from pipeline.confidential.parts import PARTS
+from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.steps import MeasuringSteps
 from pipeline.execution.job import Job
@@ -27,7 +27,7 @@ class RepeatedHere:
         key_of_release(run, self._source)
 
     def repeat(self, run: RunDirectory, job: Job) -> MeasuringSteps:
-        return RepeatedSteps(run, job, key_of_release(run, self._source), PARTS)
+        return RepeatedSteps(run, job, key_of_release(run, self._source), installed_parts())
 
 
 def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source: KeySource | None = None) -> Rerun:

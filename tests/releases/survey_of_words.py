@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.collect.bits import KeyedBytes
-from pipeline.collect.parameters import mechanism_of
-from pipeline.collect.rappor import Rappor
+from releases.command import feature_module
 from releases.survey import SPEC, Survey
 
 RAPPOR = {"bits": "32", "hashes": "2", "cohorts": "16", "f": "1/4", "p": "1/4", "q": "3/4"}
 
 
-def rappor() -> Rappor:
+def rappor() -> Any:
     """The mechanism."""
-    found = mechanism_of("rappor", RAPPOR)
-    assert isinstance(found, Rappor)
-    return found
+    return feature_module("features.local.device").mechanism_of("rappor", RAPPOR)
 
 
 def write_words(
@@ -39,7 +36,9 @@ def write_words(
     words = [f"a{number}" for number in range(n_words)] + [f"rare{number}" for number in range(n_others)]
     texts = [words[value] for row in said for value in np.repeat(np.arange(len(words)), row).tolist()]
     mechanism = rappor()
-    reports = mechanism.randomise(texts, KeyedBytes(b"words of a test %14d" % seed))
+    reports = mechanism.randomise(
+        texts, feature_module("features.local.device").KeyedBytes(b"words of a test %14d" % seed)
+    )
     sent = pd.DataFrame(
         {
             "block": np.repeat(blocks, respondents),

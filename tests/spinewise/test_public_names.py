@@ -33,13 +33,14 @@ def test_a_device_needs_numpy_only(tmp_path: Path) -> None:
     code = (
         "import sys, spinewise.collect\n"
         f"print([m for m in {HEAVY} if m in sys.modules])\n"
-        "own = ('pipeline', 'flows', 'postprocess', 'geography', 'auditor')\n"
+        "own = ('pipeline', 'features', 'flows', 'postprocess', 'geography', 'auditor')\n"
         "print(sorted({'.'.join(m.split('.')[:2]) for m in sys.modules if m.split('.')[0] in own}))"
     )
     done = python(code, tmp_path)
     assert done.stdout.splitlines() == [
         "['numpy']",
-        "['geography', 'geography.errors', 'pipeline', 'pipeline.collect', 'pipeline.errors']",
+        "['features', 'features.local', 'features.registry', 'geography', 'geography.errors', 'pipeline', "
+        "'pipeline.errors']",
     ], done.stderr
 
 

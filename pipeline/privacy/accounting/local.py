@@ -23,7 +23,7 @@ from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 
 if TYPE_CHECKING:
-    from pipeline.collect.mechanism import Mechanism
+    from pipeline.model.source import Randomiser
     from pipeline.model.strategy import Central
     from pipeline.model.universe import Universe
 
@@ -69,7 +69,7 @@ def local_account(universe: Universe) -> PrivacyAccount:
     )
 
 
-def _mechanism_of(universe: Universe) -> Mechanism:
+def _mechanism_of(universe: Universe) -> Randomiser:
     """By which the reports were randomised; only such a universe has the framework "local"."""
     mechanism = universe.source.mechanism
     assert mechanism is not None
@@ -158,7 +158,7 @@ def _of_both(universe: Universe, central: Central) -> str:
     )
 
 
-def _several(budget: Fraction, mechanism: Mechanism) -> tuple[Statement, ...]:
+def _several(budget: Fraction, mechanism: Randomiser) -> tuple[Statement, ...]:
     """Of several reports of a respondent, where each tells something new."""
     words = "what can be learnt about one respondent from {} reports, each drawn "
     if (ever := mechanism.for_ever) is None:

@@ -7,14 +7,14 @@ import re
 import pytest
 from jinja2.runtime import Macro
 
+from pipeline.confidential.parts import installed_parts
 from pipeline.model.pages.templates import page_template
-from pipeline.model.source import OwnNoise, Source
+from pipeline.model.source import Source
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.report.render import asset
-from pipeline.survey.survey import Survey
 
 
-@pytest.mark.parametrize("source", [OwnNoise, Survey])
+@pytest.mark.parametrize("source", installed_parts())
 def test_a_source_has_every_macro_that_the_report_calls_and_no_other(source: type[Source]) -> None:
     module = page_template(*source.template, texts_in("en")).module
     macros = {name: len(one.arguments) for name, one in vars(module).items() if isinstance(one, Macro)}

@@ -1,0 +1,228 @@
+"""Counts that a central release has measured, from the directory that a spec names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.local.survey import Survey
+from geography.codes import first_few
+from geography.spine import Spine
+from pipeline.errors import InputError, ReleaseError, SpinewiseError
+from pipeline.model.allocation import allocation_of, allocations
+from pipeline.model.strategy import Central
+from pipeline.model.universe import Universe
+from pipeline.published import PublishedRelease, open_finished
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import Manifest
+from pipeline.release.measurements import MeasurementWriter, header_of, read_measurement
+from pipeline.release.provenance import CentralRelease, read_central_release
+from pipeline.release.receipts import charging
+from pipeline.release.status import EXAMPLE
+from pipeline.storage.files import sha256_file, write_json
+
+#: Noisy counts of a central release by level, and which release that is; nothing without one.
+CentralCounts = tuple[dict[str, NDArray[np.int64]], CentralRelease | None]
+
+
+def read_central(universe: Universe, spine: Spine, *, example: bool) -> CentralCounts:
+    """The noisy counts of the cells `(n_geounits, n_cells)` of each level that a central release has measured.
+
+    Args:
+        universe: of the reports; without central counts there are none.
+        spine: of the reports.
+        example: whether the release is about made-up data, and its central counts may be as well.
+
+    Raises:
+        InputError: the release is not there or damaged; it is not charged; its measurements, attributes or areas are
+            not those that the spec states; it publishes more of the true answers than its budget says.
+    """
+    if not universe.source.releases:
+        return {}, None
+    (central,) = universe.source.releases
+    where = f"collect.central.release: {central.release}"
+    try:
+        release = open_finished(central.release, check_hashes=True)
+    except SpinewiseError as error:
+        raise InputError(f"collect.central.release: {error}") from None
+    manifest = release.manifest
+    if manifest.release != central.release.name:
+        raise InputError(f"{where}: its manifest calls it {manifest.release!r}; let its directory have this name")
+    _check_same(universe, central, release, where)
+    _check_all_is_noisy(release, where)
+    if not (example and manifest.status == EXAMPLE):
+        _check_charged(central, manifest, where)
+    counts = {level: _counts(universe, central, release, spine, level, where) for level in central.shares}
+    sha256 = sha256_file(release.run.manifest)
+    return counts, CentralRelease(release=manifest.release, status=manifest.status, manifest_sha256=sha256)
+
+
+def _check_charged(central: Central, manifest: Manifest, where: str) -> None:
+    """Refuse a release that no ledger has counted as it says; nothing is known of its ledger here but the receipts."""
+    if manifest.status != "official":
+        raise InputError(f"{where}: its status is {manifest.status!r}; a release that is charged to a ledger is needed")
+    if not manifest.receipts or manifest.charging != charging(manifest.receipts, local=False):
+        raise InputError(f"{where}: its status is 'official', and its manifest has no receipt of a ledger")
+    unit = "rho" if central.framework == "zcdp" else "epsilon"
+    if any((one.unit, Fraction(one.cost)) != (unit, central.budget) for one in manifest.receipts):
+        raise InputError(f"{where}: its receipts are not of {unit} = {central.budget}, its whole budget")
+
+
+def _check_all_is_noisy(release: PublishedRelease, where: str) -> None:
+    """Refuse a release whose main budget is not all that it costs a person to have another answer.
+
+    Exact totals are of who answered, and stay when an answer is another. All else that is exact, and the histograms of
+    companions, would tell more of the answers than the budget says.
+    """
+    main, *companions = release.universes
+    if companions:
+        names = ", ".join(one.name for one in companions)
+        raise InputError(f"{where}: it has companions ({names}), which cost more than its budget; none may be there")
+    for level, query in main.invariants:
+        if query.terms:
+            raise InputError(
+                f"{where}: it publishes {query.name!r} of each {level} exactly, which no budget covers; only totals "
+                "may be exact, which are of who answered"
+            )
+    if main.bounds or main.structural_zeros.any():
+        raise InputError(f"{where}: its bounds or impossible combinations are exact, which no budget covers")
+
+
+def _check_same(universe: Universe, central: Central, release: PublishedRelease, where: str) -> None:
+    """Refuse a release of other attributes, or with another promise."""
+    main = release.universes[0]
+    stated = (central.framework, central.budget)
+    if (main.framework, main.budget) != stated:
+        raise InputError(
+            f"{where}: its framework and budget are {main.framework}, {main.budget}; the spec says "
+            f"{central.framework}, {central.budget}"
+        )
+    if main.neighbours != "change-one" or not main.measure.counts or main.unit.records > 1:
+        raise InputError(
+            f'{where}: a release is needed in which every person is one record and neighbours are "change-one", as '
+            "with reports"
+        )
+    own, other = ([(a.name, *a.values) for a in one.schema.attributes] for one in (universe, main))
+    if own != other:
+        raise InputError(f"{where}: its attributes and values are not those of the reports, in this order")
+
+
+def _counts(
+    universe: Universe, central: Central, release: PublishedRelease, spine: Spine, level: str, where: str
+) -> NDArray[np.int64]:
+    """The noisy counts of one level, in the order of the spine."""
+    (measured,) = universe.strategy.levels[-1].queries
+    main, level_of = release.universes[0], {one.level: one for one in release.universes[0].strategy.levels}
+    at_level = level_of[level].queries if level in level_of else ()
+    named = [one.query.name for one in at_level if one.query.terms == measured.query.terms]
+    if not named:
+        raise InputError(f"{where}: it does not measure {measured.query.name!r} at the level {level!r}")
+    found = read_measurement(release.run.universe(main.name).measurement(level, named[0]))
+    noise, header = central.noise(level), found.header
+    if (header.mechanism, header.scale) != (noise.mechanism, noise.scale) or header.others:
+        raise InputError(
+            f"{where}: its noise at the level {level!r} is {header.mechanism} of scale {header.scale}; by the budget "
+            f"and share in the spec it is {noise.mechanism} of scale {noise.scale}"
+        )
+    wanted = spine.level(level).geocodes
+    order = np.argsort(found.geocodes)
+    places = np.searchsorted(found.geocodes[order], wanted) if len(order) else np.zeros(len(wanted), dtype=np.int64)
+    places = order[np.minimum(places, len(order) - 1)] if len(order) else places
+    missing = np.ones(len(wanted), dtype=bool) if not len(order) else found.geocodes[places] != wanted
+    if missing.any():
+        raise InputError(
+            f"{where}: {int(missing.sum()):,} areas of the level {level!r} are not in it: {first_few(wanted[missing])}"
+        )
+    return found.values[places]
+
+
+def write_central(run: RunDirectory, universes: Sequence[Universe], spine: Spine, found: CentralCounts) -> None:
+    """Publish the counts of a central release in the form of measurements, which they are, and which one it is."""
+    counts, release = found
+    for universe in universes:
+        for name, query in universe.source.given(universe.strategy):
+            allocation = allocation_of(allocations(universe, spine), name)
+            (measured,) = allocation.strategy.queries
+            target = run.universe(universe.name).measurement(name, query.name)
+            with MeasurementWriter.open(target, run.staging, header_of(universe, allocation, measured)) as writer:
+                writer.write(spine.level(name).geocodes, counts[name])
+    if release is not None:
+        write_json(run.central, release.model_dump(mode="json"), run.staging)
+
+
+def read_public_central(run: RunDirectory, universe: Universe) -> CentralCounts:
+    """The same as a release from reports has published them; ReleaseError where a file is damaged or missing."""
+    if not universe.source.releases:
+        return {}, None
+    counts = {
+        level: read_measurement(run.main.measurement(level, query.name)).values
+        for level, query in universe.source.given(universe.strategy)
+    }
+    return counts, read_central_release(run.central)
+
+
+def central_differences(run: RunDirectory, universe: Universe, spine: Spine, folder: Path, status: str) -> list[str]:
+    """What differs between a central release and what a release from reports has taken from it, one sentence each.
+
+    The central release is checked as it was before the run, its manifest is compared by its hash, and every count of
+    the levels that are used with the copy.
+
+    Args:
+        run: of the release from reports.
+        universe: its own.
+        spine: its geography.
+        folder: the directory of the central release.
+        status: that the release from reports states.
+
+    Raises:
+        InputError: the release uses no central one.
+    """
+    survey = universe.source
+    if not isinstance(survey, Survey) or survey.central is None:
+        raise InputError(f"--central: {run.root} uses no central release")
+    here = replace(universe, source=replace(survey, central=replace(survey.central, release=folder.resolve())))
+    try:
+        found, which = read_central(here, spine, example=status == EXAMPLE)
+        copied, stated = read_public_central(run, universe)
+    except SpinewiseError as error:
+        return [str(error)]
+    assert which is not None
+    assert stated is not None
+    problems = []
+    if which.manifest_sha256 != stated.manifest_sha256:
+        problems.append(
+            f"{folder}: its manifest is not the one that was used; public/central.json states the SHA-256 "
+            f"{stated.manifest_sha256}, and it has {which.manifest_sha256}"
+        )
+    for level, query in survey.given(universe.strategy):
+        values = found[level]
+        if not np.array_equal(values, copied[level]):
+            name = run.main.measurement(level, query.name).relative_to(run.root).as_posix()
+            wrong = int((values != copied[level]).any(axis=1).sum())
+            problems.append(f"{name}: {wrong:,} areas of {len(values):,} have other counts than {folder}")
+    return problems
+
+
+def central_problems(run: RunDirectory, universe: Universe, *, official: bool) -> list[str]:
+    """What is wrong with what a release says of the central release that it uses.
+
+    Args:
+        run: of the release.
+        universe: its own.
+        official: whether its status is that of a release which may be published.
+    """
+    names = [central.release.name for central in universe.source.releases]
+    if not names:
+        return []
+    try:
+        stated = read_central_release(run.central)
+    except ReleaseError as error:
+        return [str(error)]
+    if [stated.release] != names or stated.status not in (("official",) if official else ("official", EXAMPLE)):
+        return ["public/central.json: it does not name the central release of the spec, or one that is charged"]
+    return []

@@ -1,0 +1,444 @@
+"""What sees the file of reports: they are counted, and their totals published without more noise.
+
+The reports were randomised by their senders, so that the totals of any group of them may be published. They are
+confidential input all the same: which report came from where is nobody's business, and the file may hold more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from features.local.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Counts, Mechanism, Reports
+from features.local.collect.several import GoodReport, OneOfEach
+from features.local.collected import Collected
+from features.local.collected_words import CollectedWords
+from features.local.public_input import CENTRAL
+from features.local.survey import survey_of
+from features.local.unlisted import UNLISTED, bits_of, remarks_of, unlisted_of
+from geography.codes import counted
+from geography.spine import Spine
+from pipeline.confidential.parts import Inspection
+from pipeline.errors import RecordsError
+from pipeline.execution.job import Job
+from pipeline.model.allocation import allocations
+from pipeline.model.record_source import RecordSource
+from pipeline.model.strategy import Central
+from pipeline.model.universe import Universe
+from pipeline.privacy.budget import farthest
+from pipeline.privacy.keys import MasterKey
+from pipeline.records.cells import CHUNK_ROWS
+from pipeline.records.columns import LEFT_OUT
+from pipeline.records.geocodes import LeafReader
+from pipeline.records.problems import SHOWN, MistakeLog
+from pipeline.records.record_files import open_records
+from pipeline.release.measurements import (
+    MeasurementHeader,
+    MeasurementWriter,
+    exact_header,
+    header_of,
+    read_measurement,
+)
+from pipeline.storage.files import write_json
+
+#: Half of the share of releases of the same persons that are refused: tails of whole numbers are up to twice as heavy.
+_FALSE_ALARM: Final = 5e-7
+
+
+class RandomisedReports:
+    """Reports that were randomised before they were sent: their totals are published as they are."""
+
+    def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
+        """See `ConfidentialPart.tabulate`."""
+        return tabulate_reports(job, key, universe)
+
+    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:  # noqa: ARG002
+        """Nothing: of reports nothing is known that could contradict what is exact."""
+        return []
+
+    def measure(
+        self,
+        job: Job,
+        key: MasterKey,  # noqa: ARG002
+        fingerprint: str,  # noqa: ARG002
+        universe: Universe,
+        level: str,
+    ) -> None:
+        """See `ConfidentialPart.measure`; no key is needed, as no noise is drawn."""
+        measure_reports(job, universe, level)
+
+    def inspected(self, universe: Universe, spine: Spine) -> Inspection:
+        """See `Inspecting.inspected`: every report, which cannot be used, and why."""
+        records, collected = universe.require_input(), survey_of(universe).collected
+        found = count_reports(records, collected, spine, bytes(32), whole=bits_of(collected))  # the draw matters little
+        used = int(found.reports.sum())
+        remarks = []
+        if records.bad_reports == "count":
+            lines = found.log.lines()
+            remarks += [f"{records.file}, not used: {one.message(lines)}" for one in found.log.mistakes]
+        remarks += [f"{records.file}: {one}" for one in remarks_of(collected, found.totals, found.whole)]
+        mistakes = None if records.bad_reports == "count" else found.log
+        return Inspection(mistakes, tuple(remarks), used + sum(found.unused.values()), used)
+
+
+# -- the stages -------------------------------------------------------------------------------------------------------
+
+
+def tabulate_reports(job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
+    """Count the reports of each leaf, and keep what is counted in restricted/.
+
+    Returns:
+        The keyed fingerprint of what is counted, and a sentence on reports that are not used.
+
+    Raises:
+        RecordsError: the file cannot be read, or has reports that cannot be used and the spec does not say to count
+            them; the message may show what is in the file, and names no respondent.
+    """
+    records, collected = universe.require_input(), survey_of(universe).collected
+    drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
+    found = count_reports(records, collected, job.spine, bytes.fromhex(drawing), whole=bits_of(collected))
+    if records.bad_reports != "count":
+        found.log.raise_if_any()
+    if not found.reports.any():
+        raise RecordsError(f"{records.file}: no report can be used; at least one is needed")
+    if (wrong := _contradiction(universe, job.spine, job.inputs.of(CENTRAL)[0], found.reports)) is not None:
+        raise RecordsError(wrong)
+    digest = hashlib.sha256(b"spinewise reports 1\0")
+    for part in (found.totals, found.reports, np.array(list(found.unused.values())), found.whole):
+        digest.update(np.array([*part.shape], dtype="<i8").tobytes())
+        digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
+    _keep(job, universe, found, _beside(collected, found))
+    unused = sum(found.unused.values())
+    remarks = [f"{universe.key('input')}: {counted(unused, 'report')} cannot be used"] if unused else []
+    return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
+
+
+def measure_reports(job: Job, universe: Universe, level: str) -> None:
+    """Publish the totals of the reports of each leaf, how many there are, and what is said beside them."""
+    folder, leaves = job.folder(universe), job.spine.levels[-1]
+    totals, reports = (read_measurement(folder.counted_reports(name)).values for name in ("totals", "numbers"))
+    allocation = allocations(universe, job.spine, reports[:, 0])[-1]
+    (measured,) = allocation.strategy.queries
+    (invariant,) = (query for name, query in universe.invariants if name == level)
+    header = header_of(universe, allocation, measured)
+    with MeasurementWriter.open(folder.measurement(level, measured.query.name), job.run.staging, header) as writer:
+        writer.write(leaves.geocodes, totals, allocation.kinds)
+    header = exact_header(level, invariant)
+    with MeasurementWriter.open(folder.invariant(level, invariant.name), job.run.staging, header) as writer:
+        writer.write(leaves.geocodes, reports)
+    beside = json.loads(folder.counted_reports("beside").read_bytes())
+    write_json(job.run.reports, {"mechanism": survey_of(universe).mechanism.name, **beside}, job.run.staging)
+    job.progress.advance(len(leaves))
+
+
+def _beside(collected: Collected, found: CountedReports) -> dict[str, object]:
+    """How many reports are used, and how many not; of words, whether frequent ones seem to be missing."""
+    numbers: dict[str, object] = {"used": int(found.reports.sum()), "not used": found.unused}
+    if not isinstance(collected, CollectedWords):
+        return numbers
+    unlisted = unlisted_of(collected, found.totals, found.whole)
+    return {**numbers, UNLISTED: None if unlisted is None else unlisted.data(collected)}
+
+
+def _keep(job: Job, universe: Universe, found: CountedReports, beside: Mapping[str, object]) -> None:
+    folder = job.folder(universe)
+    for name, values in (("totals", found.totals), ("numbers", found.reports[:, None])):
+        _write(job, folder.counted_reports(name), values)
+    write_json(folder.counted_reports("beside"), beside, job.run.staging, private=True)
+    job.progress.advance(job.n_geounits)
+
+
+def _write(job: Job, target: Path, values: NDArray[np.int64]) -> None:
+    leaves = job.spine.levels[-1]
+    header = MeasurementHeader(leaves.name, target.stem, values.shape[1], "exact", Fraction(0), 0.0)
+    with MeasurementWriter.open(target, job.run.staging, header, private=True) as writer:
+        writer.write(leaves.geocodes, values)
+
+
+def _contradiction(
+    universe: Universe, spine: Spine, counts: Mapping[str, NDArray[np.int64]], reports: NDArray[np.int64]
+) -> str | None:
+    """Where central counts cannot be of those who sent reports; None where they may be.
+
+    The counts of an area add up to the persons there, but for the noise; they are others where one of all areas is so
+    far off as the noise is once in a million releases.
+
+    Args:
+        universe: of the reports.
+        spine: the geography.
+        counts: level -> noisy counts `(n_geounits, n_cells)` of a central release.
+        reports: `(n_leaves,)` how many each leaf has.
+    """
+    central = survey_of(universe).central
+    if central is None:
+        return None
+    areas = sum(len(values) for values in counts.values())
+    for level, values in counts.items():
+        starts = spine.leaf_offsets(spine.index_of(level))[:-1]
+        sent, persons = np.add.reduceat(reports, starts), values.sum(axis=1)
+        reach = allowed_difference(central, level, values.shape[1], areas)
+        wrong = np.flatnonzero(np.abs(persons - sent) > reach)
+        if wrong.size:
+            first = int(wrong[0])
+            return (
+                f"collect.central: in {wrong.size:,} areas of the level {level!r} central counts are not of those who "
+                f"sent reports: {spine.level(level).geocodes[first]} has {sent[first]:,} reports, and the counts add "
+                f"up to {persons[first]:,}, by their noise within {reach:,.0f}; both have to be of the same persons"
+            )
+    return None
+
+
+def allowed_difference(central: Central, level: str, cells: int, areas: int) -> float:
+    """By how much the sum of an area's central counts may differ from its persons.
+
+    Noise is taken for continuous noise of the same scale: where there is little of it, that of whole numbers has far
+    heavier tails than its own variance tells.
+
+    Args:
+        central: the release.
+        level: of the area.
+        cells: counts that are added up.
+        areas: that are compared, of all levels.
+    """
+    noise = central.noise(level)
+    variance = float(noise.scale) if noise.mechanism == "discrete_gaussian" else 2 * float(noise.scale) ** 2
+    return farthest(central.framework, areas, _FALSE_ALARM) * math.sqrt(cells * variance)
+
+
+# -- counting reports -------------------------------------------------------------------------------------------------
+
+
+#: Why a report is not used, as the public counts call it, by the faults of `collect.mechanism` and those found here.
+GEOCODE, NOBODY, AGAIN = 11, 12, 13
+REASONS = {
+    GEOCODE: "geocode that is not a leaf",
+    LENGTH: "wrong length",
+    CHARACTER: "wrong character",
+    VALUE: "not a report of the mechanism",
+    COHORT: "wrong cohort",
+    NOBODY: "missing respondent",
+    AGAIN: "second report of a respondent",
+}
+
+
+class Counting(Protocol):
+    """What is counted of reports; see `collected.Collected`."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """By which they were randomised."""
+
+    @property
+    def n_cells(self) -> int:
+        """Numbers that are counted."""
+
+    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+        """Of the reports of each group, `(n_groups, n_cells)`."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountedReports:
+    """What is counted of the reports.
+
+    Attributes:
+        totals: `(n_leaves, n_cells)` int64, of the reports that are used; `(1, n_cells)` of all leaves together.
+        reports: `(n_leaves,)` int64, how many these are; or `(1,)`.
+        unused: reason -> how many are not used, in the order of `REASONS`; without those whose leaf the spine leaves
+            out, which are nobody's concern. Cohorts are among the reasons where the mechanism has several.
+        log: the same with rows, and what was found.
+        whole: `(n,)` int64, what is counted of all of them together; empty where nothing is.
+    """
+
+    totals: NDArray[np.int64]
+    reports: NDArray[np.int64]
+    unused: dict[str, int]
+    log: MistakeLog
+    whole: NDArray[np.int64]
+
+
+def count_reports(
+    records: RecordSource,
+    counting: Counting,
+    spine: Spine,
+    key: bytes,
+    *,
+    together: bool = False,
+    whole: Counting | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> CountedReports:
+    """Count the reports of each leaf. A report with a fault is never used, whatever the fault is.
+
+    Of a respondent with several reports without a fault one is used, drawn with the key: with two of them, what is
+    published would tell more than one report does. Whether faults stop a run is for the caller to decide.
+
+    Args:
+        records: the spec's [input], of the form "reports".
+        counting: how the answers were randomised, and what is counted.
+        spine: the geography; its leaves are the rows of the result.
+        key: a secret of 16 to 64 bytes; the same key draws the same reports again, in whatever order rows stand.
+        together: all leaves are counted in one row.
+        whole: what is counted beside that, of all leaves together.
+        chunk_rows: rows of a Parquet file in memory at a time.
+
+    Raises:
+        RecordsError: the file cannot be read, or lacks a column.
+    """
+    report, mechanism = records.report or "report", counting.mechanism
+    cohort = (records.cohort or "cohort") if mechanism.n_cohorts > 1 else None
+    columns = [records.geocode, report, *(column for column in (cohort, records.respondent) if column is not None)]
+    file = open_records(records.file, columns, chunk_rows, label="the file of the reports", text=records.text_format)
+    log = MistakeLog(records.file, file.find_lines)
+    leaf_reader = LeafReader(spine, records.geocode, records.file)
+    rows_of = np.zeros(spine.n_leaves, dtype=np.int64) if together else np.arange(spine.n_leaves)
+    sums = _Sums(counting, 1 if together else spine.n_leaves, whole)
+    unused = {number: 0 for number in REASONS if number != COHORT or cohort is not None}
+    drawing = OneOfEach(key)
+    geocodes = spine.levels[-1].geocodes
+    first_row = 0
+    for chunk in file.chunks():
+        leaves, _ = leaf_reader.read(chunk.column(records.geocode), first_row, log)
+        texts = _texts(chunk.column(report))
+        cohorts = None if cohort is None else _texts(chunk.column(cohort))
+        decoded = mechanism.decode(texts, cohorts)
+        faults = decoded.faults.astype(np.int64)
+        _note_faults(faults, texts, mechanism, report, first_row, log)
+        if cohorts is not None:
+            _note_cohorts(faults, cohorts, mechanism, cohort or "", first_row, log)
+        outside = leaves < 0
+        faults = np.where(outside, GEOCODE, faults)
+        faults[leaves == LEFT_OUT] = -1
+        if records.respondent is not None:
+            who = _texts(chunk.column(records.respondent))
+            sent = _sent(geocodes, leaves, texts, cohorts)
+            _note_respondents(who, sent, faults, drawing, records.respondent, first_row, log)
+        decodable = np.flatnonzero(decoded.faults == 0)
+        used = faults[decodable] == 0
+        sums.add(decoded.reports[used], rows_of[leaves[decodable[used]]])
+        for number in unused:
+            unused[number] += int((faults == number).sum())
+        first_row += chunk.num_rows
+    _exchange(drawing, spine, sums, rows_of)
+    reasons = {REASONS[number]: count for number, count in unused.items()}
+    return CountedReports(sums.totals, sums.reports, reasons, log, sums.whole)
+
+
+class _Sums:
+    """Totals and numbers of reports, row by row, and what is counted of the whole."""
+
+    def __init__(self, counting: Counting, n_rows: int, of_whole: Counting | None) -> None:
+        self.counting, self._of_whole = counting, of_whole
+        self.whole = np.zeros(0 if of_whole is None else of_whole.n_cells, dtype=np.int64)
+        self.totals = np.zeros((n_rows, counting.n_cells), dtype=np.int64)
+        self.reports = np.zeros(n_rows, dtype=np.int64)
+
+    def add(self, reports: Reports, rows: NDArray[np.int64], sign: int = 1) -> None:
+        """Count reports in their rows; with the sign -1 no longer."""
+        self.totals += sign * self.counting.totals(reports, rows, len(self.reports))
+        self.reports += sign * np.bincount(rows, minlength=len(self.reports))
+        if self._of_whole is not None:
+            self.whole += sign * self._of_whole.totals(reports, np.zeros(len(reports), dtype=np.int64), 1)[0]
+
+
+def _sent(
+    geocodes: NDArray[np.str_], leaves: NDArray[np.signedinteger], texts: Sequence[str], cohorts: Sequence[str] | None
+) -> list[tuple[str, ...]]:
+    """All that says what was sent, and from where; nothing of what is from nowhere."""
+    beside: list[tuple[str, ...]] = [()] * len(texts) if cohorts is None else [(cohort,) for cohort in cohorts]
+    return [
+        (str(geocodes[leaf]), text, *more) if leaf >= 0 else ()
+        for leaf, text, more in zip(leaves, texts, beside, strict=True)
+    ]
+
+
+def _texts(column: pa.Array) -> list[str]:
+    """A column as texts; what is missing is empty, and numbers are written in digits."""
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return pc.fill_null(pc.cast(plain, pa.string()), "").to_pylist()
+
+
+def _note_faults(
+    faults: NDArray[np.int64],
+    texts: Sequence[str],
+    mechanism: Mechanism,
+    column: str,
+    first_row: int,
+    log: MistakeLog,
+) -> None:
+    """Note reports that cannot have been made by the mechanism."""
+    length = mechanism.report_length
+    wanted = f"a report of {mechanism.name} has {length} character{'s' if length > 1 else ''}"
+    for fault, words in (
+        (LENGTH, "a report of the wrong length"),
+        (CHARACTER, "a report with a wrong character"),
+        (VALUE, "what is no report of the mechanism"),
+    ):
+        rows = np.flatnonzero(faults == fault)
+        found = dict.fromkeys(texts[row] for row in rows[: 10 * SHOWN].tolist())
+        log.add(f"column {column!r}", words, first_row + rows + 1, found, f"{wanted}, such as {_example(mechanism)!r}")
+
+
+def _note_cohorts(
+    faults: NDArray[np.int64],
+    cohorts: Sequence[str],
+    mechanism: Mechanism,
+    column: str,
+    first_row: int,
+    log: MistakeLog,
+) -> None:
+    """Note cohorts that the mechanism does not have."""
+    rows = np.flatnonzero(faults == COHORT)
+    found = dict.fromkeys(cohorts[row] for row in rows[: 10 * SHOWN].tolist())
+    allowed = f"whole numbers from 0 to {mechanism.n_cohorts - 1} are allowed"
+    log.add(f"column {column!r}", "a cohort that the mechanism does not have", first_row + rows + 1, found, allowed)
+
+
+def _example(mechanism: Mechanism) -> str:
+    return "0" * mechanism.report_length
+
+
+def _note_respondents(
+    respondents: Sequence[str],
+    sent: Sequence[tuple[str, ...]],
+    faults: NDArray[np.int64],
+    drawing: OneOfEach,
+    column: str,
+    first_row: int,
+    log: MistakeLog,
+) -> None:
+    """Mark in `faults` the good reports of nobody, and those of respondents with a good one above; names none."""
+    for row in np.flatnonzero(faults == 0).tolist():
+        if not respondents[row]:
+            faults[row] = NOBODY
+        elif not drawing.add(respondents[row], GoodReport(first_row + row, sent[row])):
+            faults[row] = AGAIN
+    where = f"column {column!r}"
+    for fault, words, allowed in (
+        (NOBODY, "a missing respondent", "each report needs the respondent who sent it"),
+        (AGAIN, "a respondent with a report above", "one report of each respondent is allowed"),
+    ):
+        log.add(where, words, first_row + np.flatnonzero(faults == fault) + 1, (), allowed)
+
+
+def _exchange(drawing: OneOfEach, spine: Spine, sums: _Sums, rows_of: NDArray[np.int64]) -> None:
+    """Count the reports that were drawn in the place of the first ones, which are counted already."""
+    pairs = drawing.exchanged()
+    if not pairs:
+        return
+    mechanism = sums.counting.mechanism
+    for number, sign in ((0, -1), (1, 1)):
+        sent = [pair[number].sent for pair in pairs]
+        leaves = np.asarray(spine.find_leaves(np.array([geocode for geocode, *_ in sent], dtype=str)), dtype=np.int64)
+        cohorts = [cohort for _, _, *more in sent for cohort in more] if mechanism.n_cohorts > 1 else None
+        decoded = mechanism.decode([text for _, text, *_ in sent], cohorts)
+        sums.add(decoded.reports, rows_of[leaves], sign)

@@ -1,0 +1,77 @@
+"""What the feature adds to a spec: the section [collect], and what comes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from features.local.section import CollectSection, with_measured
+from pipeline.spec.slots import FeatureKeys
+
+if TYPE_CHECKING:
+    from features.local.public_input import CentralInput
+    from features.local.survey import Survey
+    from pipeline.metadata.products import Product
+    from pipeline.release.layout import RunDirectory
+    from pipeline.spec.problems import Problems
+    from pipeline.spec.release_spec import ReleaseSpec
+    from pipeline.spec.resolve import SourceScope
+
+
+class LocalKeys(FeatureKeys):
+    """The section [collect]."""
+
+    slot: ClassVar[str] = ""
+    after: ClassVar[str] = "provenance"
+    stand_for: ClassVar[tuple[str, ...]] = ("strategy",)
+
+    collect: CollectSection | None = Field(
+        default=None, description="how respondents randomised their answers before they sent them"
+    )
+
+    @classmethod
+    def implied(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See `FeatureKeys.implied`."""
+        return with_measured(content)
+
+    def source(self, scope: SourceScope) -> Survey | None:
+        """See `pipeline.spec.resolve.StatesSource`."""
+        from features.local.resolve import resolve_survey  # with numpy
+
+        return None if self.collect is None else resolve_survey(self.collect, scope)
+
+    def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
+        """See `pipeline.spec.release_spec.NotesApart`."""
+        from features.local.resolve import note_apart
+
+        if self.collect is not None:
+            note_apart(spec, problems)
+
+    def public_inputs(self) -> tuple[CentralInput, ...]:
+        """See `pipeline.inputs.public_input.HasInputs`."""
+        from features.local.public_input import CENTRAL
+
+        return (CENTRAL,)
+
+    @classmethod
+    def products(cls) -> tuple[Product, ...]:
+        """See `pipeline.metadata.products.HasProducts`."""
+        from features.local.files import CENTRAL_COUNTS, CENTRAL_RELEASE
+
+        return CENTRAL_RELEASE, CENTRAL_COUNTS
+
+    @classmethod
+    def randomiser_trials(cls, seed: int) -> Iterator[dict[str, Any]]:
+        """See `features.audit.randomisers.HasRandomisers`."""
+        from features.local.audited import trials
+
+        return trials(seed)
+
+    @classmethod
+    def remarks(cls, run: RunDirectory) -> Sequence[str]:
+        """See `pipeline.execution.console.HasRemarks`."""
+        from features.local.unlisted import signs_in
+
+        return signs_in(run.reports)

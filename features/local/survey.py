@@ -1,0 +1,375 @@
+"""A survey as the source of noisy numbers: randomised reports of the leaves, and counts of a central release above."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.local.collect.mechanism import Mechanism
+from features.local.collected import Collected
+from features.local.collected_words import CollectedWords
+from features.local.unlisted import UNLISTED, Unlisted
+from geography.spine import Spine
+from pipeline.errors import ReleaseError
+from pipeline.model.allocation import Allocated, Allocation, Noise
+from pipeline.model.public_key import public_key
+from pipeline.model.query import Query
+from pipeline.model.source import VARIANCE, PublicFiles, ReadExact, ReadStored, Source, Wanted
+from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
+from pipeline.model.texts.message import marked
+from pipeline.model.universe import Universe
+from pipeline.release.privacy_statement import decimal_text
+from postprocess.arrays import adding_up
+from postprocess.marginal import Marginal
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+_REFUSED: Final[Mapping[Wanted, str]] = {
+    "question": "collect: nobody has the true answers that a question is about; ask the release, with "
+    "`spinewise query`",
+    "sum": "the release is made from randomised answers, whose true counts nobody has",
+    "elsewhere": "collect: measurements that were made elsewhere are noisy counts of records; a release from reports "
+    "is made from the reports, with `spinewise run`",
+    "audit": "is made from reports that were randomised by their senders: there are no true counts, and no noise was "
+    "drawn here that could be audited; `spinewise verify`, `check` and `rerun` recompute it",
+    "noisy counts": "a release from reports has no noisy counts, but totals of reports; they are in measurements/",
+}
+_NO_PLAN: Final = (
+    "collect.respondents: missing; a plan needs to know how many respondents are expected in a leaf, such as "
+    "respondents = 40"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Survey(Source):
+    """Reports that respondents randomised before they sent them, alone or beside a central release.
+
+    Attributes:
+        collected: how answers were randomised.
+        central: counts that another release has measured of those who sent reports; None where there is none.
+        parameters: of the mechanism, as the spec states them.
+    """
+
+    collected: Collected
+    central: Central | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    has_truth = False
+    sums_without_bias = False
+    template = ("features.local", "survey.html.j2")
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """By which every respondent randomised the answer."""
+        return self.collected.mechanism
+
+    @property
+    def releases(self) -> tuple[Central, ...]:
+        """The central release."""
+        return () if self.central is None else (self.central,)
+
+    @property
+    def expected_reports(self) -> int | None:
+        """See `features.plan.local.FromReports`."""
+        return self.collected.respondents
+
+    @property
+    def variance_of_report(self) -> float:
+        """See `features.plan.local.FromReports`."""
+        return float(self.collected.noise_per_report / self.collected.n_cells)
+
+    def refusal(self, wanted: Wanted) -> str:
+        """See `Source.refusal`: whatever needs true counts, or noise that was drawn here."""
+        if wanted == "plan":
+            return _NO_PLAN if self.collected.respondents is None else ""
+        return _REFUSED.get(wanted, "")
+
+    def sizes(self, read: ReadExact) -> NDArray[np.int64] | None:
+        """The number of reports of each leaf, which is the one invariant."""
+        (numbers,) = read().values()
+        return numbers[:, 0]
+
+    def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:  # noqa: ARG002
+        """That of as many reports as are expected."""
+        return self.collected.noise(self.collected.respondents or 1)
+
+    def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
+        """See `Source.allocations`: leaves with equally many reports are of one kind."""
+        *above, leaves = universe.strategy.levels
+        reports = np.full(spine.n_leaves, self.collected.respondents or 1) if sizes is None else sizes
+        distinct, kinds = np.unique(reports, return_inverse=True)
+        noises = tuple(self.collected.noise(number) for number in distinct.tolist())
+        of_leaves = Allocation(leaves, (leaves.share,) * len(distinct), kinds, noises)
+        return (*(self._above(universe.strategy, level) for level in above), of_leaves)
+
+    def _above(self, strategy: Strategy, level: LevelStrategy) -> Allocation:
+        """Of a level above the leaves: what the central release has measured there, or nothing."""
+        queries = [query for name, query in self.given(strategy) if name == level.level]
+        if self.central is None or not queries:
+            return Allocation(level, (level.share,))
+        share = self.central.shares[level.level]
+        measured = LevelStrategy(level.level, share, tuple(MeasuredQuery(query, Fraction(1)) for query in queries))
+        return Allocation(measured, (share,), drawn=(self.central.noise(level.level),))
+
+    def given(self, strategy: Strategy) -> tuple[tuple[str, Query], ...]:
+        """The counts of all cells at the levels of the central release."""
+        (measured,) = strategy.levels[-1].queries
+        return tuple((level, measured.query) for release in self.releases for level in release.shares)
+
+    def measured(self, query: Query) -> Marginal:
+        """Of words, any other word is the rest, and is not measured."""
+        counted = self.collected.counted
+        return query if counted.all() else Marginal(query.name, query.groups, (counted,))
+
+    def to_counts(self, level: str, sizes: NDArray[np.int64] | None) -> DebiasedCounts | None:
+        """Debiases totals of reports; those of a central release are counts."""
+        if sizes is None or any(level in release.shares for release in self.releases):
+            return None
+        return DebiasedCounts(self.collected, sizes)
+
+    def files(self, run: PublicFiles) -> tuple[Path, ...]:
+        """What is said of the reports."""
+        return (run.reports,)
+
+    def stored(self, level: str) -> tuple[str, str]:
+        """See `Source.stored`."""
+        if any(level in release.shares for release in self.releases):
+            return marked("{query}: noisy answers of another release"), VARIANCE
+        return (
+            marked("{query}: totals of randomised reports as they were published"),
+            marked("Variance of each count that is made from them"),
+        )
+
+    def informed(self, run: PublicFiles) -> Survey:
+        """See `Source.informed`: of words, what the reports show of words that are not listed."""
+        return replace(self, collected=told(self.collected, run.reports))
+
+    def truth_for_simulation(self, spine: Spine, read: ReadStored, seed: int) -> tuple[sp.csr_array, ...]:
+        """Answers that stand in for the truth, see `stand_ins`."""
+        from features.local.stand_ins import stand_ins  # with scipy, which counting reports does not need
+
+        return stand_ins(self.collected, spine, *read(), seed)
+
+    def simulated(self, seed: int, universe: str) -> SimulatedReports:
+        """Reports that respondents with the simulated answers might have sent."""
+        return SimulatedReports(self.collected, seed, universe)
+
+    def errors(self) -> ErrorsOfReports:
+        """How the errors of debiased counts depend on the counts."""
+        return ErrorsOfReports(self.collected, mixed=bool(self.releases))
+
+    def view(self, run: PublicFiles) -> CollectedView:
+        """How many reports there are, and what one of them promises."""
+        return view_of(self.collected, self.releases, run.reports)
+
+    @property
+    def deployment(self) -> tuple[str, str]:
+        """See `Source.deployment`; a mixed design is in two places, for which the registry has one word."""
+        if self.central is None:
+            return "Local", ""
+        return (
+            "Varies",
+            "Local: respondents randomised their reports, of the smallest areas. Central: the counts of the release "
+            f"{self.central.release.name} at the levels {', '.join(self.central.shares)} were measured of the true "
+            "answers of the same persons, which its maker has.",
+        )
+
+    @property
+    def post_processing(self) -> str:
+        """See `Source.post_processing`."""
+        source = "the reports" if self.central is None else f"the reports and {self.central.release.name}"
+        alone = " alone" if self.central is None else ""
+        return (
+            f"From {source}{alone}: debiased counts, then level by level non-negative whole numbers that add up to the "
+            "number of reports of each area; margins from simulated reports."
+        )
+
+    @property
+    def randomisers(self) -> Sequence[str]:
+        """The mechanism of the reports, and the noise of the central release."""
+        stated = ", ".join(f"{name} = {value}" for name, value in self.parameters.items())
+        return (
+            f"- {self.mechanism.name.replace('_', ' ')} by every respondent: {stated}",
+            *(
+                f"- {release.noise(level)} on the counts of {release.release.name}: {level}"
+                for release in self.releases
+                for level in release.shares
+            ),
+        )
+
+
+def survey_of(universe: Universe) -> Survey:
+    """The source of a universe that is made from reports, for what is done with these alone."""
+    assert isinstance(universe.source, Survey)
+    return universe.source
+
+
+# -- counts of reports, and their errors ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DebiasedCounts:
+    """Makes counts of the totals of some leaves.
+
+    Attributes:
+        collected: how answers were randomised.
+        reports: `(n_leaves,)` of each leaf.
+    """
+
+    collected: Collected
+    reports: NDArray[np.int64]
+
+    def __call__(self, stored: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
+        """See `source.ToCounts`; a cell that is the rest of the reports has 0 (`Marginal.answered`)."""
+        counts = self.collected.debiased(stored.astype(np.int64), self.reports[first : first + len(stored)])
+        return np.where(self.collected.counted, counts, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorsOfReports:
+    """By what the standard errors of counts differ from those that estimation states.
+
+    Attributes:
+        collected: how answers were randomised.
+        mixed: whether counts of a central release, whose errors do not depend on the counts, are part of estimates.
+    """
+
+    collected: Collected
+    mixed: bool
+
+    def __call__(
+        self,
+        answers: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        reports: NDArray[np.int64],
+        standard: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """See `Collected.own_errors`; `standard` are the stated errors.
+
+        Of an estimate with the variance V, where reports alone have V_r, the reports have the weight w = V / V_r. They
+        add w^2 V_r = w V to the variance, what is known otherwise adds the rest: so the factor f of reports alone
+        becomes sqrt(w f^2 + 1 - w).
+        """
+        factors = self.collected.own_errors(answers, cells, counts, reports)
+        if not self.mixed:
+            return factors
+        alone = self.collected.stated_variances(answers, cells, reports)
+        weight = np.clip(standard**2 / np.where(alone > 0, alone, 1), 0, 1)
+        mixed: NDArray[np.float64] = np.sqrt(weight * factors**2 + 1 - weight)
+        return mixed
+
+    def variances(
+        self, answers: NDArray[np.int64], cells: NDArray[np.int64], persons: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """See `Collected.stated_variances`."""
+        return self.collected.stated_variances(answers, cells, persons)
+
+    def alone(self, stored: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Debiased counts `(n, n_cells)` of areas with such totals; of each area they add up to its reports."""
+        return adding_up(self.collected.debiased(stored, sizes), sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedReports:
+    """Reports that respondents with the released answers might have sent, from the public seed.
+
+    Attributes:
+        collected: how answers were randomised.
+        seed, universe: public; runs of two universes share no numbers.
+    """
+
+    collected: Collected
+    seed: int
+    universe: str
+
+    def __call__(self, replicate: int, first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Debiased counts of new reports, `(n, n_cells)`, of leaves from number `first` on with such answers.
+
+        A cell that is the rest of the reports has 0.
+        """
+        generator = self._generator("reports", replicate, first)
+        reports = counts.sum(axis=1)
+        counted = self.collected.debiased(self.collected.totals_of(counts, generator), reports)
+        counted = counted + reports[:, None] * self._moved(replicate)
+        return np.where(self.collected.counted, counted, 0.0)
+
+    def _moved(self, replicate: int) -> NDArray[np.float64]:
+        """By what a report moves each count for answers that are not listed: the same everywhere in one run."""
+        return self.collected.moved(self._generator("words", replicate))
+
+    def _generator(self, what: str, *numbers: int) -> np.random.Generator:
+        key = public_key(f"spinewise simulated {what} 1", self.seed, self.universe, *numbers)
+        return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
+
+
+# -- what the public file of reports says -----------------------------------------------------------------------------
+
+
+def told(collected: Collected, file: Path) -> Collected:
+    """How answers were randomised, with what the public file of the reports says of words that are not listed.
+
+    Raises:
+        ReleaseError: the file is not that of a release.
+    """
+    if not isinstance(collected, CollectedWords):
+        return collected
+    try:
+        found = json.loads(file.read_bytes())
+        if found[UNLISTED] is None:
+            return collected
+        unlisted = Unlisted.of_data(found[UNLISTED], int(found["used"]))
+        return collected.told(unlisted.excess, unlisted.reports)
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+        raise ReleaseError(f"{file}: not what a release says of its reports: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class CollectedView:
+    """How many reports a release is made from, and how many times as likely an answer can make one as another does.
+
+    Attributes:
+        epsilon: of one report.
+        central: the name of the release whose counts are used too; empty for none.
+        moved: by how much 1,000 reports of a word that is not listed typically move a count; None without words.
+        tested: whether it is known if there are frequent words that are not listed.
+        like: reports of one word that does what all those seem to do; 0 where there are no signs of frequent ones.
+        larger: by how many percent this makes errors of counts of all reports larger.
+    """
+
+    used: int
+    unused: int
+    ratio: str
+    epsilon: str
+    central: str = ""
+    moved: int | None = None
+    tested: bool = True
+    like: int = 0
+    larger: int = 0
+
+
+def view_of(collected: Collected, releases: Sequence[Central], file: Path) -> CollectedView:
+    """The reports that a release is made from, for its own report, from their public file."""
+    found = json.loads(file.read_bytes())
+    unlisted = found.get(UNLISTED)
+    signs = unlisted is not None and unlisted["signs of frequent ones"]
+    return CollectedView(
+        used=found["used"],
+        unused=sum(found["not used"].values()),
+        ratio=decimal_text(collected.mechanism.ratio),
+        epsilon=decimal_text(Fraction(collected.mechanism.epsilon)),
+        central="".join(one.release.name for one in releases),
+        moved=None if collected.shift is None else round(1000 * collected.shift),
+        tested=unlisted is not None,
+        like=unlisted["as of one word in"] if signs else 0,
+        larger=round(100 * (math.sqrt(1 + unlisted["excess variance"]) - 1)) if signs else 0,
+    )

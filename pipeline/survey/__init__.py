@@ -1,1 +1,0 @@
-"""A release from reports that respondents randomised themselves: where its numbers come from, and their errors."""

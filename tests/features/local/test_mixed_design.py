@@ -1,0 +1,405 @@
+"""A mixed design: a central release above, reports below; both promises are stated, and no other counts are taken."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.again import computed_again
+from releases.asked import ledger_of
+from releases.command import feature_module
+from releases.mixed import MixedSurvey, write_mixed
+from releases.repeated import check_recomputed
+from releases.small import public_bytes, run
+
+from features.exports.registry import entry
+from features.local.confidential import allowed_difference
+from features.local.survey import survey_of
+from pipeline.errors import InputError, RefusedError, SpecError
+from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
+from pipeline.execution.progress import Silent
+from pipeline.model.exact import headline
+from pipeline.model.strategy import Central
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.statement_models import odds
+from pipeline.privacy.accounting.statements import privacy_statements
+from pipeline.privacy.budget import Framework
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.limits import beyond_limits
+from pipeline.published import open_finished
+from pipeline.publishing.steps import perform_public_steps
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import public_files, read_manifest, write_manifest
+from pipeline.release.measurements import read_measurement
+from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.receipts import CHARGED_ELSEWHERE
+from pipeline.release.status import EXAMPLE
+from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import load_spec
+from pipeline.storage.files import canonical_json
+
+BLOCKS = {"block": 1, "tract": 12, "county": 36}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> MixedSurvey:
+    """Its files, and the finished central release, which a ledger has counted."""
+    folder = tmp_path_factory.mktemp("mixed")
+    written = write_mixed(folder / "survey", dataset="workers")
+    MasterKey(bytes(range(32))).write(folder / "key")  # so that the numbers are the same in every test run
+    with ledger_of(folder):
+        run(written.central, written.central.parent / "out", key_file=folder / "key")
+    return written
+
+
+@pytest.fixture(scope="module")
+def released(mixed: MixedSurvey, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """The release of both."""
+    return RunDirectory(run(mixed.survey.spec, tmp_path_factory.mktemp("released")))
+
+
+def changed(mixed: MixedSurvey, folder: Path, *changes: tuple[str, str]) -> Path:
+    """A copy of the files with other texts in the survey's spec."""
+    shutil.copytree(mixed.survey.spec.parent, folder)
+    spec = folder / mixed.survey.spec.name
+    text = spec.read_text()
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    spec.write_text(text)
+    return spec
+
+
+def test_upper_levels_have_the_errors_of_both(mixed: MixedSurvey, released: RunDirectory) -> None:
+    plan_release = feature_module("features.plan.release_plan").plan_release
+    planned = {row.level: row for row in plan_release(mixed.survey.spec, None, 1).local}
+    (universe,) = load_spec(mixed.survey.spec).universes()
+    survey = survey_of(universe)
+    assert survey.central is not None
+    # By hand, of the county: its own count, those of three tracts, and reports; the total is known.
+    variances = [survey.central.noise(level).variance for level in ("county", "tract")]
+    reports = float(survey.collected.unit_variance) * 720
+    tract = 1 / (1 / variances[1] + 3 / reports)
+    by_hand = (3 / 4) / (1 / variances[0] + 1 / (3 * tract))
+    assert planned["county"].local == pytest.approx(by_hand**0.5, rel=1e-6)
+    assert planned["county"].local < 0.1 * (reports * 3 / 4) ** 0.5
+    for level, blocks in BLOCKS.items():
+        table = pd.read_parquet(released.main.table("answer", level))
+        truth = mixed.survey.truth.reshape(-1, blocks, 4).sum(axis=1)
+        names = [f"a{number}" for number in range(4)]
+        error = float(((table[names].to_numpy() - truth) ** 2).mean()) ** 0.5
+        assert error < 1.6 * planned[level].local, level  # 24 numbers of tracts, 8 of counties
+        low, high = (table[[name + end for name in names]].to_numpy() for end in (":low90", ":high90"))
+        assert np.mean((low <= truth) & (truth <= high)) > 0.7, level
+
+
+def test_its_counts_are_those_of_the_central_release(mixed: MixedSurvey, released: RunDirectory) -> None:
+    central = RunDirectory(mixed.central.parent / "out" / "register")
+    for level in ("county", "tract"):
+        own, other = (read_measurement(one.main.measurement(level, "answer")) for one in (released, central))
+        assert np.array_equal(own.values, other.values)
+        assert own.header == other.header
+    blocks = [one.main.measurement("block", "answer").read_bytes() for one in (released, central)]
+    assert blocks[0] != blocks[1]
+
+
+def test_the_statement_says_both_promises(released: RunDirectory) -> None:
+    manifest = read_manifest(released.manifest)
+    (statement,) = manifest.privacy
+    assert (statement.framework, statement.budget, statement.delta) == ("zcdp", "3/5", "1e-10")
+    for words in (
+        "At the levels county, tract, counts of the release register are used too, which were measured of the true",
+        "which is local differential privacy with epsilon = 1.",
+        "states that all that it publishes satisfies zero-concentrated differential privacy with rho = 0.1.",
+        # epsilon^2 / 2 of a report, and 1/10
+        "one report of each respondent and that release satisfy zero-concentrated differential privacy with rho = 0.6,",
+    ):
+        assert words in statement.words
+    assert "Nobody has the true answers" not in statement.words
+    assert "ledger" not in statement.words
+    assert manifest.status == "official"
+    page = released.report.read_text()
+    assert "Nobody has the true answers" not in page
+    assert "noisy counts of the release register, whose maker has the true answers" in page
+
+
+def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
+    """Of an answer in one report and in the release; by hand, with what another program makes of rho = 1/10."""
+    manifest = read_manifest(released.manifest)
+    assert manifest.joint is not None
+    (account,) = manifest.accounts
+    # From rho = 6/10 it is 7.4; the release's own and that of the report add up to less.
+    central = zcdp_epsilon(Fraction(1, 10), Fraction(1, 10**10))
+    assert central + 1 <= float(manifest.joint.epsilon) <= central + 1.0002
+    assert float(manifest.joint.epsilon) < zcdp_epsilon(Fraction(6, 10), Fraction(1, 10**10))
+    assert (account.record.budget, manifest.joint.budget, manifest.privacy[0].budget) == ("3/5", "3/5", "3/5")
+    assert (account.record.epsilon, account.delta) == (manifest.joint.epsilon, str(Fraction(1, 10**10)))
+    assert [(one.of, one.epsilon) for one in account.groups[:1]] == [("1", "1")]
+    assert float(account.groups[1].epsilon) == pytest.approx(central + 2, abs=2e-4)
+    shown = headline(manifest.joint.epsilon)
+    page = released.report.read_text()
+    assert f"<b>ε = {shown}</b>" in page
+    assert "of one report and the release register together, ρ = 0.6" in page
+    assert f"at most <b>{odds(manifest.joint.epsilon)}-fold</b>, except with a probability of about 1e-10" in page
+    assert "-fold</b> by one report" not in page
+    assert "<b>ε = 1</b>" not in page
+    assert "what the release register cost is in its own manifest" in page
+    assert manifest.charging == CHARGED_ELSEWHERE
+    deployment = entry(open_finished(released.root, check_hashes=False))["deployment"]
+    assert isinstance(deployment, dict)
+    loss = {"epsilon": float(manifest.joint.epsilon), "rho": 0.6, "delta": 1e-10}
+    assert deployment["privacy_loss"]["privacy_parameters"] == loss
+    assert deployment["dp_variant"]["variant_name"] == "Zero-concentrated DP"
+    assert deployment["deployment_model"]["model_name"] == "Varies"
+    assert "Local: " in deployment["deployment_model"]["model_name_details"]
+    mechanisms = deployment["implementation"]["mechanisms"]
+    assert "direct encoding by every respondent" in mechanisms
+    assert "discrete gaussian, sigma^2 = 20 on the counts of register: county" in mechanisms
+    assert deployment["implementation"]["post_processing"].startswith("From the reports and register: ")
+
+
+def test_a_plan_promises_what_the_manifest_states(mixed: MixedSurvey, released: RunDirectory) -> None:
+    joint = read_manifest(released.manifest).joint
+    assert joint is not None
+    plan = feature_module("features.plan.release_plan").plan_release(mixed.survey.spec, None, 1)
+    promise, shown = joint.words.rsplit(": epsilon", 1)[0], headline(joint.epsilon)
+    assert plan.promise == f"epsilon = {shown} at delta = 1e-10: {promise}"
+
+
+@pytest.mark.parametrize(
+    ("framework", "budget", "epsilon", "says"),
+    [
+        ("zcdp", "1/10", "2", ()),
+        ("zcdp", "4", "2", ("collect.central.rho: found 6 with one report; at most 5 is usual",)),
+        ("pure", "9", "1/2", ()),
+        ("pure", "9", "2", ("collect.central.epsilon: found 11 with one report; at most 10 is usual",)),
+    ],
+)
+def test_limits_are_of_both(
+    mixed: MixedSurvey, framework: Framework, budget: str, epsilon: str, says: tuple[str, ...]
+) -> None:
+    (universe,) = load_spec(mixed.survey.spec).universes()
+    survey = survey_of(universe)
+    assert survey.central is not None
+    central = replace(survey.central, framework=framework, budget=Fraction(budget))
+    source = replace(survey, central=central)
+    assert beyond_limits([replace(universe, source=source, budget=Fraction(epsilon))]) == says
+
+
+def test_pure_promises_add_up(mixed: MixedSurvey) -> None:
+    (universe,) = load_spec(mixed.survey.spec).universes()
+    survey = survey_of(universe)
+    assert survey.central is not None
+    central = replace(survey.central, framework="pure", budget=Fraction(1, 2))
+    both = replace(universe, source=replace(survey, central=central), delta=Fraction(0))
+    statement, account = privacy_statement(both), privacy_statements(both)
+    assert (statement.framework, statement.epsilon, statement.delta) == ("pure", "1.5", "0")
+    assert [account.record.epsilon, *(one.epsilon for one in account.groups)] == [
+        "1.5",
+        "1",
+        "2.5",
+        "3.5",
+        "4.5",
+        "5.5",
+    ]
+    assert "that release satisfy pure differential privacy with epsilon = 1.5, with respect to" in statement.words
+
+
+def test_the_central_release_is_named_by_its_manifest(
+    mixed: MixedSurvey, released: RunDirectory, tmp_path: Path
+) -> None:
+    manifest = RunDirectory(mixed.central.parent / "out" / "register").manifest
+    stated = json.loads(released.central.read_bytes())
+    sha256 = hashlib.sha256(manifest.read_bytes()).hexdigest()
+    assert stated == {"manifest_sha256": sha256, "release": "register", "status": "official"}
+    assert "central.json" in read_manifest(released.manifest).files
+    copy = RunDirectory(tmp_path / "survey")
+    shutil.copytree(released.root, copy.root)
+    for key, value in (("release", "another"), ("status", "official, but public inputs were made from the records")):
+        copy.central.write_bytes(canonical_json(stated | {key: value}))
+        files = public_files(copy)
+        write_manifest(copy, read_manifest(released.manifest).model_copy(update={"files": files}))
+        assert any("public/central.json" in problem for problem in verify_release(copy, 1, Silent())), key
+
+
+def test_others_recompute_it(released: RunDirectory) -> None:
+    check_recomputed(released)
+
+
+def test_verify_sees_other_central_counts(released: RunDirectory, tmp_path: Path) -> None:
+    copy = RunDirectory(tmp_path / "survey")
+    shutil.copytree(released.root, copy.root)
+    shutil.copy(copy.main.measurement("tract", "answer"), copy.main.measurement("county", "answer"))
+    assert any("measurements/county/answer" in problem for problem in verify_release(copy, 1, Silent()))
+
+
+def test_a_spine_in_parts_gives_the_same_numbers(released: RunDirectory, tmp_path: Path) -> None:
+    with computed_again(released.root, tmp_path / "survey", 1, 60) as job:
+        assert isinstance(estimation_of(job, job.universes[0]), SubtreeEstimation)
+        perform_public_steps(replace(job, status="official"))
+    expected, found = public_bytes(released.root), public_bytes(tmp_path / "survey")
+    same = {name for name in found if found[name] == expected[name]}
+    assert {name for name in found if name.startswith(("histograms", "measurements"))} <= same
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('rho = "1/10"', 'rho = "1/5"', "its framework and budget are zcdp, 1/10; the spec says zcdp, 1/5"),
+        ('tract = "1/4"', 'tract = "1/8"', "its noise at the level 'tract' is discrete_gaussian of scale 40"),
+        ("register/out/register", "register/nowhere", "no such folder"),
+        ('"a3"]', '"other"]', "its attributes and values are not those of the reports"),
+    ],
+)  # fmt: skip
+def test_other_releases_are_refused(mixed: MixedSurvey, tmp_path: Path, old: str, new: str, says: str) -> None:
+    spec = changed(mixed, tmp_path / "other", (old, new))
+    with pytest.raises(InputError) as refused:
+        run(spec, tmp_path / "out")
+    assert "collect.central.release" in str(refused.value)
+    assert says in str(refused.value)
+
+
+def test_a_release_that_no_ledger_has_counted_is_refused(tmp_path: Path) -> None:
+    written = write_mixed(tmp_path / "survey")
+    run(written.central, written.central.parent / "out")
+    with pytest.raises(InputError, match="its status is 'not charged"):
+        run(written.survey.spec, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("update", "says"),
+    [
+        ({"receipts": ()}, "its manifest has no receipt of a ledger"),
+        ({"charging": ""}, "its manifest has no receipt of a ledger"),
+        ({"release": "another"}, "its manifest calls it 'another'"),
+        ({"status": "official, but public inputs were made from the records"}, "its status is 'official, but"),
+    ],
+)
+def test_a_status_alone_is_not_believed(
+    mixed: MixedSurvey, tmp_path: Path, update: dict[str, object], says: str
+) -> None:
+    spec = changed(mixed, tmp_path / "forged")
+    central = RunDirectory(spec.parent / "register" / "out" / "register")
+    write_manifest(central, read_manifest(central.manifest).model_copy(update=update))
+    with pytest.raises(InputError, match=r"collect\.central\.release") as refused:
+        run(spec, tmp_path / "out")
+    assert says in str(refused.value)
+
+
+def test_receipts_are_of_the_whole_budget(mixed: MixedSurvey, tmp_path: Path) -> None:
+    spec = changed(mixed, tmp_path / "forged")
+    central = RunDirectory(spec.parent / "register" / "out" / "register")
+    manifest = read_manifest(central.manifest)
+    receipts = tuple(one.model_copy(update={"cost": "1/20"}) for one in manifest.receipts)
+    write_manifest(central, manifest.model_copy(update={"receipts": receipts}))
+    with pytest.raises(InputError, match="its receipts are not of rho = 1/10"):
+        run(spec, tmp_path / "out")
+
+
+_COMPANION = """
+[companions.again]
+privacy = { rho = "1" }
+strategy = { queries = { answer = "1" }, levels = { county = "1", tract = "0", block = "0" } }
+input = { file = "true_answers.csv", form = "long", geocode = "block" }
+[companions.again.schema.attributes]
+answer = ["a0", "a1", "a2", "a3"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('[invariants]\ncounty = ["answer"]\n', "it publishes 'answer' of each county exactly, which no budget covers"),
+        (_COMPANION, "it has companions (again), which cost more than its budget"),
+        ('[invariants]\ncounty = ["total"]\nblock = ["total"]\n', ""),
+    ],
+    ids=["exact answers", "a companion", "exact totals"],
+)
+def test_a_release_that_tells_more_than_its_budget_is_refused(tmp_path: Path, more: str, says: str) -> None:
+    written = write_mixed(tmp_path / "survey", example=True)
+    written.central.write_text(written.central.read_text() + more)
+    run(written.central, written.central.parent / "out")
+    if says:
+        with pytest.raises(InputError) as refused:
+            run(written.survey.spec, tmp_path / "out")
+        assert says in str(refused.value)
+        return
+    released = RunDirectory(run(written.survey.spec, tmp_path / "out"))
+    assert json.loads(released.central.read_bytes())["status"] == EXAMPLE
+    (statement,) = read_manifest(released.manifest).privacy
+    assert "ledger" not in statement.words
+
+
+@pytest.mark.parametrize("cells", [2, 4, 12])
+@pytest.mark.parametrize("framework", ["zcdp", "pure"])
+@pytest.mark.parametrize("budget", ["1/10", "2", "40"])
+def test_counts_of_the_same_persons_are_hardly_ever_refused(framework: Framework, budget: str, cells: int) -> None:
+    """The exact distribution of the sum of so many noisy counts, for any number of areas; six errors were too few."""
+    central = Central(Path("register"), framework, Fraction(budget), {"tract": Fraction(1)})
+    scale = float(central.noise("tract").scale)
+    far = np.arange(-40 * max(1, int(scale)), 40 * max(1, int(scale)) + 1)
+    weights = np.exp(-(far**2) / (2 * scale) if framework == "zcdp" else -np.abs(far) / scale)
+    one = weights / weights.sum()
+    total = one
+    for _ in range(cells - 1):
+        total = np.convolve(total, one)
+    off = np.abs(np.arange(len(total)) - len(total) // 2)
+    for areas in (1, 3_000, 30_000):
+        allowed = allowed_difference(central, "tract", cells, areas)
+        assert areas * total[off > allowed].sum() <= 1.5e-6, areas
+        if budget != "40" and (framework == "zcdp" or cells == 2):  # else noise is hardly ever 1, or its tails lighter
+            assert areas * total[off > 0.5 * allowed].sum() > 1e-4, areas
+    if framework == "pure" and cells == 2 and budget == "1/10":
+        six = 6 * (cells * central.noise("tract").variance) ** 0.5
+        assert 1 - (1 - total[off > six].sum()) ** 30_000 > 0.5
+
+
+def test_counts_of_other_persons_are_refused(mixed: MixedSurvey, tmp_path: Path) -> None:
+    spec = changed(mixed, tmp_path / "fewer")
+    reports = pd.read_csv(spec.parent / "reports.csv", dtype=str)
+    reports[~reports.block.str.startswith("A01")].to_csv(spec.parent / "reports.csv", index=False)
+    with pytest.raises(RefusedError):
+        run(spec, tmp_path / "out")
+    refusal = (tmp_path / "out" / "survey" / "restricted" / "refused.txt").read_text()
+    assert "collect.central: in 1 areas of the level 'county' central counts are not of those who sent" in refusal
+    assert not (tmp_path / "out" / "survey" / "public" / "measurements").exists()
+
+
+def test_verify_compares_it_with_the_central_release(
+    mixed: MixedSurvey, released: RunDirectory, tmp_path: Path
+) -> None:
+    central = mixed.central.parent / "out" / "register"
+    assert verify_release(released, 1, Silent(), central) == []
+    with ledger_of(tmp_path):
+        run(mixed.central, tmp_path / "again")
+    problems = verify_release(released, 1, Silent(), tmp_path / "again" / "register")
+    assert len(problems) == 3
+    assert "its manifest is not the one that was used" in problems[0]
+    assert "measurements/county/answer.parquet: 2 areas of 2 have other counts than" in problems[1]
+    (problem,) = verify_release(released, 1, Silent(), tmp_path)
+    assert "collect.central.release" in problem
+    with pytest.raises(InputError, match="uses no central release"):
+        verify_release(RunDirectory(central), 1, Silent(), central)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('tract = "1/4" }', 'block = "1/4" }', "collect.central.levels.block: the leaves have reports"),
+        ('tract = "1/4" }', 'tracts = "1/4" }', "collect.central.levels: 'tracts' is not a level above the leaves"),
+        ('tract = "1/4" }', 'tract = "3/4" }', "collect.central.levels: the shares add up to"),
+        ('rho = "1/10"', 'epsilon = "1"', 'the budget of framework "zcdp" is rho'),
+        ('rho = "1/10"\n', "", "collect.central.rho: missing"),
+    ],
+)  # fmt: skip
+def test_a_spec_that_does_not_fit_is_refused(mixed: MixedSurvey, tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        load_spec(changed(mixed, tmp_path / "spec", (old, new)))
+    assert says in str(refused.value)
