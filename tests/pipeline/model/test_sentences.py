@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import get_args
 
 import pytest
+from releases.command import needs
 from releases.pages import marked_texts, outside_of_signs
 
 from pipeline.model.household_table import NO_MARGINS
@@ -135,6 +136,7 @@ def test_every_sentence_is_recognised(framework: str, neighbours: str, monkeypat
     assert len(seen) > 6
 
 
+@needs("local")
 @pytest.mark.parametrize("central", CENTRALS, ids=["reports alone", "zcdp above", "pure above"])
 @pytest.mark.parametrize("memoised", ["yes", "no"])
 def test_every_sentence_about_reports_is_recognised(memoised: str, central: str) -> None:
@@ -148,6 +150,7 @@ def test_every_sentence_about_reports_is_recognised(memoised: str, central: str)
     assert len(account.groups) == (0 if memoised == "yes" else 4) + bool(central)
 
 
+@needs("local")
 @pytest.mark.parametrize(("f", "groups"), [("1/2", 5), ("0", 4)], ids=["a permanent response", "none"])
 def test_every_sentence_about_words_is_recognised(f: str, groups: int) -> None:
     texts = marked_texts()

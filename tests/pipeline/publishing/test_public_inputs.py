@@ -96,7 +96,7 @@ def test_one_entry_in_the_list_is_enough(harvest: HarvestInput, tmp_path: Path) 
     again = open_published(finished, finished.universes)
     assert listed.inputs.of(harvest) == again.inputs.of(harvest) == [12, 7, 31]
     assert listed.identity()["the harvest"] == again.identity()["the harvest"] == json_sha256([12, 7, 31])
-    assert inputs_to_measure(listed.spec, listed.inputs).values.keys() == {"bounds", "central", "harvest"}
+    assert inputs_to_measure(listed.spec, listed.inputs).values.keys() == {"bounds", "harvest"}
 
     (spec.parent / "harvest.csv").write_text("12,7,32")
     with pytest.raises(InputError, match=r"holds another run: it differs in the harvest;"):
