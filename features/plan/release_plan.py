@@ -19,7 +19,7 @@ from pipeline.cost.limits import check_plan_size
 from pipeline.estimation.expectation import Expectation, ExpectedRow, GivenBy
 from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
-from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.links.households import Households
 from pipeline.model.links.link import links_of_kind

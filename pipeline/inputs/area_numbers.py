@@ -1,20 +1,63 @@
-"""Public numbers of areas, from a file that a spec names."""
+"""Public numbers of areas, from a file that a spec names with one row a geounit: facilities of bounds, and others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from geography.codes import first_few
 from geography.spine import Spine
 from pipeline.errors import InputError, RecordsError
 from pipeline.inputs.public_file import open_public
+from pipeline.model.memory_table import MemoryTable
+from pipeline.model.universe import Bound
+from pipeline.records.columns import CountReader
 from pipeline.records.geocodes import LeafReader
 from pipeline.records.numbers import NumberReader
 from pipeline.records.problems import MistakeLog
+from pipeline.records.record_files import RecordsFile
+
+N = TypeVar("N", np.int64, np.float64)
+
+#: The most persons that all facilities of a bound can have together: sums of them stay far within 64 bits.
+MOST_BOUNDED: Final = 10**15
+#: Reads the column of a name, of a chunk whose first row has a number; mistakes are noted.
+_Read = Callable[[str, pa.RecordBatch, int, MistakeLog], NDArray[N]]
+
+
+def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
+    """The number of facilities of each answer that the bound is on, `(n_geounits, n_columns)` int64.
+
+    Columns are in the order of the answers' numbers.
+
+    Raises:
+        InputError: the file cannot be read, does not have one row for each geounit of the bound's level, or allows
+            more than `MOST_BOUNDED` persons.
+    """
+    where = f"bound {bound.name!r}"
+    names = [bound.columns[answer] for answer in sorted(bound.columns)]
+    file = open_public(bound.file, [bound.geocode, *names], f"the file of the {where}")
+
+    def read(name: str, chunk: pa.RecordBatch, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
+        return CountReader(name).read(chunk.column(name), first_row, log)
+
+    upto = spine.down_to(bound.level)
+    facilities = np.zeros((upto.n_leaves, len(names)), dtype=np.int64)
+    rows = _Rows(where, bound.file, bound.geocode, upto)
+    rows.read(file, names, facilities, read)
+    rows.check()
+    most = sum(facilities.sum(axis=0).tolist()) * bound.upper
+    if most > MOST_BOUNDED:
+        raise InputError(
+            f"{where}: upper: found {bound.upper:,} persons for each of the facilities of {bound.file}, {most:,} in "
+            f"all; up to {MOST_BOUNDED:,} are allowed"
+        )
+    return facilities
 
 
 def read_area_numbers(where: str, path: Path, geocode: str, names: Sequence[str], upto: Spine) -> NDArray[np.float64]:
@@ -34,30 +77,48 @@ def read_area_numbers(where: str, path: Path, geocode: str, names: Sequence[str]
         file = open_public(path, [geocode, *names], "the public file")
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    reader, log = LeafReader(upto, geocode, path), MistakeLog(path, file.find_lines)
+
+    def read(name: str, chunk: pa.RecordBatch, first_row: int, log: MistakeLog) -> NDArray[np.float64]:
+        return NumberReader(name).read(chunk.column(name), chunk.column(geocode), first_row, log)
+
     numbers = np.zeros((upto.n_leaves, len(names)))
-    rows_of = np.zeros(upto.n_leaves, dtype=np.int64)
-    first_row, last_of = 0, np.zeros(upto.n_leaves, dtype=np.int64)
-    try:
-        for chunk in file.chunks():
-            codes = chunk.column(geocode)
-            geounits, _ = reader.read(codes, first_row, log)
-            placed = geounits >= 0
-            rows_of += np.bincount(geounits[placed], minlength=upto.n_leaves)
-            last_of[geounits[placed]] = first_row + np.flatnonzero(placed) + 1
-            for number, name in enumerate(names):
-                read = NumberReader(name).read(chunk.column(name), codes, first_row, log)
-                numbers[geounits[placed], number] = read[placed]
-            first_row += chunk.num_rows
-        log.raise_if_any()
-    except RecordsError as error:
-        raise InputError(f"{where}: {error}") from None
-    for affected, problem in ((rows_of > 1, "several rows"), (rows_of == 0, "no row")):
-        if affected.any():
-            codes_found = upto.leaf_level.geocodes[affected]
-            last = f" (the last is row {last_of[affected][0]:,})" if problem == "several rows" else ""
-            raise InputError(
-                f"{where}: {path}: {len(codes_found):,} geounits of level {upto.level_names[-1]!r} have {problem}: "
-                f"{first_few(codes_found)}{last}; each needs one"
-            )
+    rows = _Rows(where, path, geocode, upto)
+    rows.read(file, names, numbers, read)
+    rows.check(say_last=True)
     return numbers
+
+
+class _Rows:
+    """The rows of a file, of which there is to be one for each geounit of the lowest level of a spine."""
+
+    def __init__(self, where: str, path: Path | MemoryTable, geocode: str, upto: Spine) -> None:
+        self._where, self._path, self._geocode, self._upto = where, path, geocode, upto
+        self._rows_of, self._last_of = (np.zeros(upto.n_leaves, dtype=np.int64) for _ in range(2))
+
+    def read(self, file: RecordsFile, names: Sequence[str], numbers: NDArray[N], read: _Read[N]) -> None:
+        """Read the columns of some names into `numbers`, `(n_geounits, n_columns)`."""
+        reader, log = LeafReader(self._upto, self._geocode, self._path), MistakeLog(self._path, file.find_lines)
+        first_row = 0
+        try:
+            for chunk in file.chunks():
+                geounits, _ = reader.read(chunk.column(self._geocode), first_row, log)
+                placed = geounits >= 0
+                self._rows_of += np.bincount(geounits[placed], minlength=self._upto.n_leaves)
+                self._last_of[geounits[placed]] = first_row + np.flatnonzero(placed) + 1
+                for number, name in enumerate(names):
+                    numbers[geounits[placed], number] = read(name, chunk, first_row, log)[placed]
+                first_row += chunk.num_rows
+            log.raise_if_any()
+        except RecordsError as error:
+            raise InputError(f"{self._where}: {error}") from None
+
+    def check(self, *, say_last: bool = False) -> None:
+        """InputError where a geounit has no row, or several; of these the last is named if that is wanted."""
+        for affected, problem in ((self._rows_of > 1, "several rows"), (self._rows_of == 0, "no row")):
+            if affected.any():
+                codes, level = self._upto.leaf_level.geocodes[affected], self._upto.level_names[-1]
+                last = f" (the last is row {self._last_of[affected][0]:,})" if say_last and problem[0] == "s" else ""
+                raise InputError(
+                    f"{self._where}: {self._path}: {len(codes):,} geounits of level {level!r} have {problem}: "
+                    f"{first_few(codes)}{last}; each needs one"
+                )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.names import read_names
 from pipeline.inputs.public_input import (
     HasInputs,
@@ -200,7 +200,7 @@ class BoundsInput(PublicInput[FacilityCounts]):
     for_measuring = True
 
     def read(self, scope: InputScope) -> FacilityCounts:
-        """See `pipeline.inputs.facilities.read_facilities`."""
+        """See `pipeline.inputs.area_numbers.read_facilities`."""
         found: dict[str, list[NDArray[np.int64]]] = {universe.name: [] for universe in scope.universes}
         for universe in scope.universes:
             for bound in universe.bounds:

@@ -39,7 +39,7 @@ from oracles.command_lines import Places, command_line
 from oracles.damage import damaged_bytes, damaged_json, damaged_parquet, restored
 from oracles.malformed import places, toml
 from oracles.watched import Hangs, ends_well, spinewise, watched
-from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.memory_table import MemoryTable
 from pipeline.questions.text import parse

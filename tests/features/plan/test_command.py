@@ -25,7 +25,7 @@ from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
-from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_listed_spine, read_spine
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine

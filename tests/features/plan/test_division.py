@@ -20,7 +20,7 @@ from features.plan.division import (
 from features.plan.targets import Aim, parse_targets, parse_weights
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
-from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.spec.release_spec import load_spec

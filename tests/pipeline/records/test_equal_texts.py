@@ -16,7 +16,7 @@ from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_ta
 from geography.errors import SpineError
 from geography.off_spine import OffSpineAreas
 from pipeline.errors import InputError, RecordsError, ReleaseError
-from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.records.tabulate import tabulate

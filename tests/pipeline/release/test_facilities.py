@@ -11,7 +11,7 @@ from releases.small import write_town
 
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
-from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Bound
 from pipeline.release.facilities import read_public_facilities, write_facilities

@@ -12,7 +12,7 @@ from releases.small import write_town
 
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Bound
 from pipeline.spec.release_spec import load_spec
