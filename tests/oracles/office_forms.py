@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -61,8 +61,7 @@ class Form:
     """A file and what has to come of it.
 
     Attributes:
-        name: the office and its form.
-        file: the file's name.
+        file: its name.
         content: the file.
         options: what is typed behind the file's name.
         truth: what is right; None where it has to stop.
@@ -71,9 +70,9 @@ class Form:
         after: what is right then; None where it has to stop again.
         then_cause: words of which the second sentence has one at least.
         everybody: what is right of a table that has to stop: a reading of it, if one is taken, has to be this.
+        name: the office and its form, that of the function which makes it.
     """
 
-    name: str
     file: str
     content: bytes
     options: tuple[str, ...] = ()
@@ -83,6 +82,7 @@ class Form:
     after: Truth | None = None
     then_cause: tuple[str, ...] = ()
     everybody: Truth | None = None
+    name: str = ""
 
 
 @dataclass
@@ -92,7 +92,8 @@ class Forms:
     made: dict[str, Callable[[], Form]] = field(default_factory=dict)
 
     def __call__(self, make: Callable[[], Form]) -> Callable[[], Form]:
-        self.made[make.__name__.strip("_")] = make
+        name = make.__name__.strip("_")
+        self.made[name] = lambda: replace(make(), name=name)
         return make
 
 
@@ -115,6 +116,11 @@ def delimited(
         return text
 
     return "".join(separator.join(map(cell, row)) + end for row in rows).encode(encoding)
+
+
+def row(text: str) -> list[object]:
+    """Cells that are separated by bars here."""
+    return list(text.split("|"))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from oracles.office_forms import (
     grouped,
     only_total,
     places,
+    row,
     same,
     whole,
     workbook,
@@ -98,7 +99,6 @@ def nomis_api() -> Form:
                 ]
             )
     return Form(
-        "nomis_api",
         "NM_2021_1.data.csv",
         delimited(rows, quote="texts"),
         truth=whole(BRITAIN, ("2|Male", "1|Female"), [f"{k + 1}|{t}" for k, t in enumerate(BRITISH_AGES)]),
@@ -115,7 +115,7 @@ def nomis_api_with_percentages() -> Form:
             n = int(PEOPLE[i, s].sum())
             rows.append([2021, name, code, sex, "value", n])
             rows.append([2021, name, code, sex, "percent", round(100 * n / PEOPLE[i].sum(), 1)])
-    return Form("nomis_api_with_percentages", "NM_2028_1.data.csv", delimited(rows), cause=("percent", "fraction"))
+    return Form("NM_2028_1.data.csv", delimited(rows), cause=("percent", "fraction"))
 
 
 @form
@@ -137,7 +137,6 @@ def ons_create_a_custom_dataset() -> Form:
         ):
             rows.append([code, name, int(s), sex, int(a), age, n])
     return Form(
-        "ons_create_a_custom_dataset",
         "custom-filtered-2024-03-01T10_11_12Z.csv",
         delimited(rows),
         truth=whole(BRITAIN, ("2|Male", "1|Female"), [f"{k + 1}|{t}" for k, t in enumerate(BRITISH_AGES)]),
@@ -160,7 +159,6 @@ def ons_census_bulk_sexes() -> Form:
         m, f = people.sum(1).tolist()
         rows.append([2021, name, code, m + f, f, m])
     return Form(
-        "ons_census_bulk_sexes",
         "census2021-ts008-ltla.csv",
         delimited(rows, quote="texts"),
         truth=by_sex(BRITAIN, ("Male", "Female")),
@@ -175,7 +173,6 @@ def ons_census_bulk_ages() -> Form:
     for (code, name), people in zip(BRITAIN.areas, PEOPLE, strict=True):
         rows.append([2021, name, code, int(people.sum()), *people.sum(0).tolist()])
     return Form(
-        "ons_census_bulk_ages",
         "census2021-ts007-ltla.csv",
         delimited(rows, quote="texts"),
         truth=by_age(BRITAIN, BRITISH_AGES),
@@ -192,7 +189,6 @@ def ons_mid_year_series() -> Form:
         for (sex, _), (age, _), n in crossed(PEOPLE[i], same("MF"), same(["0", "15", "30", "45", "65"])):
             rows.append([code, name, code[0], sex, int(age), n - 2, n, n + 5])
     return Form(
-        "ons_mid_year_series",
         "MYEB1_detailed_population_estimates_series_UK_(2022).csv",
         delimited(rows),
         cause=("--count population_2021",),
@@ -218,7 +214,6 @@ def nrs_mid_year_workbook() -> Form:
             rows.append([code, name, sex, int(line.sum()), *line.tolist()])
     rows += [[], ["© Crown Copyright 2022"]]
     return Form(
-        "nrs_mid_year_workbook",
         "mid-year-pop-est-21-data.xlsx",
         workbook(
             {
@@ -250,7 +245,6 @@ def scotlands_census_bulk() -> Form:
     ]
     rows += [[], ["Note: '-' is zero."], ["© Crown copyright. Data supplied by National Records of Scotland."]]
     return Form(
-        "scotlands_census_bulk",
         "UV101b - Usual resident population by sex by age (6).csv",
         delimited(rows, quote="texts"),
         cause=("geography",),
@@ -268,7 +262,6 @@ def nisra_flat() -> Form:
         for (sex, _), (age, _), n in crossed(PEOPLE[i], same(["Males", "Females"]), same(AGES), ("All persons",) * 2):
             rows.append(["Local Government Districts", codes[i], name, 2021, sex, age, n])
     return Form(
-        "nisra_flat",
         "MYE21_AGE_BANDS.csv",
         delimited(rows),
         cause=("--count MYE",),
@@ -293,7 +286,6 @@ def nisra_census_workbook() -> Form:
         rows.append([name, f"N090000{k + 1:02d}", m + f, f, m])
         shares.append([name, f"N090000{k + 1:02d}", 1, f / (m + f), m / (m + f)])
     return Form(
-        "nisra_census_workbook",
         "census-2021-ms-a07.xlsx",
         workbook({"LGD": rows, "LGD (%)": shares}),
         cause=("--sheet", "sheets"),
@@ -305,20 +297,10 @@ def nisra_census_workbook() -> Form:
 @form
 def cso_pxstat() -> Form:
     rows: list[list[object]] = [
-        [
-            "STATISTIC",
-            "Statistic Label",
-            "TLIST(A1)",
-            "CensusYear",
-            "C02199V02655",
-            "Sex",
-            "C02076V03371",
-            "Age Group",
-            "C02779V03348",
-            "County",
-            "UNIT",
-            "VALUE",
-        ]
+        row(
+            "STATISTIC|Statistic Label|TLIST(A1)|CensusYear|C02199V02655|Sex|C02076V03371|Age Group|"
+            "C02779V03348|County|UNIT|VALUE"
+        )
     ]
     blocks = [
         ("-", "Ireland", PEOPLE.sum(0)),
@@ -334,7 +316,6 @@ def cso_pxstat() -> Form:
         ):
             rows.append(["F1002C01", "Population", "2022", "2022", s, sex, a, age, code, name, "Number", n])
     return Form(
-        "cso_pxstat",
         "F1002.20230530T110500.csv",
         delimited(rows, quote="texts", encoding="utf-8-sig"),
         truth=Truth(
@@ -371,7 +352,6 @@ def cso_small_areas() -> Form:
             ]
         )
     return Form(
-        "cso_small_areas",
         "SAPS_2022_Small_Area_UR_171122.csv",
         delimited(rows),
         truth=Truth(tuple(f"SA2017_{c}" for c in codes), PEOPLE, (("M", "F"), bands)),
@@ -399,7 +379,6 @@ def eurostat_bulk_tsv() -> Form:
                 flag = "p" if code.endswith("3") else "bp" if code == "AT" else ""
                 text += f"A,NR,{sex},{age},{code}\t{n} {flag}\n"
     return Form(
-        "eurostat_bulk_tsv",
         "demo_r_pjangroup.tsv",
         text.encode(),
         truth=whole(EUROPE, ("M", "F"), EUROSTAT_AGES, regions=True),
@@ -415,7 +394,6 @@ def eurostat_bulk_tsv_two_years() -> Form:
                 n = int(people[["M", "F"].index(sex), EUROSTAT_AGES.index(age)])
                 text += f"A,NR,{sex},{age},{code}\t{n - 1} \t{n} b\n"
     return Form(
-        "eurostat_bulk_tsv_two_years",
         "estat_demo_r_pjangroup.tsv",
         text.encode(),
         cause=("--count 2021",),
@@ -453,13 +431,12 @@ def _sdmx(units: tuple[str, ...] = ("NR",)) -> bytes:
 
 @form
 def eurostat_sdmx_csv() -> Form:
-    return Form("eurostat_sdmx_csv", "cens_21ag_r3_linear.csv", _sdmx(), truth=whole(EUROPE, ("M", "F"), EUROSTAT_AGES))
+    return Form("cens_21ag_r3_linear.csv", _sdmx(), truth=whole(EUROPE, ("M", "F"), EUROSTAT_AGES))
 
 
 @form
 def eurostat_sdmx_csv_with_percentages() -> Form:
     return Form(
-        "eurostat_sdmx_csv_with_percentages",
         "cens_21ag_r3_linear_2.csv",
         _sdmx(("NR", "PC")),
         cause=("percent", "fraction", "'unit'", "PC"),
@@ -497,29 +474,11 @@ def _genesis(encoding: str, header: str, *, unit: str = "Anzahl") -> bytes:
             total_first=False,
         ):
             rows.append(
-                [
-                    12411,
-                    "Fortschreibung des Bevölkerungsstandes",
-                    "STAG",
-                    "Stichtag",
-                    "31.12.2021",
-                    "KREISE",
-                    "Kreise und kreisfreie Städte",
-                    code,
-                    name,
-                    "GES",
-                    "Geschlecht",
-                    s,
-                    sex,
-                    "ALTX12",
-                    "Altersgruppen",
-                    a,
-                    age,
-                    n,
-                    unit,
-                    "BEVSTD",
-                    "Bevölkerungsstand",
-                ]
+                row(
+                    "12411|Fortschreibung des Bevölkerungsstandes|STAG|Stichtag|31.12.2021|KREISE|"
+                    f"Kreise und kreisfreie Städte|{code}|{name}|GES|Geschlecht|{s}|{sex}|ALTX12|Altersgruppen|"
+                    f"{a}|{age}|{n}|{unit}|BEVSTD|Bevölkerungsstand"
+                )
             )
     return delimited(rows, ";", encoding=encoding, end="\r\n")
 
@@ -542,7 +501,6 @@ OLD_FLAT_HEAD = (
 @form
 def genesis_flat() -> Form:
     return Form(
-        "genesis_flat",
         "12411-0018_de_flat.csv",
         _genesis("utf-8-sig", FLAT_HEAD),
         cause=("geography",),
@@ -554,7 +512,6 @@ def genesis_flat() -> Form:
 @form
 def genesis_flat_old_windows() -> Form:
     return Form(
-        "genesis_flat_old_windows",
         "12411-0018_flat.csv",
         _genesis("cp1252", OLD_FLAT_HEAD),
         cause=("geography",),
@@ -585,7 +542,6 @@ def genesis_table() -> Form:
         ["Stand: 03.07.2022 / 14:11:08"],
     ]
     return Form(
-        "genesis_table",
         "12411-0018.csv",
         delimited(rows, ";", encoding="cp1252", end="\r\n"),
         cause=("geography",),
@@ -609,7 +565,6 @@ def regionaldatenbank() -> Form:
         rows.append([code, "  " * depth + name, m + w, m, w])
     rows += [["_" * 10], ["(C)opyright Statistische Ämter des Bundes und der Länder, Deutschland, 2024."]]
     return Form(
-        "regionaldatenbank",
         "12411-01-01-4.csv",
         delimited(rows, ";", encoding="cp1252", end="\r\n"),
         cause=("geography",),
@@ -655,7 +610,6 @@ def _dossier(years: tuple[str, ...]) -> bytes:
 @form
 def insee_dossier_complet() -> Form:
     return Form(
-        "insee_dossier_complet",
         "dossier_complet.csv",
         _dossier(("21",)),
         truth=whole(FRANCE, ("H", "F"), ("0014", "1529", "3044", "4564", "65P")),
@@ -665,7 +619,6 @@ def insee_dossier_complet() -> Form:
 @form
 def insee_dossier_complet_three_censuses() -> Form:
     return Form(
-        "insee_dossier_complet_three_censuses",
         "dossier_complet_3.csv",
         _dossier(("21", "15", "10")),
         cause=("358,306", "year"),
@@ -679,7 +632,6 @@ def insee_td_pop() -> Form:
         for (sex, _), (age, _), n in crossed(people, same("12"), same(["00", "15", "30", "45", "65"])):
             rows.append(["COM", code, name, sex, age, n])
     return Form(
-        "insee_td_pop",
         "BTT_TD_POP1B_2020.CSV",
         delimited(rows, ";", quote="texts"),
         cause=("--count NB",),
@@ -696,7 +648,6 @@ def insee_td_pop_with_fractions() -> Form:
         for (sex, _), (age, _), n in crossed(people, same("12"), same("12345")):
             rows.append(["COM", code, name, sex, age, f"{n + 0.0731 * int(age):.6f}".rstrip("0")])
     return Form(
-        "insee_td_pop_with_fractions",
         "BTX_TD_POP6_2020.CSV",
         delimited(rows, ";", quote="texts"),
         cause=("fraction",),
@@ -753,7 +704,6 @@ def insee_iris() -> Form:
             ]
         )
     return Form(
-        "insee_iris",
         "base-ic-evol-struct-pop-2020.CSV",
         delimited(rows, ";"),
         cause=("P20_POP0014",),
@@ -772,7 +722,6 @@ def insee_melodi() -> Form:
         for (sex, _), (age, _), n in crossed(people, same("MF"), same(ages), ("_T", "_T"), ("_T", "_T")):
             rows.append([code, "DEP" if depth == 1 else "COM", "A", sex, age, "POP", "A", 2021, n])
     return Form(
-        "insee_melodi",
         "DS_RP_POPULATION_PRINC_2021_data.csv",
         delimited(rows, ";", quote="texts"),
         truth=whole(FRANCE, ("M", "F"), ages, regions=True),
@@ -805,7 +754,6 @@ def ine_spain_jaxi() -> Form:
                 ["Total Nacional", province, f"{code} {name}" if depth == 2 else "", sex, age, 2022, grouped(n, ".")]
             )
     return Form(
-        "ine_spain_jaxi",
         "68542.csv",
         delimited(rows, ";", encoding="utf-8-sig"),
         cause=("'Todas las edades'",),
@@ -823,7 +771,7 @@ def ine_spain_px() -> Form:
         'AXIS-VERSION="2006";\nMATRIX="01001";\nTITLE="Población por sexo";\nSTUB="Provincias";\nHEADING="Sexo";\n'
         'VALUES("Provincias")="Albacete","Alicante";\nVALUES("Sexo")="Hombres","Mujeres";\nDATA=\n1 2\n3 4;\n'
     )
-    return Form("ine_spain_px", "01001.px", text.encode("cp1252"), cause=("PC-Axis", "px"))
+    return Form("01001.px", text.encode("cp1252"), cause=("PC-Axis", "px"))
 
 
 ITALY = places(
@@ -840,23 +788,10 @@ ITALY = places(
 @form
 def istat_data_warehouse() -> Form:
     rows: list[list[object]] = [
-        [
-            "ITTER107",
-            "Territorio",
-            "TIPO_DATO15",
-            "Tipo di indicatore demografico",
-            "SEXISTAT1",
-            "Sesso",
-            "ETA1",
-            "Età",
-            "STATCIV2",
-            "Stato civile",
-            "TIME",
-            "Seleziona periodo",
-            "Value",
-            "Flag Codes",
-            "Flags",
-        ]
+        row(
+            "ITTER107|Territorio|TIPO_DATO15|Tipo di indicatore demografico|SEXISTAT1|Sesso|ETA1|Età|STATCIV2|"
+            "Stato civile|TIME|Seleziona periodo|Value|Flag Codes|Flags"
+        )
     ]
     ages = [
         ("Y0-14", "0-14 anni"),
@@ -889,7 +824,6 @@ def istat_data_warehouse() -> Form:
                 ]
             )
     return Form(
-        "istat_data_warehouse",
         "DCIS_POPRES1_22032023123456.csv",
         delimited(rows, quote="texts"),
         truth=whole(ITALY, ("1|maschi", "2|femmine"), [f"{c}|{t}" for c, t in ages], regions=True),
@@ -910,7 +844,6 @@ def istat_demo_posas() -> Form:
         m, f = people.sum(1).tolist()
         rows.append([code, name, 999, m, f, m + f])
     return Form(
-        "istat_demo_posas",
         "POSAS_2023_it_Comuni.csv",
         delimited(rows, ";", quote="texts"),
         cause=("'999'",),
@@ -948,7 +881,6 @@ def statline_untyped() -> Form:
         ):
             rows.append([len(rows) - 1, s, a, code, "2023JJ00", n])
     return Form(
-        "statline_untyped",
         "03759ned_UntypedDataSet_01022024_101500.csv",
         delimited(rows, ";", quote="texts"),
         cause=("BevolkingOp1Januari_1",),
@@ -969,7 +901,6 @@ def statline_observations() -> Form:
             rows.append([sex, age, name, "2023", "." if (name, sex, age) == ("Meppel", "Mannen", ages[4]) else n])
     rows.append(["Bron: CBS"])
     return Form(
-        "statline_observations",
         "Bevolking__regio_01022024_101500.csv",
         delimited(rows, ";", quote="texts"),
         cause=("'.'",),
@@ -982,22 +913,11 @@ def statline_observations() -> Form:
 def kerncijfers_wijken_en_buurten() -> Form:
     """Country, municipalities, districts below one another; blanks behind texts; ages are sums as well."""
     rows: list[list[object]] = [
-        [
-            "ID",
-            "WijkenEnBuurten",
-            "Gemeentenaam_1",
-            "SoortRegio_2",
-            "Codering_3",
-            "AantalInwoners_5",
-            "Mannen_6",
-            "Vrouwen_7",
-            "k_0Tot15Jaar_8",
-            "k_15Tot25Jaar_9",
-            "k_25Tot45Jaar_10",
-            "k_45Tot65Jaar_11",
-            "k_65JaarOfOuder_12",
-            "Bevolkingsdichtheid_33",
-        ]
+        row(
+            "ID|WijkenEnBuurten|Gemeentenaam_1|SoortRegio_2|Codering_3|AantalInwoners_5|Mannen_6|Vrouwen_7|"
+            "k_0Tot15Jaar_8|k_15Tot25Jaar_9|k_25Tot45Jaar_10|k_45Tot65Jaar_11|k_65JaarOfOuder_12|"
+            "Bevolkingsdichtheid_33"
+        )
     ]
     codes: list[str] = []
     for depth, (code, name), people in NETHERLANDS.nested():
@@ -1027,7 +947,6 @@ def kerncijfers_wijken_en_buurten() -> Form:
             ]
         )
     return Form(
-        "kerncijfers_wijken_en_buurten",
         "85618NED_UntypedDataSet.csv",
         delimited(rows, ";", quote="texts"),
         cause=("geography",),
@@ -1064,7 +983,6 @@ def ssb_statbank() -> Form:
         for (sex, _), (age, _), n in crossed(people, same(["Menn", "Kvinner"]), same(ages)):
             rows.append([f"{code} {name}", sex, age, n])
     return Form(
-        "ssb_statbank",
         "07459_20230801-100000.csv",
         delimited(rows, ";", quote="texts", encoding="iso-8859-1"),
         truth=whole(NORWAY, ("Menn", "Kvinner"), ages, codes=[f"{c} {n}" for c, n in NORWAY.areas]),
@@ -1080,7 +998,6 @@ def scb_pxweb_pivoted() -> Form:
         for a, age in enumerate(ages):
             rows.append([f"{code} {name}", age, *people[:, a].tolist()])
     return Form(
-        "scb_pxweb_pivoted",
         "000004ZN_20230801-100000.csv",
         delimited(rows, ",", quote="texts", encoding="cp1252"),
         truth=whole(NORWAY, ("män", "kvinnor"), ages, codes=[f"{c} {n}" for c, n in NORWAY.areas]),
@@ -1095,7 +1012,6 @@ def scb_population_and_its_growth() -> Form:
             n = int(people[s].sum())
             rows.append([f"{code} {name}", sex, n, n // 97 if int(code) % 3 else -(n // 131)])
     return Form(
-        "scb_population_and_its_growth",
         "BefolkningNy_20230801.csv",
         delimited(rows, ",", quote="texts", encoding="cp1252"),
         cause=("negative", "Folkökning"),
@@ -1113,7 +1029,6 @@ def dst_statbank() -> Form:
         ):
             rows.append([name, sex, age, "2023K1", n])
     return Form(
-        "dst_statbank",
         "FOLK1A.csv",
         delimited(rows, ";", encoding="utf-8-sig"),
         cause=("geography",),
@@ -1137,7 +1052,6 @@ def statistics_finland() -> Form:
         ):
             rows.append(["2022", "KOKO MAA" if name == "Hele landet" else name, sex, age, n])
     return Form(
-        "statistics_finland",
         "statfin_vaerak_pxt_11re.csv",
         delimited(rows, ";", quote="texts", encoding="cp1252"),
         cause=("geography",),
@@ -1177,7 +1091,6 @@ def bfs_tree() -> Form:
             ):
                 rows.append([f">> Bezirk {name}", sex, age, n])
     return Form(
-        "bfs_tree",
         "px-x-0102010000_101_20230801-100000.csv",
         delimited(rows, ";", quote="texts", encoding="cp1252"),
         cause=("geography",),
@@ -1214,7 +1127,6 @@ def _bdl(encoding: str) -> bytes:
 def bdl_poland() -> Form:
     """A header of three rows with units, a separator at the end of each line, country and voivodeships before."""
     return Form(
-        "bdl_poland",
         "LUDN_2137_CTAB_20230801.csv",
         _bdl("utf-8-sig"),
         cause=("geography",),
@@ -1227,7 +1139,6 @@ def bdl_poland() -> Form:
 def bdl_poland_windows() -> Form:
     """Windows Central Europe: as Western it gives other letters in names, not other numbers."""
     return Form(
-        "bdl_poland_windows",
         "LUDN_2137_CTAB_1250.csv",
         _bdl("cp1250"),
         ("--encoding", "cp1250"),
@@ -1241,21 +1152,10 @@ def bdl_poland_windows() -> Form:
 def czso_long() -> Form:
     """'hodnota'; an empty code is the total; codes beside texts, at the end."""
     rows: list[list[object]] = [
-        [
-            "idhod",
-            "hodnota",
-            "stapro_kod",
-            "pohlavi_cis",
-            "pohlavi_kod",
-            "vek_cis",
-            "vek_kod",
-            "uzemi_cis",
-            "uzemi_kod",
-            "casref_do",
-            "pohlavi_txt",
-            "vek_txt",
-            "uzemi_txt",
-        ]
+        row(
+            "idhod|hodnota|stapro_kod|pohlavi_cis|pohlavi_kod|vek_cis|vek_kod|uzemi_cis|uzemi_kod|casref_do|"
+            "pohlavi_txt|vek_txt|uzemi_txt"
+        )
     ]
     ages = [
         ("1100150000", "0 až 14"),
@@ -1284,7 +1184,6 @@ def czso_long() -> Form:
                 ]
             )
     return Form(
-        "czso_long",
         "sldb2021_obyv_vek_pohlavi.csv",
         delimited(rows, quote="texts"),
         cause=("geography",),
@@ -1323,7 +1222,6 @@ def ine_portugal() -> Form:
         ["Última atualização destes dados: 23 de novembro de 2022"],
     ]
     return Form(
-        "ine_portugal",
         "5bTLLvbyXPxWdkL8.csv",
         delimited(rows, ";", encoding="iso-8859-1"),
         cause=("geography",),
@@ -1355,7 +1253,6 @@ def tuik_biruni() -> Form:
         rows.append([name, e + k, e, k])
     rows += [[], ["TÜİK, Adrese Dayalı Nüfus Kayıt Sistemi, 2022"]]
     return Form(
-        "tuik_biruni",
         "pivot.csv",
         delimited(rows, "|"),
         truth=Truth(tuple(names), PEOPLE.sum(2), (("Erkek", "Kadın"),)),
@@ -1389,7 +1286,6 @@ def elstat_workbook() -> Form:
             ]
         )
     return Form(
-        "elstat_workbook",
         "A1602_SAM01_DT_DC_00_2021_01_F_GR.xlsx",
         workbook({"Πίνακας": rows}),
         cause=("geography",),
@@ -1414,7 +1310,6 @@ def statistics_austria_ogd() -> Form:
                     ]
                 )
     return Form(
-        "statistics_austria_ogd",
         "OGD_bevstandjbab2002_BevStand_2022.csv",
         delimited(rows, ";"),
         cause=("geography",),
@@ -1431,23 +1326,11 @@ def statistics_austria_ogd() -> Form:
 def statbel_structure() -> Form:
     """Bars; texts in two languages; municipality, district, province and region in each row; single years of age."""
     rows: list[list[object]] = [
-        [
-            "CD_REFNIS",
-            "TX_DESCR_NL",
-            "TX_DESCR_FR",
-            "CD_DSTR_REFNIS",
-            "TX_ADM_DSTR_DESCR_NL",
-            "TX_ADM_DSTR_DESCR_FR",
-            "CD_RGN_REFNIS",
-            "TX_RGN_DESCR_NL",
-            "TX_RGN_DESCR_FR",
-            "CD_SEX",
-            "CD_NATLTY",
-            "TX_NATLTY_NL",
-            "TX_NATLTY_FR",
-            "CD_AGE",
-            "MS_POPULATION",
-        ]
+        row(
+            "CD_REFNIS|TX_DESCR_NL|TX_DESCR_FR|CD_DSTR_REFNIS|TX_ADM_DSTR_DESCR_NL|TX_ADM_DSTR_DESCR_FR|"
+            "CD_RGN_REFNIS|TX_RGN_DESCR_NL|TX_RGN_DESCR_FR|CD_SEX|CD_NATLTY|TX_NATLTY_NL|TX_NATLTY_FR|CD_AGE|"
+            "MS_POPULATION"
+        )
     ]
     codes: list[str] = []
     for i, people in enumerate(PEOPLE):
@@ -1481,7 +1364,6 @@ def statbel_structure() -> Form:
     belgians = PEOPLE * 9 // 10
     counts = np.stack([belgians, PEOPLE - belgians], axis=-1)
     return Form(
-        "statbel_structure",
         "TF_SOC_POP_STRUCT_2023.txt.csv",
         delimited(rows, "|"),
         cause=("geography",),
@@ -1502,7 +1384,6 @@ def rosstat_windows_cyrillic() -> Form:
         m, f = people.sum(1).tolist()
         rows.append([name, *(grouped(n, " ") for n in (m + f, m, f))])
     return Form(
-        "rosstat_windows_cyrillic",
         "Bul_chislen_nasel.csv",
         delimited(rows, ";", encoding="cp1251"),
         ("--encoding", "cp1251"),
@@ -1520,7 +1401,6 @@ def population_beside_area_and_density() -> Form:
         km2 = 20 + 7 * k + 0.37
         rows.append([code, name, f"{km2:.2f}".replace(".", ","), n, round(n / km2)])
     return Form(
-        "population_beside_area_and_density",
         "gemeindeverzeichnis.csv",
         delimited(rows, ";", encoding="cp1252"),
         cause=("--counts Bevölkerung", "--counts 'Bevölkerung'"),

@@ -19,6 +19,7 @@ from oracles.office_forms import (
     grouped,
     only_total,
     places,
+    row,
     same,
     whole,
     workbook,
@@ -38,24 +39,10 @@ CANADIAN_AGES = ("0 to 14 years", "15 to 29 years", "30 to 44 years", "45 to 64 
 
 def _statcan(scalar: str = "units") -> bytes:
     rows: list[list[object]] = [
-        [
-            "REF_DATE",
-            "GEO",
-            "DGUID",
-            "Gender",
-            "Age group",
-            "UOM",
-            "UOM_ID",
-            "SCALAR_FACTOR",
-            "SCALAR_ID",
-            "VECTOR",
-            "COORDINATE",
-            "VALUE",
-            "STATUS",
-            "SYMBOL",
-            "TERMINATED",
-            "DECIMALS",
-        ]
+        row(
+            "REF_DATE|GEO|DGUID|Gender|Age group|UOM|UOM_ID|SCALAR_FACTOR|SCALAR_ID|VECTOR|COORDINATE|VALUE|"
+            "STATUS|SYMBOL|TERMINATED|DECIMALS"
+        )
     ]
     for depth, (code, name), people in CANADA.nested():
         dguid = "2021A0000" + ("11124" if depth == 0 else "2" if depth == 1 else "3") + code
@@ -89,7 +76,6 @@ def _statcan(scalar: str = "units") -> bytes:
 @form
 def statcan_full_table() -> Form:
     return Form(
-        "statcan_full_table",
         "17100139.csv",
         _statcan(),
         truth=whole(CANADA, ("Men+", "Women+"), CANADIAN_AGES, regions=True),
@@ -98,68 +84,29 @@ def statcan_full_table() -> Form:
 
 @form
 def statcan_full_table_in_thousands() -> Form:
-    return Form(
-        "statcan_full_table_in_thousands", "14100287.csv", _statcan("thousands"), cause=("thousands", "fraction")
-    )
+    return Form("14100287.csv", _statcan("thousands"), cause=("thousands", "fraction"))
 
 
 @form
 def statcan_whole_thousands() -> Form:
     """No fraction shows it: SCALAR_FACTOR alone does."""
-    rows: list[list[object]] = [
-        [
-            "REF_DATE",
-            "GEO",
-            "DGUID",
-            "Sex",
-            "UOM",
-            "UOM_ID",
-            "SCALAR_FACTOR",
-            "SCALAR_ID",
-            "VALUE",
-            "STATUS",
-            "DECIMALS",
-        ]
-    ]
+    rows: list[list[object]] = [row("REF_DATE|GEO|DGUID|Sex|UOM|UOM_ID|SCALAR_FACTOR|SCALAR_ID|VALUE|STATUS|DECIMALS")]
     for (code, name), people in zip(CANADA.areas, PEOPLE, strict=True):
         for s, sex in enumerate(("Males", "Females")):
             rows.append(
-                [
-                    "2021",
-                    name,
-                    f"2021A0003{code}",
-                    sex,
-                    "Persons",
-                    "249",
-                    "thousands",
-                    "3",
-                    int(people[s].sum()) // 100 + 1,
-                    "",
-                    "0",
-                ]
+                row(f"2021|{name}|2021A0003{code}|{sex}|Persons|249|thousands|3|{int(people[s].sum()) // 100 + 1}||0")
             )
-    return Form("statcan_whole_thousands", "14100017.csv", delimited(rows, quote="all"), cause=("thousand",))
+    return Form("14100017.csv", delimited(rows, quote="all"), cause=("thousand",))
 
 
 @form
 def statcan_census_profile() -> Form:
     """Characteristics below one another, among them totals, averages and rates."""
     rows: list[list[object]] = [
-        [
-            "CENSUS_YEAR",
-            "DGUID",
-            "ALT_GEO_CODE",
-            "GEO_LEVEL",
-            "GEO_NAME",
-            "TNR_SF",
-            "TNR_LF",
-            "CHARACTERISTIC_ID",
-            "CHARACTERISTIC_NAME",
-            "C1_COUNT_TOTAL",
-            "C2_COUNT_MEN+",
-            "C3_COUNT_WOMEN+",
-            "C10_RATE_TOTAL",
-        ]
+        row(
+            "CENSUS_YEAR|DGUID|ALT_GEO_CODE|GEO_LEVEL|GEO_NAME|TNR_SF|TNR_LF|CHARACTERISTIC_ID|"
+            "CHARACTERISTIC_NAME|C1_COUNT_TOTAL|C2_COUNT_MEN+|C3_COUNT_WOMEN+|C10_RATE_TOTAL"
+        )
     ]
     for (code, name), people in zip(CANADA.areas, PEOPLE, strict=True):
         m, w = people.sum(1).tolist()
@@ -181,7 +128,6 @@ def statcan_census_profile() -> Form:
         for k, line in enumerate(lines):
             rows.append([2021, f"2021A0003{code}", code, "Census division", name, 3.1, 4.3, k + 1, *line])
     return Form(
-        "statcan_census_profile",
         "98-401-X2021003_English_CSV_data.csv",
         delimited(rows, quote="texts", encoding="cp1252"),
         cause=("fraction", "percentage", "no number"),
@@ -221,7 +167,6 @@ def acs_b01001() -> Form:
             [f"0500000US{code}", f"{name}, {STATE_OF[REGION[i]]}", m + f, "*****", m, 97 + 3 * i, f, 97 + 3 * i]
         )
     return Form(
-        "acs_b01001",
         "ACSDT5Y2021.B01001-Data.csv",
         delimited(rows, quote="all"),
         cause=("geography",),
@@ -241,7 +186,7 @@ def acs_without_stars() -> Form:
         rows.append(
             [f"0500000US{code}", f"{name}, {STATE_OF[REGION[i]]}", m, 97 + 3 * i, f, 91 + 4 * i, code[:2], code[2:]]
         )
-    return Form("acs_without_stars", "acs5_b01001.csv", delimited(rows), cause=("margin", "B01001_002M"))
+    return Form("acs5_b01001.csv", delimited(rows), cause=("margin", "B01001_002M"))
 
 
 @form
@@ -257,7 +202,6 @@ def acs_data_profile() -> Form:
             line += [n, 50 + i, round(100 * n / (m + f), 1), 0.1]
         rows.append([f"0500000US{code}", f"{name}, {STATE_OF[REGION[i]]}", *line])
     return Form(
-        "acs_data_profile",
         "ACSDP5Y2021.DP05-Data.csv",
         delimited(rows, quote="all"),
         cause=("fraction", "margin", "percent"),
@@ -292,7 +236,6 @@ def decennial_p1() -> Form:
         rows.append([f"0500000US{code}", f"{name}, {STATE_OF[REGION[i]]}", sum(m) + sum(f), sum(m), *m, sum(f), *f])
     codes = [f"0500000US{c}" for c in AMERICA.codes]
     return Form(
-        "decennial_p1",
         "DECENNIALDHC2020.P12-Data.csv",
         delimited(rows, quote="all", encoding="utf-8-sig"),
         cause=("geography",),
@@ -308,7 +251,7 @@ def decennial_api() -> Form:
     for i, (code, name) in enumerate(AMERICA.areas):
         rows.append([*map(str, PEOPLE[i].sum(1).tolist()), f"{name}, {STATE_OF[REGION[i]]}", code[:2], code[2:]])
     text = "[" + ",\n".join("[" + ",".join(f'"{cell}"' for cell in row) + "]" for row in rows) + "]"
-    return Form("decennial_api", "dhc.csv", text.encode(), cause=("JSON", "'[", "[["))
+    return Form("dhc.csv", text.encode(), cause=("JSON", "'[", "[["))
 
 
 @form
@@ -351,7 +294,6 @@ def popest_by_year() -> Form:
             ]
         )
     return Form(
-        "popest_by_year",
         "co-est2013-alldata.csv",
         delimited(rows, encoding="iso-8859-1", end="\r\n"),
         cause=("year",),
@@ -368,7 +310,6 @@ def popest_one_year_with_states() -> Form:
         state = next(s for c, s in AMERICA.regions if code.startswith(c))
         rows.append(["040" if depth == 1 else "050", code[:2], code[2:] or "000", state, name, int(people.sum())])
     return Form(
-        "popest_one_year_with_states",
         "co-est2021.csv",
         delimited(rows),
         cause=("000", "STATE"),
@@ -383,7 +324,6 @@ def short_codes_named() -> Form:
     for i, code in enumerate(AMERICA.codes):
         rows += [[code[:2], code[2:], sex, int(PEOPLE[i, s].sum())] for s, sex in enumerate(("Male", "Female"))]
     return Form(
-        "short_codes_named",
         "counties.csv",
         delimited(rows),
         ("--geography", "FIPS_ST,FIPS_CO"),
@@ -400,7 +340,6 @@ def repeated_area_code_in_a_wide_table() -> Form:
     for i in (*range(N_AREAS), 5):
         rows.append([2021, AMERICA.names[i], AMERICA.codes[i], int(PEOPLE[i].sum()), *PEOPLE[i].sum(0).tolist()])
     return Form(
-        "repeated_area_code_in_a_wide_table",
         "census2021-ts007-ctry.csv",
         delimited(rows),
         cause=(AMERICA.codes[5], "twice", "several rows"),
@@ -415,7 +354,6 @@ def popest_years_only() -> Form:
         n = int(PEOPLE[i].sum())
         rows.append([code[:2], code[2:], STATE_OF[REGION[i]], name, n, n + 17])
     return Form(
-        "popest_years_only",
         "co-est2022-alldata.csv",
         delimited(rows),
         cause=("year",),
@@ -435,7 +373,6 @@ def popest_age_groups() -> Form:
             m, f = (PEOPLE[i].sum(1) if a == 0 else PEOPLE[i, :, a - 1]).tolist()
             rows.append(["050", code[:2], code[2:], STATE_OF[REGION[i]], name, 3, a, m + f, m, f])
     return Form(
-        "popest_age_groups",
         "cc-est2021-all.csv",
         delimited(rows),
         cause=("'0'",),
@@ -449,24 +386,10 @@ def popest_age_groups() -> Form:
 def popest_agesex() -> Form:
     """Bands of ages that overlap: UNDER5 and AGE04, AGE16PLUS, medians."""
     rows: list[list[object]] = [
-        [
-            "SUMLEV",
-            "STATE",
-            "COUNTY",
-            "STNAME",
-            "CTYNAME",
-            "YEAR",
-            "POPESTIMATE",
-            "POPEST_MALE",
-            "POPEST_FEM",
-            "UNDER15_TOT",
-            "AGE15PLUS_TOT",
-            "AGE1529_TOT",
-            "AGE3044_TOT",
-            "AGE4564_TOT",
-            "AGE65PLUS_TOT",
-            "MEDIAN_AGE_TOT",
-        ]
+        row(
+            "SUMLEV|STATE|COUNTY|STNAME|CTYNAME|YEAR|POPESTIMATE|POPEST_MALE|POPEST_FEM|UNDER15_TOT|"
+            "AGE15PLUS_TOT|AGE1529_TOT|AGE3044_TOT|AGE4564_TOT|AGE65PLUS_TOT|MEDIAN_AGE_TOT"
+        )
     ]
     for i, (code, name) in enumerate(AMERICA.areas):
         m, f = PEOPLE[i].sum(1).tolist()
@@ -475,7 +398,6 @@ def popest_agesex() -> Form:
             ["050", code[:2], code[2:], STATE_OF[REGION[i]], name, 3, m + f, m, f, a[0], sum(a[1:]), *a[1:], 38.4]
         )
     return Form(
-        "popest_agesex",
         "cc-est2021-agesex.csv",
         delimited(rows),
         truth=by_age(
@@ -501,7 +423,6 @@ def abs_datapack() -> Form:
             line += [*people[:, a].tolist(), int(people[:, a].sum())]
         rows.append([code, *line])
     return Form(
-        "abs_datapack",
         "2021Census_G01_NSW_SA2.csv",
         delimited(rows, end="\r\n"),
         truth=Truth(AUSTRALIA_CODES, PEOPLE, (("M", "F"), ABS_AGES)),
@@ -523,7 +444,6 @@ def abs_datapack_with_subsets() -> Form:
         m, f = people.sum(1).tolist()
         rows.append([code, m, f, m + f, m // 4, f // 5, m // 4 + f // 5, m // 9, f // 8, m // 9 + f // 8])
     return Form(
-        "abs_datapack_with_subsets",
         "2021Census_G01_VIC_SA2.csv",
         delimited(rows, end="\r\n"),
         cause=("--counts Tot_P_M,Tot_P_F",),
@@ -562,7 +482,6 @@ def abs_tablebuilder() -> Form:
         ["Copyright Commonwealth of Australia, 2021"],
     ]
     return Form(
-        "abs_tablebuilder",
         "table_2024-03-01_10-11-12.csv",
         delimited(rows, quote="texts"),
         cause=("geography",),
@@ -575,20 +494,11 @@ def abs_tablebuilder() -> Form:
 def abs_erp_sdmx() -> Form:
     """Codes with their texts behind a colon; '3: Persons', 'TT: All ages'."""
     rows: list[list[object]] = [
-        [
-            "DATAFLOW",
-            "MEASURE: Measure",
-            "SEX: Sex",
-            "AGE: Age",
-            "REGION_TYPE: Region Type",
-            "REGION: Region",
-            "FREQ: Frequency",
-            "TIME_PERIOD: Time Period",
-            "OBS_VALUE",
-            "UNIT_MEASURE: Unit of Measure",
-            "OBS_STATUS: Observation Status",
-            "OBS_COMMENT: Observation Comment",
-        ]
+        row(
+            "DATAFLOW|MEASURE: Measure|SEX: Sex|AGE: Age|REGION_TYPE: Region Type|REGION: Region|"
+            "FREQ: Frequency|TIME_PERIOD: Time Period|OBS_VALUE|UNIT_MEASURE: Unit of Measure|"
+            "OBS_STATUS: Observation Status|OBS_COMMENT: Observation Comment"
+        )
     ]
     ages = ("A04: 0-14", "A59: 15-29", "A10: 30-44", "A15: 45-64", "65P: 65 and over")
     for code, people in zip(AUSTRALIA_CODES, PEOPLE, strict=True):
@@ -601,23 +511,12 @@ def abs_erp_sdmx() -> Form:
             total_first=False,
         ):
             rows.append(
-                [
-                    "ABS:ERP_ASGS2021(1.0.0)",
-                    "ERP: Estimated Resident Population",
-                    sex,
-                    age,
-                    "SA2: Statistical Area Level 2",
-                    f"{code}: Suburb {code[-2:]}",
-                    "A: Annual",
-                    2021,
-                    n,
-                    "PSNS: Persons",
-                    "",
-                    "",
-                ]
+                row(
+                    f"ABS:ERP_ASGS2021(1.0.0)|ERP: Estimated Resident Population|{sex}|{age}|"
+                    f"SA2: Statistical Area Level 2|{code}: Suburb {code[-2:]}|A: Annual|2021|{n}|PSNS: Persons||"
+                )
             )
     return Form(
-        "abs_erp_sdmx",
         "ABS,ERP_ASGS2021,1.0.0+all.csv",
         delimited(rows),
         cause=("geography",),
@@ -641,7 +540,6 @@ def _stats_nz(people: Counts, mark: str = "") -> bytes:
 def stats_nz_data8277() -> Form:
     """All codes: sex 9, age 999999, area 9999 are the totals; nothing says so."""
     return Form(
-        "stats_nz_data8277",
         "Data8277.csv",
         _stats_nz(PEOPLE),
         cause=("'999999'",),
@@ -655,7 +553,7 @@ def stats_nz_data8277() -> Form:
 
 @form
 def stats_nz_suppressed() -> Form:
-    return Form("stats_nz_suppressed", "Data8277.csv", _stats_nz(PEOPLE, "..C"), cause=("..C",))
+    return Form("Data8277.csv", _stats_nz(PEOPLE, "..C"), cause=("..C",))
 
 
 @form
@@ -671,9 +569,7 @@ def stats_nz_rounded() -> Form:
             ("Total people - age group",) * 2,
         ):
             rows.append([f"{101 + i:06d}", f"Area {i}", sex, age, n // 3 * 3 + (3 if n % 3 > 1 else 0)])
-    return Form(
-        "stats_nz_rounded", "2018-census-totals-by-topic.csv", delimited(rows), cause=("is not the sum", "add up to")
-    )
+    return Form("2018-census-totals-by-topic.csv", delimited(rows), cause=("is not the sum", "add up to"))
 
 
 JAPAN = tuple(f"{(1, 13, 27, 47)[i // 6]:02d}{101 + i % 6}" for i in range(N_AREAS))
@@ -682,21 +578,10 @@ JAPANESE_AGES = ("15歳未満", "15～29歳", "30～44歳", "45～64歳", "65歳
 
 def _estat(encoding: str) -> bytes:
     rows: list[list[object]] = [
-        [
-            "tab_code",
-            "表章項目",
-            "cat01_code",
-            "男女",
-            "cat02_code",
-            "年齢",
-            "area_code",
-            "全国，都道府県，市区町村",
-            "time_code",
-            "時間軸（年次）",
-            "unit",
-            "value",
-            "annotation",
-        ]
+        row(
+            "tab_code|表章項目|cat01_code|男女|cat02_code|年齢|area_code|全国，都道府県，市区町村|time_code|時間軸（年次）|unit|value|"
+            "annotation"
+        )
     ]
     for i, code in enumerate(JAPAN):
         for (s, sex), (a, age), n in crossed(
@@ -713,7 +598,6 @@ def _estat(encoding: str) -> bytes:
 @form
 def estat_database() -> Form:
     return Form(
-        "estat_database",
         "FEH_00200521_240301101112.csv",
         _estat("utf-8-sig"),
         cause=("'0'",),
@@ -728,7 +612,7 @@ def estat_database() -> Form:
 @form
 def estat_shift_jis() -> Form:
     """The default of the download page; as Windows Western it is other letters, and no header can be read."""
-    return Form("estat_shift_jis", "FEH_00200521_sjis.csv", _estat("cp932"), cause=("cp932", "shift_jis"))
+    return Form("FEH_00200521_sjis.csv", _estat("cp932"), cause=("cp932", "shift_jis"))
 
 
 @form
@@ -745,7 +629,6 @@ def estat_full_width() -> Form:
         m, f = PEOPLE[i].sum(1).tolist()
         rows.append([code, f"第{i}区", *(grouped(n, ",").translate(wide) for n in (m + f, m, f))])
     return Form(
-        "estat_full_width",
         "b01_01.csv",
         delimited(rows),
         cause=("geography",),
@@ -766,7 +649,6 @@ def kosis_population() -> Form:
         m, f = people.sum(1).tolist()
         rows.append([name, m + f, m, f])
     return Form(
-        "kosis_population",
         "행정구역_시군구_별__성별_인구수_20240301.csv",
         delimited(rows, quote="texts"),
         cause=("geography",),
@@ -786,7 +668,6 @@ def kosis_long() -> Form:
         ):
             rows.append([name, sex, age, "총조사인구", "명", n])
     return Form(
-        "kosis_long",
         "인구__시군구__성__연령_20240301.csv",
         delimited(rows, quote="texts"),
         cause=("geography",),
@@ -848,7 +729,6 @@ def _sidra(marks: bool) -> bytes:
 def sidra_table() -> Form:
     """Titles, a header of three rows, a legend of signs as rows of two cells."""
     return Form(
-        "sidra_table",
         "tabela9514.csv",
         _sidra(False),
         truth=by_sex(BRAZIL, ("Homens", "Mulheres"), codes=list(map(_with_state, range(N_AREAS)))),
@@ -858,7 +738,6 @@ def sidra_table() -> Form:
 @form
 def sidra_table_with_marks() -> Form:
     return Form(
-        "sidra_table_with_marks",
         "tabela9514_x.csv",
         _sidra(True),
         cause=("'X'", "'-'"),
@@ -874,27 +753,12 @@ def ibge_tracts() -> Form:
     for i in range(N_AREAS):
         h, m = PEOPLE[i].sum(1).tolist()
         rows.append([f"1100015{5 + i // 6:02d}0000{i % 6 + 1:02d}", h + m, *(("X", "X") if i == 11 else (h, m))])
-    return Form(
-        "ibge_tracts", "Agregados_por_setores_demografia_RO.csv", delimited(rows, ";", quote="texts"), cause=("'X'",)
-    )
+    return Form("Agregados_por_setores_demografia_RO.csv", delimited(rows, ";", quote="texts"), cause=("'X'",))
 
 
 def _iter(stars: bool) -> bytes:
     rows: list[list[object]] = [
-        [
-            "ENTIDAD",
-            "NOM_ENT",
-            "MUN",
-            "NOM_MUN",
-            "LOC",
-            "NOM_LOC",
-            "LONGITUD",
-            "LATITUD",
-            "ALTITUD",
-            "POBTOT",
-            "POBFEM",
-            "POBMAS",
-        ]
+        row("ENTIDAD|NOM_ENT|MUN|NOM_MUN|LOC|NOM_LOC|LONGITUD|LATITUD|ALTITUD|POBTOT|POBFEM|POBMAS")
     ]
 
     def line(people: Counts, *place: object) -> list[object]:
@@ -952,7 +816,6 @@ def inegi_iter() -> Form:
     """Totals of the state and of municipalities as localities 0000; 9998 and 9999 are the smallest of them together."""
     codes = tuple(f"{r + 1:03d}{k + 1:04d}" if k < 4 else f"{r + 1:03d}{9994 + k}" for r in range(4) for k in range(6))
     return Form(
-        "inegi_iter",
         "ITER_01CSV20.csv",
         _iter(False),
         cause=("geography",),
@@ -965,7 +828,6 @@ def inegi_iter() -> Form:
 @form
 def inegi_iter_with_stars() -> Form:
     return Form(
-        "inegi_iter_with_stars",
         "ITER_01CSV20_confidencial.csv",
         _iter(True),
         cause=("geography",),
@@ -978,42 +840,20 @@ def inegi_iter_with_stars() -> Form:
 def undata_census() -> Form:
     """Total, urban and rural of each city's people; both sexes; notes as rows of two other columns."""
     rows: list[list[object]] = [
-        [
-            "Country or Area",
-            "Year",
-            "Area",
-            "Sex",
-            "City",
-            "City type",
-            "Record Type",
-            "Reliability",
-            "Source Year",
-            "Value",
-            "Value Footnotes",
-        ]
+        row("Country or Area|Year|Area|Sex|City|City type|Record Type|Reliability|Source Year|Value|Value Footnotes")
     ]
     names = tuple(f"CITY {k:02d}" for k in range(N_AREAS))
     for name, people in zip(names, PEOPLE, strict=True):
         m, f = people.sum(1).tolist()
         for sex, n in (("Both Sexes", m + f), ("Male", m), ("Female", f)):
             rows.append(
-                [
-                    "Aruba",
-                    "2020",
-                    "Total",
-                    sex,
-                    name,
-                    "City proper",
-                    "Census - de jure - complete tabulation",
-                    "Final figure, complete",
-                    "2021",
-                    n,
-                    "1",
-                ]
+                row(
+                    f"Aruba|2020|Total|{sex}|{name}|City proper|Census - de jure - complete tabulation|"
+                    f"Final figure, complete|2021|{n}|1"
+                )
             )
     rows += [["footnoteSeqID", "Footnote"], ["1", "Data refer to 1 October."]]
     return Form(
-        "undata_census",
         "UNdata_Export_20240301.csv",
         delimited(rows, quote="all"),
         truth=Truth(names, PEOPLE.sum(2), (("Male", "Female"),)),
@@ -1038,7 +878,6 @@ def undata_urban_and_rural() -> Form:
             ]
     in_towns = PEOPLE * 3 // 5
     return Form(
-        "undata_urban_and_rural",
         "UNdata_Export_urban.csv",
         delimited(rows, quote="all"),
         cause=("Country or Area",),
@@ -1058,7 +897,6 @@ def wpp_thousands() -> Form:
             m, f = (people[:, a] / 1000).tolist()
             rows.append([4 + 4 * i, f"Country {i}", 2, "Medium", 2021, age, f"{m:.3f}", f"{f:.3f}", f"{m + f:.3f}"])
     return Form(
-        "wpp_thousands",
         "WPP2022_PopulationByAgeSex_Medium.csv",
         delimited(rows),
         cause=("geography", "fraction"),
@@ -1094,7 +932,6 @@ def ipums_extract() -> Form:
                 ]
             )
     return Form(
-        "ipums_extract",
         "usa_00012.csv",
         delimited(rows, quote="texts"),
         cause=("geography",),
@@ -1108,16 +945,7 @@ def nhgis_table() -> Form:
     """Codes of variables, a second row of labels, state and county as codes and names."""
     rows: list[list[object]] = [
         ["GISJOIN", "YEAR", "STATE", "STATEA", "COUNTY", "COUNTYA", "U7B001", "U7B002"],
-        [
-            "GIS Join Match Code",
-            "Data File Year",
-            "State Name",
-            "State Code",
-            "County Name",
-            "County Code",
-            "Male",
-            "Female",
-        ],
+        row("GIS Join Match Code|Data File Year|State Name|State Code|County Name|County Code|Male|Female"),
     ]
     for i, (code, name) in enumerate(AMERICA.areas):
         rows.append(
@@ -1132,7 +960,6 @@ def nhgis_table() -> Form:
             ]
         )
     return Form(
-        "nhgis_table",
         "nhgis0001_ds258_2020_county.csv",
         delimited(rows, quote="all"),
         cause=("geography",),
@@ -1151,7 +978,6 @@ def chile_microdata() -> Form:
     for (i, area, s, a), n in np.ndenumerate(counts):
         rows += [[i // 6 + 1, f"{i // 6 + 1}1", codes[i], area + 1, s + 1, (3, 20, 37, 50, 70)[a]]] * int(n)
     return Form(
-        "chile_microdata",
         "Microdato_Censo2017-Personas.csv",
         delimited(rows, ";"),
         ("--form", "microdata"),
@@ -1199,7 +1025,6 @@ def india_c_series() -> Form:
             )
     rural = PEOPLE * 2 // 3
     return Form(
-        "india_c_series",
         "DDW-3300C-13.xlsx",
         workbook({"C-13": rows}, merge=("F2:H2", "I2:K2", "L2:N2")),
         ("--header-rows", "2:3"),
@@ -1231,7 +1056,6 @@ def superweb_south_africa() -> Form:
     m, f = PEOPLE.sum((0, 2)).tolist()
     rows += [["Total", m, f, m + f, ""], [], ["(c) Copyright Space-Time Research, 2012"]]
     return Form(
-        "superweb_south_africa",
         "Table_2012-11-27.csv",
         delimited(rows, quote="texts"),
         truth=Truth(names, PEOPLE.sum(2), (("Male", "Female"),)),
@@ -1254,7 +1078,6 @@ def singapore_planning_areas() -> Form:
             m, f = PEOPLE[6 * r + k].sum(1).tolist()
             rows.append([area, names[-1], m + f, m, f])
     return Form(
-        "singapore_planning_areas",
         "respopagesex2021.csv",
         delimited(rows),
         cause=("716,612",),
@@ -1271,7 +1094,7 @@ def estimates_with_intervals() -> Form:
         for s, sex in enumerate(("male", "female")):
             n = int(PEOPLE[i, s].sum())
             rows.append([code, name, sex, n, n - 40 - 3 * i, n + 45 + 2 * i])
-    return Form("estimates_with_intervals", "small_area_estimates.csv", delimited(rows), cause=("lower", "estimate"))
+    return Form("small_area_estimates.csv", delimited(rows), cause=("lower", "estimate"))
 
 
 @form
@@ -1282,7 +1105,6 @@ def persons_and_households_in_one_table() -> Form:
         n = int(PEOPLE[i].sum())
         rows.append([code, name, n, n * 4 // 11, n * 5 // 12])
     return Form(
-        "persons_and_households_in_one_table",
         "basic_tables.csv",
         delimited(rows),
         cause=("--counts Population",),
@@ -1298,7 +1120,7 @@ def percentages_only() -> Form:
         m, f = people.sum(1).tolist()
         share = round(100 * m / (m + f))
         rows.append([code, f"{share}%", f"{100 - share}%"])
-    return Form("percentages_only", "shares.csv", delimited(rows), cause=("percent", "no column holds counts"))
+    return Form("shares.csv", delimited(rows), cause=("percent", "no column holds counts"))
 
 
 @form
@@ -1310,7 +1132,6 @@ def whole_percentages_without_a_sign() -> Form:
         young, middle = round(100 * a[:2].sum() / a.sum()), round(100 * a[2:4].sum() / a.sum())
         rows.append([code, young, middle, 100 - young - middle])
     return Form(
-        "whole_percentages_without_a_sign",
         "age_shares.csv",
         delimited(rows),
         cause=("percent", "no column holds counts"),
@@ -1325,7 +1146,7 @@ def two_rounds_below_one_another() -> Form:
         for i, code in enumerate(AMERICA.codes):
             for s, sex in enumerate(("male", "female")):
                 rows.append([year, code, sex, int(PEOPLE[i, s].sum()) - (2021 - year) * 3])
-    return Form("two_rounds_below_one_another", "timeseries.csv", delimited(rows), cause=("year",))
+    return Form("timeseries.csv", delimited(rows), cause=("year",))
 
 
 @form
@@ -1334,4 +1155,4 @@ def small_counts_as_less_than_five() -> Form:
     for i, code in enumerate(AMERICA.codes):
         for (sex, _), (age, _), n in crossed(PEOPLE[i], same(["male", "female"]), same(CANADIAN_AGES)):
             rows.append([code, sex, age, "<5" if i in (3, 11) and age == CANADIAN_AGES[4] else n])
-    return Form("small_counts_as_less_than_five", "counts.csv", delimited(rows), cause=("<5",))
+    return Form("counts.csv", delimited(rows), cause=("<5",))
