@@ -103,6 +103,19 @@ _BYPASS = (
 )
 #: The baseline of benchmarks, where each level is estimated from its own measurements.
 _TOPDOWN = (("[companions.units]", '[postprocess]\nsolver = "batched"\nestimator = "topdown"\n\n[companions.units]'),)
+#: Persons by what their households are, and joint draws of what the truth may be.
+_BY_HOUSEHOLDS = (
+    (
+        "\n[companions.homes]",
+        """
+[household_tables]
+age_by_size = { persons = "age", households = "size" }
+head = { households = "head * children", levels = ["county", "block"] }
+
+[companions.homes]""",
+    ),
+    ("replicates = 2", "replicates = 2\ndraws = 5"),
+)
 #: A question of each statistic, with its budget.
 _ASKED = (
     ("count by tract, sex, age where age in 18-64, 65+", "1/2"),
@@ -202,6 +215,7 @@ RELEASES: Final[Sequence[SmallRelease]] = (
     _one("balances", lambda folder: write_wages(folder, *BALANCES), "wages.toml", "wages"),
     _one("jobs", write_jobs, "jobs.toml", "jobs"),
     _one("homes", write_homes, "release.toml", "homes"),
+    _one("drawn", lambda folder: write_homes(folder, *_BY_HOUSEHOLDS), "release.toml", "homes"),
     _one("patients", write_patients, "release.toml", "homes"),
     _one("households", write_quarter, "quarter.toml", "quarter"),
     _one("one_town", write_one_town, "release.toml", "one-town"),

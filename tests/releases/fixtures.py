@@ -1,14 +1,19 @@
-"""Runs of the small town, one with names, and of towns with wages and jobs, for tests that only look at them."""
+"""Runs of the small town, one with names, and of towns with wages and jobs, for tests that only look at them; keys."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from oracles.postgresql import NoServerError, server
 
+from pipeline.signatures.signing_keys import SigningKey
 from releases.jobs import write_jobs
 from releases.named import write_named_town
 from releases.once import release_once, spec_once
+from releases.pages import everything_marked
+from releases.signed import made_keys, signed_copy
 from releases.small import run, write_town
 from releases.wages import BALANCES, write_wages
 
@@ -67,3 +72,51 @@ def jobs_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def jobs(jobs_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release."""
     return release_once(tmp_path_factory, "jobs", jobs_spec)
+
+
+@pytest.fixture(scope="session")
+def key() -> SigningKey:
+    """A key to sign with."""
+    return SigningKey.generate("statistics.example/releases")
+
+
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an agency's keys."""
+    return made_keys(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture
+def signed_town(town: Path, signing: Path, tmp_path: Path) -> Path:
+    """A copy of the town's release that the agency has signed."""
+    return signed_copy(town, signing, tmp_path / "town")
+
+
+@pytest.fixture
+def marked() -> Iterator[None]:
+    """Whatever the catalogue says has signs around it."""
+    with everything_marked():
+        yield
+
+
+@pytest.fixture(scope="session")
+def spanish_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of the town with names, whose pages are in Spanish."""
+    folder = tmp_path_factory.mktemp("spanish")
+    return write_named_town(folder / "town", ('title = "The', 'language = "es"\ntitle = "The'))
+
+
+@pytest.fixture(scope="session")
+def spanish_town(spanish_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of its release."""
+    return run(spanish_spec, tmp_path_factory.mktemp("released"))
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    """The address of a server of databases, where PostgreSQL is installed."""
+    try:
+        with server() as url:
+            yield url
+    except NoServerError as error:
+        pytest.skip(f"no PostgreSQL server: {error}")

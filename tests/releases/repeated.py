@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditor.check.release import check_release
 from pipeline.confidential.custody import KeySource, key_of_release
 from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.repeat import RepeatedSteps
@@ -13,8 +12,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.record_sources import universes_to_rerun
-from pipeline.runs.rerun import Rerun, repeated_apart, rerun_release
-from pipeline.runs.verify import verify_release
+from pipeline.runs.rerun import Rerun, rerun_release
 
 
 class RepeatedHere:
@@ -35,12 +33,3 @@ def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source
     directory = RunDirectory(root)
     universes = universes_to_rerun(directory, data, spec)
     return rerun_release(directory, universes, RepeatedHere(source or KeySource()), 1, Silent())
-
-
-def check_recomputed(released: RunDirectory) -> None:
-    """A release from reports is found right by those who have its public files, and by those who have the reports."""
-    assert verify_release(released, 1, Silent()) == []
-    assert check_release(released.root) == []
-    universes = universes_to_rerun(released, None, None)
-    with repeated_apart(released, KeySource()) as measured:
-        assert rerun_release(released, universes, measured, 1, Silent()).same

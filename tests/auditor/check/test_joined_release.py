@@ -14,10 +14,8 @@ from releases.one_town import write_one_town
 from releases.small import run
 
 from auditor.check.release import check_release, examine
-from pipeline.execution.progress import Silent
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.verify import verify_release
 
 
 @pytest.fixture(scope="module")
@@ -119,14 +117,6 @@ def test_a_broken_key_of_households_is_named_with_household_and_block(
     problems = check_release(tmp_path / "town")
     for sentence in due:
         assert any(sentence in problem for problem in problems), (sentence, problems)
-
-
-def test_verify_computes_the_households_of_persons_again(released: Path, tmp_path: Path) -> None:
-    assert verify_release(RunDirectory(released), 1, Silent()) == []
-    copy = Path(shutil.copytree(released, tmp_path / "town"))
-    path = copy / "public" / "microdata.parquet"
-    pd.read_parquet(path).iloc[::-1].to_parquet(path, index=False)
-    assert any("microdata.parquet" in problem for problem in verify_release(RunDirectory(copy), 1, Silent()))
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from releases.again import computed_again
 from releases.asked import ledger_of
 from releases.command import feature_module
 from releases.mixed import MixedSurvey, write_mixed
-from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 
 from features.exports.registry import entry
@@ -227,17 +226,6 @@ def test_the_central_release_is_named_by_its_manifest(
         files = public_files(copy)
         write_manifest(copy, read_manifest(released.manifest).model_copy(update={"files": files}))
         assert any("public/central.json" in problem for problem in verify_release(copy, 1, Silent())), key
-
-
-def test_others_recompute_it(released: RunDirectory) -> None:
-    check_recomputed(released)
-
-
-def test_verify_sees_other_central_counts(released: RunDirectory, tmp_path: Path) -> None:
-    copy = RunDirectory(tmp_path / "survey")
-    shutil.copytree(released.root, copy.root)
-    shutil.copy(copy.main.measurement("tract", "answer"), copy.main.measurement("county", "answer"))
-    assert any("measurements/county/answer" in problem for problem in verify_release(copy, 1, Silent()))
 
 
 def test_a_spine_in_parts_gives_the_same_numbers(released: RunDirectory, tmp_path: Path) -> None:

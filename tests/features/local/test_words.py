@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from releases.again import computed_again
 from releases.command import feature_module
-from releases.repeated import check_recomputed
 from releases.small import public_bytes, run
 from releases.survey import Survey
 from releases.survey_of_words import write_words
@@ -163,10 +162,6 @@ def test_a_frequent_word_that_is_not_listed_is_told_everywhere_and_intervals_all
     allowed = 2 * 1.645 * np.sqrt(reports * unit * (1 + found["excess variance"] * reports / reports.sum())).mean()
     assert allowed > 1.1 * stated
     assert width == pytest.approx(allowed, rel=0.06)
-
-
-def test_others_recompute_it(released: RunDirectory) -> None:
-    check_recomputed(released)
 
 
 def test_a_spine_in_parts_gives_the_same_bytes(released: RunDirectory, tmp_path: Path) -> None:

@@ -9,22 +9,18 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from releases.again import computed_again
-from releases.repeated import rerun
 from releases.shared_town import write_shared_town
 from releases.small import public_bytes, request_of, run
 
 from auditor.check.release import check_release
 from pipeline.errors import InputError, SpecError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
-from pipeline.execution.progress import Silent
 from pipeline.publishing.provenance import check_provenance
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import FileEntry, read_manifest, write_manifest
+from pipeline.release.manifest import read_manifest
 from pipeline.runs.open_public import open_listed
-from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.files import sha256_file
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +52,6 @@ def _off() -> tuple[tuple[str, str], ...]:
     )
 
 
-def test_verify_repeats_it(shared: Path) -> None:
-    assert verify_release(RunDirectory(shared), 1, Silent()) == []
-
-
 def test_an_independent_check_knows_the_public_numbers(shared: Path, tmp_path: Path) -> None:
     assert check_release(shared) == []
     root = shutil.copytree(shared, tmp_path / "town")
@@ -70,29 +62,6 @@ def test_an_independent_check_knows_the_public_numbers(shared: Path, tmp_path: P
     found = "\n".join(check_release(root))
     assert "public/shares/beds.parquet: row 4 has -1.0; numbers from 0 are allowed" in found
     assert "has 0 rows; each area has one" in found
-
-
-@pytest.mark.slow
-def test_a_rerun_repeats_it(shared: Path) -> None:
-    assert rerun(shared).same
-
-
-@pytest.mark.slow
-def test_another_public_number_is_found_by_verify(shared: Path, tmp_path: Path) -> None:
-    root = tmp_path / "town"
-    shutil.copytree(shared, root)
-    run_directory = RunDirectory(root)
-    path = root / "public/shares/beds.parquet"
-    table = pq.read_table(path)
-    numbers = table.column("number_1").to_pandas() * (1.0 + 5 * (table.column("geocode").to_pandas().str[-1] == "1"))
-    pq.write_table(table.set_column(1, table.schema.field(1), [numbers]), path)
-    manifest = read_manifest(run_directory.manifest)
-    entry = FileEntry(sha256=sha256_file(path), bytes=path.stat().st_size)
-    write_manifest(
-        run_directory, manifest.model_copy(update={"files": {**manifest.files, "shares/beds.parquet": entry}})
-    )
-    problems = "\n".join(verify_release(run_directory, 1, Silent()))
-    assert "public/histograms/block.parquet is not what its measurements give" in problems
 
 
 @pytest.mark.parametrize("part", [pytest.param(1, marks=pytest.mark.slow), 250])

@@ -8,17 +8,6 @@ from pathlib import Path
 
 import pytest
 from releases.command import spinewise
-from releases.signed import made_keys, signed_copy
-
-
-@pytest.fixture(scope="module")
-def signing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_keys(tmp_path_factory.mktemp("keys"))
-
-
-@pytest.fixture
-def signed_town(town: Path, signing: Path, tmp_path: Path) -> Path:
-    return signed_copy(town, signing, tmp_path / "town")
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from releases.command import spinewise
-from releases.signed import made_keys, signed_copy
 from releases.small import run as run_town
 from typer.testing import CliRunner
 
@@ -19,16 +18,6 @@ from pipeline.release.manifest import read_manifest
 from pipeline.runs.verify import verify_release
 from pipeline.signatures.signing_keys import PublicKey, SigningKey
 from pipeline.signatures.statement import sign_release, signature_problems
-
-
-@pytest.fixture(scope="module")
-def signing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_keys(tmp_path_factory.mktemp("keys"))
-
-
-@pytest.fixture
-def signed_town(town: Path, signing: Path, tmp_path: Path) -> Path:
-    return signed_copy(town, signing, tmp_path / "town")
 
 
 @pytest.mark.slow

@@ -104,10 +104,6 @@ def test_a_cut_spine_gives_the_same_bytes(quarter: Path, tmp_path: Path, workers
     assert public_bytes(tmp_path / "again") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
 
 
-def test_the_release_verifies(quarter: Path) -> None:
-    assert verify_release(RunDirectory(quarter), 1, Silent()) == []
-
-
 def test_the_manifest_states_what_a_household_costs(quarter: Path, tmp_path: Path) -> None:
     (statement,) = read_manifest(quarter / "public" / "manifest.json").households
     assert (statement.of, statement.records, statement.budget) == ("households", 9, str(2 * 81 + 2))

@@ -20,7 +20,6 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.verify import verify_release
 from postprocess.downward.samples import Rates
 
 WHOLE = (1 << 28, 1 << 26)
@@ -117,13 +116,6 @@ def test_a_killed_simulation_goes_on_with_other_parts_and_the_runs_that_are_whol
     # The last of the people's runs, and the three of the housing units.
     assert again.count("run_simulation") == 1 + 3
     assert public_bytes(root) == whole
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("sampled")
-def test_a_verified_release_has_the_same_sample(town_spec: Path, tmp_path: Path) -> None:
-    released = run(town_spec, tmp_path)
-    assert verify_release(RunDirectory(released), 1, Silent()) == []
 
 
 def write_villages(folder: Path) -> tuple[Path, pd.DataFrame]:

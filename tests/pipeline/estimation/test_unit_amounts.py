@@ -10,19 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from releases.command import spinewise
 from releases.jobs import BLOCKS, JOBS, SORTS, Job, jobs, write_jobs
 
-from auditor.check.release import examine
-from auditor.program import audit
-from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.units import tabulate_units
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.kept_inputs import kept_inputs
-from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
 
 
@@ -101,19 +96,9 @@ def test_noise_is_made_for_a_total_or_for_so_many_records(jobs: Path) -> None:
             assert "(of a unit of whose records none is left out)" in statement["words"]
 
 
-def test_the_release_is_verified_and_checked(jobs: Path) -> None:
-    assert not verify_release(RunDirectory(jobs), 1, Silent())
-    assert examine(jobs).problems == []
-
-
-@pytest.mark.slow
-def test_the_release_is_audited_and_drawn_again(jobs: Path) -> None:
-    run_directory = RunDirectory(jobs)
-    assert all(found.passed for found in audit(jobs))
-    kept = kept_inputs(run_directory)
+def test_the_run_keeps_whose_change_is_protected(jobs: Path) -> None:
+    kept = kept_inputs(RunDirectory(jobs))
     assert (kept["wages"].unit, kept["wages"].at_most) == ("person", JOBS)
-    again = spinewise("rerun", jobs)
-    assert again.returncode == 0, again.stderr
 
 
 def test_what_was_left_out_or_taken_down_stays_in_restricted(jobs: Path) -> None:

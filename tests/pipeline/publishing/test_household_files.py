@@ -149,11 +149,6 @@ def _empty_blocks(release: Release) -> list[str]:
     return [str(code) for code in sizes.index[sizes["households"] == 0]]
 
 
-@pytest.mark.slow
-def test_the_release_follows_from_its_measurements(released: Path) -> None:
-    assert verify_release(RunDirectory(released), 1, Silent()) == []
-
-
 def test_the_release_is_right_by_itself_and_lists_its_files(released: Path) -> None:
     assert check_release(released) == []
     run_directory = RunDirectory(released)

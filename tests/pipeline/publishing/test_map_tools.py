@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
-from releases.browser import Opened, chromium, opened
-from releases.mapped import write_mapped_town
-from releases.small import run
+from releases.browser import Opened
 
-from pipeline.reading.release import Release, open_release
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    spec = write_mapped_town(tmp_path_factory.mktemp("mapped"))
-    return open_release(run(spec, tmp_path_factory.mktemp("released")))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
+from pipeline.reading.release import Release
 
 
 @pytest.fixture
-def shown(browser: Any, release: Release) -> Iterator[Opened]:
-    found = opened(browser, release.run.report)
-    yield found
-    assert found.complaints == []
+def release(mapped_town: Release) -> Release:
+    return mapped_town
 
 
 def square(north: int) -> float:

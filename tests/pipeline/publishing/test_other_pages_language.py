@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import openpyxl
 import pytest
 from releases.command import feature_module, needs, printed
-from releases.named import write_named_town
 from releases.pages import (
     FIELD,
     OPEN,
@@ -22,7 +20,6 @@ from releases.pages import (
     outside_of_signs,
     visible,
 )
-from releases.small import run
 
 from features.exports.release import export_release
 from pipeline.confidential.accuracy import errors_of
@@ -38,46 +35,29 @@ from pipeline.release.layout import RunDirectory
 from pipeline.report.truth import accuracy_page
 
 
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("spanish")
-    return write_named_town(folder / "town", ('title = "The', 'language = "es"\ntitle = "The'))
-
-
-@pytest.fixture(scope="module")
-def town(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(spec, tmp_path_factory.mktemp("released"))
-
-
-@pytest.fixture
-def marked() -> Iterator[None]:
-    with everything_marked():
-        yield
-
-
-def test_the_page_of_errors(town: Path) -> None:
-    release = open_finished(town, check_hashes=False)
+def test_the_page_of_errors(spanish_town: Path) -> None:
+    release = open_finished(spanish_town, check_hashes=False)
     job = Job(release.run, release.spec, release.universes, release.spine, Workers(1), Silent(), status="official")
     universes = [("habitantes", errors_of(job, universe)) for universe in release.universes]
     text = visible(accuracy_page("town", release.manifest.status, universes, marked_texts()))
     assert text.count(OPEN) > 100
-    assert outside_of_signs(text) - data_of(town) == set()
-    spanish = visible(RunDirectory(town).accuracy_page.read_text("utf-8"))
+    assert outside_of_signs(text) - data_of(spanish_town) == set()
+    spanish = visible(RunDirectory(spanish_town).accuracy_page.read_text("utf-8"))
     assert english_in(spanish) == []
     assert english_words(spanish) == set()
     assert "Errores: habitantes" in spanish
 
 
 @pytest.mark.usefixtures("marked")
-def test_the_comparison_of_two_releases(town: Path, named_town: Path) -> None:
-    first, second = open_release(town), open_release(named_town)
+def test_the_comparison_of_two_releases(spanish_town: Path, named_town: Path) -> None:
+    first, second = open_release(spanish_town), open_release(named_town)
     text = visible(comparison_html(compare(first, second)))
     assert text.count(OPEN) > 30
-    assert outside_of_signs(text) - data_of(town) == set()
+    assert outside_of_signs(text) - data_of(spanish_town) == set()
 
 
-def test_the_comparison_is_in_the_language_of_the_first(town: Path, named_town: Path) -> None:
-    spanish, english = open_release(town), open_release(named_town)
+def test_the_comparison_is_in_the_language_of_the_first(spanish_town: Path, named_town: Path) -> None:
+    spanish, english = open_release(spanish_town), open_release(named_town)
     page = comparison_html(compare(spanish, english))
     assert '<html lang="es">' in page
     assert english_in(visible(page)) == []
@@ -86,8 +66,8 @@ def test_the_comparison_is_in_the_language_of_the_first(town: Path, named_town: 
 
 
 @pytest.mark.slow
-def test_the_audit_of_a_release(town: Path, tmp_path: Path) -> None:
-    run_directory = RunDirectory(town)
+def test_the_audit_of_a_release(spanish_town: Path, tmp_path: Path) -> None:
+    run_directory = RunDirectory(spanish_town)
     finished, audit_html = feature_module("features.audit.finished"), feature_module("features.audit.report").audit_html
     audit = finished.audit_release(run_directory, KeySource(), None, 1, lambda _: None)
     audit = finished.with_attacks(audit, run_directory, tmp_path, lambda _: None)
@@ -98,11 +78,11 @@ def test_the_audit_of_a_release(town: Path, tmp_path: Path) -> None:
         text = visible(audit_html(audit))
     assert text.count(OPEN) > 100
     versions = set(re.findall(r"[^\W\d_]{2,}", " ".join(audit.about.values())))
-    assert outside_of_signs(text) - data_of(town) - versions == set()
+    assert outside_of_signs(text) - data_of(spanish_town) - versions == set()
 
 
-def test_workbooks(town: Path, tmp_path: Path) -> None:
-    release = open_finished(town, check_hashes=False)
+def test_workbooks(spanish_town: Path, tmp_path: Path) -> None:
+    release = open_finished(spanish_town, check_hashes=False)
     with everything_marked():
         folder = export_release(release, "xlsx", tmp_path / "marked")
     words = []
@@ -111,7 +91,7 @@ def test_workbooks(town: Path, tmp_path: Path) -> None:
         words += [book.properties.title, *book.sheetnames]
         for sheet in book:
             words += [str(cell) for row in sheet.iter_rows(values_only=True) for cell in row if isinstance(cell, str)]
-    assert outside_of_signs("\n".join(words)) - data_of(town) == set()
+    assert outside_of_signs("\n".join(words)) - data_of(spanish_town) == set()
     folder = export_release(release, "xlsx", tmp_path / "spanish")
     book = openpyxl.load_workbook(folder / "sex.xlsx")
     assert book.sheetnames == ["Condado", "tract", "etiquetas", "sobre"]
@@ -128,9 +108,9 @@ def test_workbooks(town: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs("plan")
-def test_the_picture_of_a_plan(spec: Path, tmp_path: Path) -> None:
+def test_the_picture_of_a_plan(spanish_spec: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
-    printed("plan", spec, "--chart", page)
+    printed("plan", spanish_spec, "--chart", page)
     spanish = drawn(page)
     assert '<html lang="es">' in page.read_text("utf-8")
     assert {"Plan de town", "Condado", "total", "medido aquí", "error de un número (personas)"} <= spanish
@@ -138,9 +118,9 @@ def test_the_picture_of_a_plan(spec: Path, tmp_path: Path) -> None:
     assert english_in("\n".join(spanish)) == []
     assert english_words("\n".join(spanish)) == set()
     with everything_marked():
-        printed("plan", spec, "--chart", page)
+        printed("plan", spanish_spec, "--chart", page)
     words = outside_of_signs("\n".join(drawn(page)))
-    assert words - set(re.findall(r"[^\W\d_]{2,}", spec.read_text("utf-8"))) - FIELD == set()
+    assert words - set(re.findall(r"[^\W\d_]{2,}", spanish_spec.read_text("utf-8"))) - FIELD == set()
 
 
 def drawn(page: Path) -> set[str]:

@@ -4,43 +4,28 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 from releases.command import needs
-from releases.mapped import MAPPED, write_mapped_town
-from releases.small import run, write_town
+from releases.mapped import MAPPED
+from releases.small import write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.release import Release
 from pipeline.release.layout import RunDirectory
 
 #: What a script writes of a value that it does not have.
 _MISSING = re.compile(r"\b(?:NaN|undefined|null|Infinity)\b")
 
 
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    spec = write_mapped_town(tmp_path_factory.mktemp("mapped"))
-    return open_release(run(spec, tmp_path_factory.mktemp("released")))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
-
-
 @pytest.fixture
-def shown(browser: Any, release: Release) -> Iterator[Opened]:
-    found = opened(browser, release.run.report)
-    yield found
-    assert found.complaints == []
+def release(mapped_town: Release) -> Release:
+    return mapped_town
 
 
 def words(release: Release, table: str, level: str, code: str, label: str) -> str:

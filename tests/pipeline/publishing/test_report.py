@@ -80,16 +80,6 @@ def test_the_page_holds_every_count_and_margin_that_the_files_hold(town: Path) -
     assert compared == 3 + 2 + 3 + 3 + 3
 
 
-def test_the_report_is_verified(town: Path, tmp_path: Path) -> None:
-    shutil.copytree(town / "public", tmp_path / "public")
-    manifest = json.loads((tmp_path / "public" / "manifest.json").read_text())
-    assert "report.html" in manifest["files"]
-    with (tmp_path / "public" / "report.html").open("a") as file:
-        file.write("<!-- -->")
-    (problem,) = verify_release(release_at(tmp_path), 1, Silent())
-    assert "report.html" in problem
-
-
 def test_the_page_loads_nothing_and_says_what_it_is(town: Path) -> None:
     page = RunDirectory(town).report.read_text("utf-8")
     assert "default-src 'none'" in html.unescape(page)

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from releases.once import release_once, spec_once
-from releases.small import run, write_town
+from releases.small import run
 
 SPEC = """
 name = "country"
@@ -69,9 +68,3 @@ def country(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.assign(count=rng.integers(300, 3000, len(frame))).to_csv(folder / "persons.csv", index=False)
     (folder / "country.toml").write_text(SPEC)
     return run(folder / "country.toml", folder / "releases")
-
-
-@pytest.fixture(scope="session")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the town's release."""
-    return release_once(tmp_path_factory, "town", spec_once(tmp_path_factory, "town", write_town))

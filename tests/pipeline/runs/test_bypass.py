@@ -14,11 +14,9 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from releases.command import feature_module
-from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, run, write_town
 
 import pipeline.model.allocation
-from auditor.check.release import check_release
 from auditor.program import audit
 from features.exports.release import export_release
 from geography.build import spine_from_table
@@ -121,14 +119,9 @@ def test_a_level_without_queries_hands_nothing_down() -> None:
     assert NOT_MEASURED == -1
 
 
-@pytest.mark.slow
-def test_verify_check_rerun_and_audit_know(release: Path) -> None:
-    directory = RunDirectory(release)
-    assert verify_release(directory, 1, Silent()) == []
-    assert check_release(release) == []
-    assert rerun(release).same
-    assert [finding for finding in audit(release) if not finding.passed] == []
-    assert "A geounit without siblings is not measured" in read_manifest(directory.manifest).privacy[0].words
+def test_the_promise_says_so(release: Path) -> None:
+    words = read_manifest(RunDirectory(release).manifest).privacy[0].words
+    assert "A geounit without siblings is not measured" in words
 
 
 def noise_failed(directory: RunDirectory) -> list[Any]:

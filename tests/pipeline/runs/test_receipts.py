@@ -40,7 +40,3 @@ def test_a_receipt_of_another_cost_does_not_verify(release: Path, change: dict[s
         assert any("receipts" in problem for problem in verify_release(run, 1, Silent()))
     finally:
         run.manifest.write_bytes(kept)
-
-
-def test_an_honest_receipt_verifies(release: Path) -> None:
-    assert verify_release(RunDirectory(release), 1, Silent()) == []

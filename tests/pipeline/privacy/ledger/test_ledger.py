@@ -8,7 +8,7 @@ import pickle
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from oracles.how_many import OF_A_VERSION
-from oracles.postgresql import NoServerError, server
 
 import pipeline.privacy.keys
 from pipeline.errors import BudgetRefusedError, InputError
@@ -30,15 +29,6 @@ from pipeline.privacy.ledger.store import ledger_url
 
 RACERS = 50
 fork = multiprocessing.get_context("fork")
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    try:
-        with server() as url:
-            yield url
-    except NoServerError as error:
-        pytest.skip(f"no PostgreSQL server: {error}")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

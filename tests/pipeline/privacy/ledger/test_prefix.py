@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import count
@@ -14,7 +14,6 @@ from typing import Any, get_args
 
 import pytest
 import sqlalchemy as sa
-from oracles.postgresql import NoServerError, server
 
 from pipeline.errors import InputError
 from pipeline.privacy.ledger import prefix as ledger_prefix
@@ -58,15 +57,6 @@ def begun(url: str, runs: int = 5, *, budget: str = "1", **opened: Any) -> None:
         with pytest.raises(RedrawnError):
             ledger.reserve(Charge("people", RunFingerprint("e" * 64), "r0", "change-one", charge(0).groups))
         ledger.close_dataset("homes")
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    try:
-        with server() as url:
-            yield url
-    except NoServerError as error:
-        pytest.skip(f"no PostgreSQL server: {error}")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
