@@ -190,7 +190,7 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
             (supplied,) = with_data([universe], data)
             before = result.n_counted
             joined = [query for link in links for query in link.queries(universe.name)]
-            check = RECORD_CHECKS[type(supplied.source)]
+            check = next(RECORD_CHECKS[kind] for kind in type(supplied.source).__mro__ if kind in RECORD_CHECKS)
             facilities = () if spine is None else inputs.of(BOUNDS)[universe.name]
             answers[universe.name] = check(supplied, spine, joined, facilities, result)
             if people is not None and not universe.name:
@@ -290,7 +290,7 @@ def _check_reports(
 
 
 _Check = Callable[[Universe, Spine | None, Sequence[Query], Sequence[NDArray[np.int64]], Validation], "_Answers | None"]
-#: Type of a source -> what checks its records.
+#: Type of a source -> what checks its records, and those of a feature's sources that are made of it.
 RECORD_CHECKS: Mapping[type[Source], _Check] = {
     OwnNoise: _check_universe,
     Survey: _check_reports,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Final, Protocol
 
 import numpy as np
@@ -79,5 +80,14 @@ class RandomisedReports:
 #: Type of a source -> what sees its records.
 Parts = Mapping[type[Source], ConfidentialPart]
 
-#: Of every source. Only what performs the confidential steps has this list.
+#: Of every source of the core. Only what performs the confidential steps has this list.
 PARTS: Final[Parts] = {OwnNoise: TrueRecords(), Survey: RandomisedReports()}
+
+
+def part_for(source: Source, parts: Parts) -> ConfidentialPart:
+    """What sees the records of a source: of the list, or what a feature's source names, which is imported now."""
+    if source.confidential is None:
+        return parts[type(source)]
+    module, name = source.confidential
+    found: ConfidentialPart = getattr(import_module(module), name)()
+    return found

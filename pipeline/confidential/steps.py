@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.key_statement import key_statement, release_salt
-from pipeline.confidential.parts import ConfidentialPart, Parts
+from pipeline.confidential.parts import ConfidentialPart, Parts, part_for
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.sealed import Ingredients
 from pipeline.confidential.select import select_versions
@@ -154,7 +154,7 @@ class ConfidentialSteps(MeasuringSteps):
         """See `MeasuringSteps.end`: there is no such process."""
 
     def _part(self, universe: Universe) -> ConfidentialPart:
-        return self.parts[type(universe.source)]
+        return part_for(universe.source, self.parts)
 
     def _tabulate(self, universe: Universe) -> None:
         tabulate = partial(self._part(universe).tabulate, self.job, self.key, universe)

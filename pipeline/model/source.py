@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.collect.mechanism import Mechanism
 from pipeline.model.allocation import Allocated, Allocation, Noise, budgeted
+from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.texts.message import marked
+from pipeline.privacy.budget import NoiseSpec
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -90,6 +92,9 @@ class Source(ABC):
     has_truth: bool = True
     #: Whether a sum over areas can be estimated without bias, and its error be stated, from the measurements alone.
     sums_without_bias: bool = True
+    #: Of a feature's source, module and name of what sees its records, a `pipeline.confidential.parts.ConfidentialPart`
+    #: that is made without arguments; None of the core's, which has a list of them.
+    confidential: tuple[str, str] | None = None
 
     @property
     def mechanism(self) -> Mechanism | None:
@@ -118,6 +123,10 @@ class Source(ABC):
     @abstractmethod
     def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
         """The noise on each level, top first; without sizes, with as many records as the spec expects."""
+
+    def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
+        """The noise on counts, given that which is drawn on stored numbers: the same, where these are counts."""
+        return drawn
 
     def given(self, strategy: Strategy) -> tuple[tuple[str, Query], ...]:  # noqa: ARG002
         """(level, query) of measurements that another release has made, and that are copied."""
@@ -202,7 +211,7 @@ class OwnNoise(Source):
 
     def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:
         """See `Source.noise`."""
-        return universe.noise_at(level.share, measured.share)
+        return self.on_counts(universe.noise_at(level.share, measured.share))
 
     def allocations(
         self,
