@@ -30,6 +30,8 @@ _SEVERAL = re.compile(r" \(([1-9][0-9]*) records a person\)$", re.ASCII)
 _FURTHEST = re.compile(r" \(each by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
 #: Of a count of units: each is in so many of its numbers, by one each.
 _NUMBERS = re.compile(r" \(([1-9][0-9]*) numbers of a unit\)$", re.ASCII)
+#: Of a whole series: a person's history is so many times as far away as one record of one release.
+_SERIES = re.compile(r" \(([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\)$", re.ASCII)
 _RUN = "run"
 
 #: A ledger's id, and its events as tables hold them.
@@ -95,6 +97,36 @@ def chain_problems(ledger: str, events: Sequence[Mapping[str, Any]]) -> list[str
             if spent[event["dataset"]] > Fraction(one["budget"]):
                 problems.append(f"event {number}: overspends {event['dataset']!r}")
             problems += _beyond(event, aside)
+    return problems + series_problems(events)
+
+
+def series_problems(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Series that are opened twice or without a charge, and periods that are drawn twice, or not in their order."""
+    problems = []
+    charged = {(event["dataset"], event["run"]) for event in events if event["kind"] == "charge"}
+    opened: dict[tuple[str, str], Mapping[str, Any]] = {}
+    drawn: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for event in events:
+        if event["kind"] == "series":
+            at = event["dataset"], json.loads(event["details"])["name"]
+            if at in opened or (event["dataset"], event["run"]) not in charged:
+                problems.append(f"event {event['number']}: opens the series {at[1]!r} again, or without a charge")
+            opened[at] = event
+        if event["kind"] == "period":
+            stated = json.loads(event["details"])
+            at = event["dataset"], stated["series"]
+            before = drawn.setdefault(at, [])
+            runs = {(event["dataset"], other["run"]) for other in before} | (charged if before else set())
+            wrong = [
+                at not in opened,
+                event["count"] != len(before) or (at in opened and event["count"] >= opened[at]["count"]),
+                (event["dataset"], event["run"]) in runs,
+                (stated["predecessor"] == "first") != (not before),
+                at in opened and not before and event["run"] != opened[at]["run"],
+            ]
+            if any(wrong):
+                problems.append(f"event {event['number']}: is not the next period of the series {at[1]!r}")
+            before.append(event)
     return problems
 
 
@@ -142,7 +174,8 @@ def priced(event: Mapping[str, Any], framework: str) -> Fraction:
     furthest = _FURTHEST.search(event["query"])
     times = (1 if several is None else int(several[1])) * (1 if furthest is None else int(furthest[1]))
     numbers = _NUMBERS.search(event["query"])
-    n = 1 if numbers is None else int(numbers[1])
+    series = _SERIES.search(event["query"])
+    n = Fraction(1 if numbers is None else int(numbers[1])) * (1 if series is None else Fraction(series[1]))
     return rho_of(use) * times**2 * n if framework == "zcdp" else epsilon_of(use) * times * n
 
 

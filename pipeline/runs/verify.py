@@ -199,7 +199,7 @@ def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[
     spent: dict[str, Fraction] = {}
     for universe in universes:
         if universe.dataset:
-            spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.own_budget
+            spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.charged
     unit = "rho" if universes[0].framework == "zcdp" else "epsilon"
     wanted = {dataset: (unit, str(cost)) for dataset, cost in spent.items()}
     return [

@@ -25,7 +25,8 @@ def _header(row: tuple[int, ...] = NOISE.row) -> MeasurementHeader:
 
 
 def test_a_variance_is_a_value_and_not_a_rule_of_the_scale() -> None:
-    assert (NOISE.scale, NOISE.variance) == (5000, pytest.approx(50))
+    assert NOISE.scale == 5000
+    assert NOISE.variance == pytest.approx(50)
     assert NOISE.simulated.variance == pytest.approx(50)
 
 
