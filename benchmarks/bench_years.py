@@ -33,12 +33,12 @@ from numpy.typing import NDArray
 
 from features.years.best import CHANGES, best
 from features.years.change import change_precisions, intervals
-from features.years.confidential import Place, measured, stream_key
 from features.years.design import Design, independent, square_root
 from features.years.history import LevelHistory, SeriesQuery, histories, whole_histories
-from features.years.noise import period_noise, unmixed
+from features.years.noise import mixed, unmixed
 from geography.spine import Level, Spine
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.sampler import sampler_for
 
 REGISTER = Path(__file__).resolve().parents[2] / "shared" / "data" / "spain_padron_2003_2012.parquet"
 TOTAL = np.ones(2)
@@ -83,9 +83,11 @@ def noisy(design: Design, rho: Fraction, key: int, name: str, truths: list[Ints]
         years = [np.ascontiguousarray(truth[:, t]) for t in range(design.periods)]
         published = []
         for t in range(design.periods):
-            place = Place(name, t, "bench" if t else "first", design)
-            stream = stream_key(master, place, ("records", "spine", "spec"), str(level), "sex")
-            published.append(measured(place, stream, period_noise(design, share, t), years[: t + 1]))
+            rows = ";".join(",".join(map(str, row)) for row in design.rows)
+            place = ("series", name, str(t), "bench" if t else "first", f"{rows} {design.spells} {design.neighbours}")
+            stream = master.stream_key(("records", "spine", "spec", *place), str(level), "sex")
+            z = sampler_for(design.noise(share)).draw(stream, 0, truth[:, t].size).reshape(truth[:, t].shape)
+            published.append(mixed(design, years[: t + 1], z))
         values = np.array(unmixed(design, published))
         out.append([SeriesQuery(np.eye(2), values, design.noise(share).variance)])
     return out

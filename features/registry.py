@@ -45,6 +45,7 @@ FEATURES: Final = (
     Feature("plan", {"plan": "features.plan.command"}),
     Feature("shares", keys={"postprocess.shares": ("features.shares.keys", "SharesKeys")}),
     Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),
+    Feature("years", keys={"series": ("features.years.keys", "SeriesKeys")}),
 )
 
 

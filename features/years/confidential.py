@@ -1,4 +1,4 @@
-"""Measuring a period of a series: z drawn by the key, and truths mixed; and how many spells units have.
+"""Measuring a period of a series: noise drawn by the key on truths that are mixed; and how many spells units have.
 
 It alone of this feature sees the key, the truths and the records.
 """
@@ -6,83 +6,52 @@ It alone of this feature sees the key, the truths and the records.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from features.years.design import Design
-from features.years.noise import PeriodNoise, mixed
+from features.years.carried import CarriedPeriods
+from features.years.chain import predecessors, section_of
+from features.years.public_input import PREDECESSORS
 from geography.errors import InputError
+from pipeline.confidential.measure import measure_level
+from pipeline.confidential.parts import TrueRecords
+from pipeline.execution.job import Job
+from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.release.histograms import read_histogram
 from postprocess.arrays import IntArray
 
-__all__ = ["Place", "draw", "measured", "spell_counts", "stream_key"]
+__all__ = ["SeriesRecords", "carried_of", "spell_counts"]
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where in a series a period stands; noise is never shared by two of them.
+class SeriesRecords(TrueRecords):
+    """True records of one period of a series, see `pipeline.confidential.parts.ConfidentialPart`."""
 
-    Attributes:
-        series: its name.
-        period: from 0.
-        predecessor: hash of the release of the period before; "first" of the first one.
-        design: of the whole series.
+    def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+        """Publish what is measured at a level: where periods are mixed, with the true counts of those before."""
+        measure_level(job, key, fingerprint, universe, level, carried_of(job, universe, level))
+
+
+def carried_of(job: Job, universe: Universe, level: str) -> CarriedPeriods | None:
+    """What the numbers of a level have of the periods before; None where each period stands alone.
+
+    Raises:
+        InputError: a release before, or its true counts, are missing, or not those that the spec names.
+        ReleaseError: a file of one is damaged.
     """
-
-    series: str
-    period: int
-    predecessor: str
-    design: Design
-
-    def __post_init__(self) -> None:
-        if not self.series or not self.predecessor or not 0 <= self.period < self.design.periods:
-            raise ValueError(f"a place in a series has a name, a period within it and a predecessor, got {self}")
-
-    @property
-    def context(self) -> tuple[str, ...]:
-        """What stream keys depend on besides records, spine and spec; each member preceded by its length there."""
-        rows = ";".join(",".join(map(str, row)) for row in self.design.rows)
-        made = f"{rows} {self.design.spells} {self.design.neighbours}"
-        return "series", self.series, str(self.period), self.predecessor, made
-
-
-def stream_key(key: MasterKey, place: Place, context: Sequence[str | bytes], level: str, query: str) -> bytes:
-    """The key of z of one query at one level in one period.
-
-    Args:
-        key: of the agency.
-        place: in the series.
-        context: fingerprints of the period's records, of the spine and of the spec, see `MasterKey.stream_key`.
-        level, query: their names.
-    """
-    if not all(context):
-        raise ValueError("stream key of a series: the context has an empty fingerprint")
-    return key.stream_key((*context, *place.context), level, query)
-
-
-def draw(stream: bytes, noise: PeriodNoise, start: int, shape: tuple[int, int]) -> IntArray:
-    """z `(n, size)` of the geounits from `start` on: answer a of geounit g is at position g * size + a."""
-    n, size = shape
-    return sampler_for(noise.drawn).draw(stream, start * size, n * size).reshape(shape)
-
-
-def measured(place: Place, stream: bytes, noise: PeriodNoise, truths: Sequence[IntArray], start: int = 0) -> IntArray:
-    """What is published of a query `(n, size)` of the geounits from `start` on; whole-number arithmetic only.
-
-    Args:
-        place: in the series; the truths are those of its period and of all before it.
-        stream: from `stream_key`.
-        noise: of the query in the period.
-        truths: of each period `(n, size)`.
-        start: number of the first geounit.
-    """
-    if len(truths) != place.period + 1:
-        raise ValueError(f"period {place.period + 1} of a series has as many truths, got {len(truths)}")
-    n, size = truths[-1].shape
-    return mixed(place.design, truths, draw(stream, noise, start, (n, size)))
+    series = universe.series
+    if series is None or not series.terms.design:
+        return None
+    folder, section = job.inputs.of(PREDECESSORS), section_of(job.spec)
+    if folder is None or section is None:
+        raise InputError("series: the folder of the releases before is not known; give --period and --out")
+    before = predecessors(folder, job.spec.name.removesuffix(f"-{series.period}"), section)
+    geocodes = job.spine.level(level).geocodes
+    truths = tuple(read_histogram(one.run.main.true_histogram(level), geocodes, universe.schema) for one in before)
+    carried = CarriedPeriods(series.terms.design[series.number], before, truths, level, geocodes)
+    carried.check([m.query for one in universe.strategy.levels if one.level == level for m in one.queries])
+    return carried
 
 
 def spell_counts(units: Sequence[NDArray[np.generic]], cells: Sequence[IntArray]) -> IntArray:

@@ -7,51 +7,28 @@ noise of a known variance in each period, is post-processing, and what the estim
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from features.years.design import Design
+from features.years.source import counts_variance
 from geography.errors import InputError
 from pipeline.errors import ReleaseError
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.model.mixed import MixedNoise
 from postprocess.arrays import FloatArray, IntArray
 
-__all__ = ["PeriodNoise", "mixed", "period_noise", "truths_again", "unmixed"]
+__all__ = ["known", "mixed", "mixed_again", "period_noise", "published", "truths_again", "unmixed"]
 
 #: Beyond it a sum of mixed truths would not be exact as a float, and ten of them not as a 64-bit number.
 _LARGEST: Final = 2**53
 
 
-@dataclass(frozen=True)
-class PeriodNoise:
-    """The noise on an answer in one period, as a measurement states it.
-
-    Attributes:
-        drawn: the distribution of each whole number z.
-        variance: of the answer once it is unmixed, (G^-1)_tt times that of z; in persons squared.
-    """
-
-    drawn: NoiseSpec
-    variance: float
-
-    @property
-    def mechanism(self) -> str:
-        """Of what is drawn."""
-        return self.drawn.mechanism
-
-    @property
-    def scale(self) -> Fraction:
-        """Of what is drawn, on the mixed numbers."""
-        return self.drawn.scale
-
-
-def period_noise(design: Design, rho: Fraction, period: int) -> PeriodNoise:
+def period_noise(design: Design, rho: Fraction, period: int) -> MixedNoise:
     """The noise in a period, counted from 0, of a query that gets rho for the whole series."""
-    drawn = design.noise(rho)
-    return PeriodNoise(drawn, drawn.variance * float(design.covariance[_period(design, period), period]))
+    row = design.rows[_period(design, period)]
+    return MixedNoise(design.noise(rho), row, counts_variance(design.rows, period))
 
 
 def mixed(design: Design, truths: Sequence[IntArray], noise: IntArray) -> IntArray:
@@ -89,6 +66,46 @@ def unmixed(design: Design, published: Sequence[IntArray]) -> list[FloatArray]:
             rest = rest - weight * before
         found.append(rest / row[-1])
     return found
+
+
+def known(weights: Sequence[int], counts: Sequence[FloatArray]) -> IntArray:
+    """What the releases before say of the sum of their mixed truths, rounded; the same numbers everywhere.
+
+    Args:
+        weights: of each period before.
+        counts: of each, with noise, of one shape.
+    """
+    total = np.zeros_like(counts[0])
+    for weight, count in zip(weights, counts, strict=True):
+        total = total + weight * count
+    return np.rint(total).astype(np.int64)
+
+
+def published(design: Design, numbers: Sequence[IntArray]) -> list[IntArray]:
+    """What is published of mixed numbers w: less what is known of the periods before, so that each stands alone.
+
+    In each period the numbers are L_tt times the count with its noise.
+    """
+    _period(design, len(numbers) - 1)
+    found: list[IntArray] = []
+    for row, whole in zip(design.rows, numbers, strict=False):
+        counts = _counts(design, found)
+        found.append(whole - known(row[:-1], counts) if counts else whole.astype(np.int64))
+    return found
+
+
+def mixed_again(design: Design, numbers: Sequence[IntArray]) -> list[IntArray]:
+    """The mixed numbers w of those that are published, see `published`."""
+    _period(design, len(numbers) - 1)
+    counts = _counts(design, numbers)
+    return [
+        one + known(row[:-1], counts[:number]) if number else one.astype(np.int64)
+        for number, (row, one) in enumerate(zip(design.rows, numbers, strict=False))
+    ]
+
+
+def _counts(design: Design, numbers: Sequence[IntArray]) -> list[FloatArray]:
+    return [one / np.float64(row[-1]) for row, one in zip(design.rows, numbers, strict=False)]
 
 
 def truths_again(design: Design, published: Sequence[IntArray], noises: Sequence[IntArray]) -> list[IntArray]:

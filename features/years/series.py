@@ -1,18 +1,16 @@
-"""A series: its name and periods, and which period can be released next. Everything else is refused before a draw."""
+"""A series: its name and its periods, by years, quarters, months or days."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
 from typing import Final, Literal
 
-from features.years.design import Design
 from geography.errors import InputError
 
-__all__ = ["STEPS", "Period", "Released", "Series", "Step"]
+__all__ = ["STEPS", "Series", "Step"]
 
 Step = Literal["year", "quarter", "month", "day"]
 #: Of each step the form of its periods, as SDMX writes them in TIME_PERIOD.
@@ -23,32 +21,6 @@ STEPS: Final[dict[Step, tuple[str, str]]] = {
     "day": (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "2031-01-01"),
 }
 _A_YEAR: Final[dict[Step, int]] = {"year": 1, "quarter": 4, "month": 12}
-
-
-@dataclass(frozen=True)
-class Released:
-    """What a release says of its place in a series.
-
-    Attributes:
-        series, period: names.
-        hash: of the release.
-        predecessor: the hash of the release before; "first" for the first period.
-        design: by which its numbers are mixed.
-    """
-
-    series: str
-    period: str
-    hash: str
-    predecessor: str
-    design: Design
-
-
-@dataclass(frozen=True)
-class Period:
-    """A period that may be released: its number from 0, and the hash of the release before, "first" for the first."""
-
-    number: int
-    predecessor: str
 
 
 @dataclass(frozen=True)
@@ -100,49 +72,6 @@ class Series:
                 "what comes after is another series with a budget of its own"
             )
         return ordinal
-
-    def next(self, period: str, released: Sequence[Released], design: Design) -> Period:
-        """The place of a period that is to be released.
-
-        Args:
-            period: asked for.
-            released: all releases of the series so far, in any order.
-            design: by which the period is to be mixed.
-
-        Raises:
-            InputError: it was released before, one before it is missing, or these are not one series.
-        """
-        wanted = self.number(period)
-        if design.periods != len(self.periods):
-            raise InputError(
-                f"series {self.name!r}: found a design of {design.periods} periods; it has {len(self.periods)}"
-            )
-        before = "first"
-        chain = sorted(released, key=lambda one: self.number(one.period))
-        for number, one in enumerate(chain):
-            self._check(one, number, before, design)
-            before = one.hash
-        if wanted < len(chain):
-            raise InputError(f"period {period} of series {self.name!r}: released already, as {chain[wanted].hash}")
-        if wanted > len(chain):
-            raise InputError(
-                f"period {period} of series {self.name!r}: {self.periods[len(chain)]} is not released; it comes first"
-            )
-        return Period(wanted, before)
-
-    def _check(self, one: Released, number: int, before: str, design: Design) -> None:
-        """Whether a release is the next one of the chain."""
-        where = f"period {one.period} of series {self.name!r}"
-        if one.series != self.name:
-            raise InputError(f"{where}: found a release of series {one.series!r}")
-        if self.number(one.period) < number:
-            raise InputError(f"{where}: found two releases of it")
-        if self.number(one.period) > number:
-            raise InputError(f"{where}: found a release of it, and none of {self.periods[number]}")
-        if one.design != design:
-            raise InputError(f"{where}: its numbers are mixed by another design")
-        if one.predecessor != before:
-            raise InputError(f"{where}: it follows {one.predecessor}, and the release before it is {before}")
 
     def _ordinal(self, period: str) -> int:
         form, example = STEPS[self.step]

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final, Protocol
 
-__all__ = ["Loss", "SeriesPeriod"]
+__all__ = ["FIRST", "Loss", "SeriesPeriod", "SeriesTerms"]
+
+#: In place of the hash of a release before.
+FIRST: Final = "first"
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,29 @@ class Loss:
     exact: bool
 
 
+class SeriesTerms(Protocol):
+    """How the noise of a series is made, and what that costs; may take a while to find where nothing states it."""
+
+    @property
+    def spells(self) -> int:
+        """With so many in one answer each, a person loses no more than the budget."""
+
+    @property
+    def distance(self) -> Fraction:
+        """How far apart two histories of so many spells are in the numbers of all periods.
+
+        The squared distance, in that of two inputs that differ in one record of one period.
+        """
+
+    @property
+    def losses(self) -> Mapping[int, Loss]:
+        """Number of spells -> what a person with so many loses; the last is one in another answer in every period."""
+
+    @property
+    def design(self) -> tuple[tuple[int, ...], ...]:
+        """By how much each period is multiplied in the numbers of each, row t has t numbers; () where none is mixed."""
+
+
 @dataclass(frozen=True)
 class SeriesPeriod:
     """The place of a release in a series.
@@ -30,28 +57,19 @@ class SeriesPeriod:
         name: of the series.
         periods: names of all of its periods, in order.
         number: of the release's own, from 0.
-        predecessor: hash of the release before; "first" of the first one.
-        spells: with so many in one answer each, a person loses no more than the budget.
-        distance: how far two histories of so many spells are apart in the numbers of all periods: the squared distance
-            in that of two inputs that differ in one record of one period.
-        losses: number of spells -> what a person with so many loses; the last is one in another answer in every period.
-        design: by how much each period is multiplied in the numbers of each; row t has t numbers.
+        predecessor: hash of the release before; `FIRST` of the first one.
+        terms: of the series.
     """
 
     name: str
     periods: tuple[str, ...]
     number: int
     predecessor: str
-    spells: int
-    distance: Fraction
-    losses: Mapping[int, Loss]
-    design: tuple[tuple[int, ...], ...]
+    terms: SeriesTerms
 
     def __post_init__(self) -> None:
         if not 0 <= self.number < len(self.periods) or not self.name or not self.predecessor:
             raise ValueError(f"a place in a series has a name, a period of it and a predecessor, got {self}")
-        if self.distance <= 0 or len(self.design) != len(self.periods):
-            raise ValueError("a series has a distance above 0, and a row of its design for each period")
 
     @property
     def period(self) -> str:
@@ -66,8 +84,9 @@ class SeriesPeriod:
     @property
     def whole(self) -> list[object]:
         """What is the same of all its releases, as JSON."""
-        rows = [list(row) for row in self.design]
-        return ["series", self.name, list(self.periods), self.spells, str(self.distance), rows]
+        terms = self.terms
+        rows = [list(row) for row in terms.design]
+        return ["series", self.name, list(self.periods), terms.spells, str(terms.distance), rows]
 
     @property
     def own(self) -> list[object]:

@@ -164,7 +164,7 @@ class Universe:
     def unit_budget(self) -> Fraction:
         """What a change costs that moves numbers by one each in one release, for which the noise is made; exact."""
         budget = budget_of_one(self.framework, self.own_record_budget, self.reach)
-        return budget if self.series is None else budget / self.series.distance
+        return budget if self.series is None else budget / self.series.terms.distance
 
     @property
     def strategy_budget(self) -> Fraction:

@@ -149,14 +149,14 @@ def _series(universe: Universe) -> str:
         return ""
     lost = "".join(
         f"; with {number}, {'' if loss.exact else 'at most '}{decimal_text(loss.part, 3)} of it"
-        for number, loss in sorted(series.losses.items())
-        if number != series.spells
+        for number, loss in sorted(series.terms.losses.items())
+        if number != series.terms.spells
     )
     return (
         f" This is the release of {series.period} in the series {series.name}, {series.horizon}. The budget is that of "
         f"all {len(series.periods)} releases of the series together, and is spent when it is opened. A spell is a time "
         "in which one is in the same answer without a break: whoever moves, or has another value, begins one. A person "
-        f"with {series.spells} spells or fewer loses no more than the budget{lost}."
+        f"with {series.terms.spells} spells or fewer loses no more than the budget{lost}."
     )
 
 

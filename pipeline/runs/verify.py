@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from threadpoolctl import threadpool_limits
 
@@ -39,8 +39,17 @@ from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.beacons import beacon_problems
 from pipeline.runs.updates.checking import update_problems
 from pipeline.runs.versions import version_differences
+from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import make_folder, sha256_file
 from pipeline.storage.temporary import temporary_folder
+
+
+@runtime_checkable
+class Verified(Protocol):
+    """Keys of a feature of which a published spec states what follows from other keys."""
+
+    def problems(self, spec: ReleaseSpec) -> list[str]:
+        """What does not follow, a sentence each; empty if all does."""
 
 
 def verify_release(run: RunDirectory, workers: int, progress: Progress, central: Path | None = None) -> list[str]:
@@ -125,6 +134,12 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         ):
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job) + beacon_problems(manifest, job.spec)
+    problems += [
+        f"public/manifest.json: spec: {problem}"
+        for part in job.spec.of_features
+        if isinstance(part, Verified)
+        for problem in part.problems(job.spec)
+    ]
     problems += manifest_problems(job, manifest) + update_problems(job, manifest)
     problems += central_problems(job.run, job.universes[0], official=manifest.status == "official")
     elsewhere = manifest.status == MADE_ELSEWHERE

@@ -159,8 +159,13 @@ def _refused_key(without: Path, folder: Path, feature: Feature, key: str) -> Non
     spec = write_town(folder / "stated", *QUICK)
     *tables, last = key.split(".")
     text = spec.read_text("utf-8")
-    table = f"[{'.'.join(tables)}]\n" if tables else ""
-    spec.write_text(text.replace(table, f"{table}{last} = 1\n") if table in text else f"{text}\n{table}{last} = 1\n")
+    table = f"[{'.'.join(tables)}]\n"
+    if not tables:
+        spec.write_text(f"{last} = 1\n{text}")
+    elif table in text:
+        spec.write_text(text.replace(table, f"{table}{last} = 1\n"))
+    else:
+        spec.write_text(f"{text}\n{table}{last} = 1\n")
     told = _command(without, "run", spec, "--out", folder / "refused", "--no-prefect", status=2)
     where = f"there is no folder features/{feature.name}"
     sentence = f"Error: {spec}: {key}: is of {feature.name}, which this installation is without; {where}"

@@ -49,7 +49,7 @@ def charge_for(
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
     several = by_up_to(universe.reach) + per_person(universe.unit.records)
-    several += "" if universe.series is None else over_series(universe.series.distance)
+    several += "" if universe.series is None else over_series(universe.series.terms.distance)
     groups = tuple(
         Group(
             m.level,

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.errors import InputError
+from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.chain import Event, LedgerError
 from pipeline.privacy.ledger.details import details_text, read_details
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.events import DatasetState
 
-__all__ = ["FIRST", "SeriesUse", "apply_period", "apply_series", "is_known", "names_of"]
+__all__ = ["SeriesUse", "apply_period", "apply_series", "is_known", "names_of"]
 
-#: In place of the hash of a release before.
-FIRST: Final = "first"
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 

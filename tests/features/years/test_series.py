@@ -1,19 +1,13 @@
-"""The periods of a series, and that only the next one of an unbroken chain can be released."""
+"""The periods of a series."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from features.years.design import independent
-from features.years.series import Period, Released, Series, Step
+from features.years.series import Series, Step
 from geography.errors import InputError
 
 SERIES = Series("padron", "2031", "2033")
-DESIGN = independent(3, 2, "change-one")
-FIRST = Released("padron", "2031", "aa", "first", DESIGN)
-SECOND = Released("padron", "2032", "bb", "aa", DESIGN)
 
 
 @pytest.mark.parametrize(
@@ -32,37 +26,18 @@ def test_periods(first: str, last: str, step: Step, periods: list[str]) -> None:
     assert [series.number(period) for period in periods] == list(range(len(periods)))
 
 
-def test_the_next_period_follows_the_release_before() -> None:
-    assert SERIES.next("2031", [], DESIGN) == Period(0, "first")
-    assert SERIES.next("2032", [FIRST], DESIGN) == Period(1, "aa")
-    assert SERIES.next("2033", [SECOND, FIRST], DESIGN) == Period(2, "bb")
-
-
 @pytest.mark.parametrize(
-    ("period", "released", "message"),
+    ("period", "message"),
     [
-        ("2031", [FIRST], "period 2031 of series 'padron': released already, as aa"),
-        ("2033", [FIRST], "2032 is not released; it comes first"),
-        ("2033", [SECOND], "found a release of it, and none of 2031"),
-        ("2032", [FIRST, replace(FIRST, hash="cc")], "found two releases of it"),
-        ("2033", [FIRST, replace(SECOND, predecessor="cc")], "it follows cc, and the release before it is aa"),
-        ("2032", [replace(FIRST, predecessor="cc")], "it follows cc, and the release before it is first"),
-        ("2032", [replace(FIRST, series="other")], "found a release of series 'other'"),
-        ("2032", [replace(FIRST, design=independent(3, 1, "change-one"))], "mixed by another design"),
-        ("2034", [FIRST, SECOND], "has 2031 to 2033; what comes after is another series"),
-        ("2030", [], "has 2031 to 2033"),
-        ("31", [], "found '31'; a year of series 'padron' is written as 2031"),
+        ("2034", "has 2031 to 2033; what comes after is another series"),
+        ("2030", "has 2031 to 2033"),
+        ("31", "found '31'; a year of series 'padron' is written as 2031"),
     ],
 )
-def test_everything_else_is_refused(period: str, released: list[Released], message: str) -> None:
+def test_other_periods_are_refused(period: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
-        SERIES.next(period, released, DESIGN)
+        SERIES.number(period)
     assert message in str(refused.value)
-
-
-def test_a_design_of_another_horizon_is_refused() -> None:
-    with pytest.raises(InputError, match="found a design of 4 periods; it has 3"):
-        SERIES.next("2031", [], independent(4, 2, "change-one"))
 
 
 @pytest.mark.parametrize(

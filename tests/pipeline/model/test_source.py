@@ -13,10 +13,11 @@ from pipeline.confidential.parts import PARTS
 from pipeline.model.source import OwnNoise, Source
 from pipeline.survey.survey import Survey
 
-#: Survey's own modules, those that make a source, and the lists of what is done with its records.
+#: Survey's own modules, those that make a source or one of it, and the lists of what is done with its records.
 MAY_ASK = {
     "flows/checks/validation.py", "flows/checks/words.py", "pipeline/confidential/parts.py",
     "pipeline/confidential/reports.py", "pipeline/confidential/steps.py", "features/plan/local.py",
+    "features/years/source.py",
     "pipeline/publishing/central.py",
     "pipeline/model/source.py", "pipeline/model/universe.py", "pipeline/privacy/accounting/local.py",
     "pipeline/spec/collect/resolve.py", "pipeline/spec/resolve.py",

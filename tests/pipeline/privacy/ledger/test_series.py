@@ -11,11 +11,12 @@ import pytest
 
 from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
+from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.events import Group, LedgerError, cost_of, over_series, replay, sealed
 from pipeline.privacy.ledger.ledger import Ledger, OverspentError
 from pipeline.privacy.ledger.report import dataset_report, spent_epsilon
-from pipeline.privacy.ledger.series import FIRST, SeriesUse
+from pipeline.privacy.ledger.series import SeriesUse
 
 STRATEGY = "a" * 64
 
