@@ -276,16 +276,28 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Mapping[s
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
         furthest = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
         together = furthest + ("" if universe.together == 1 else f" ({universe.together} records a person)")
+        together += "" if universe.series is None else universe.series.suffix
+        opens = universe.series is None or universe.series.opens
         due = Counter(
             (level, query + (_BYPASSED if universe.bypass and query not in chosen else "") + together, *use[:2])
-            for _, _, level, query, use in uses_of(universe)
+            for _, _, level, query, use in (uses_of(universe) if opens else ())
         )
+        problems += [f"{name}: {problem}" for problem in _place_problems(universe, own)]
         problems += [f"{name}: {query} at {level} was not charged" for level, query, *_ in due - found]
         problems += [f"{name}: {query} at {level} was charged and not drawn so" for level, query, *_ in found - due]
         if charges and not any(event["kind"] == "commit" for event in own):
             problems.append(f"{name}: the charge was never committed, and yet there is a release")
         problems += [f"{name}: {problem}" for problem in _late(release, universe, charges)]
     return problems
+
+
+def _place_problems(universe: Universe, own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Whether the ledger let the run of a series through as another period, or as none."""
+    if (series := universe.series) is None:
+        return []
+    stated = {"series": series.name, "period": series.periods[series.number], "predecessor": series.predecessor}
+    drawn = [(event["count"], json.loads(event["details"])) for event in own if event["kind"] == "period"]
+    return [] if drawn == [(series.number, stated)] else ["was not let through as the period of the series that it is"]
 
 
 def _late(release: Release, universe: Universe, charges: Sequence[Mapping[str, Any]]) -> list[str]:

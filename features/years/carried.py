@@ -8,14 +8,13 @@ that stands alone; and w_t follows from v_1 to v_t.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.years.chain import InSeries, checked_files
+from features.years.chain import InSeries
 from features.years.noise import known
 from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
@@ -46,11 +45,6 @@ class CarriedPeriods:
     def times(self) -> int:
         """See `Carried.times`."""
         return self.row[-1]
-
-    def check(self, queries: Sequence[Query]) -> None:
-        """ReleaseError where a file of the releases before is not the one that their manifests list."""
-        for one in self.before:
-            checked_files(one, tuple(one.run.main.measurement(self.level, query.name) for query in queries))
 
     def answers(self, query: Query, start: int, stop: int) -> NDArray[np.int64]:
         """See `Carried.answers`: true answers of the periods before, multiplied, less what is known of their sum."""

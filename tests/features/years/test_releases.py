@@ -20,8 +20,9 @@ from releases.series_town import INDEPENDENT, SPEC, YEARS, true_counts, write_se
 from releases.small import public_bytes, run_period
 
 from auditor.ledger import chain_problems, read_ledger
+from auditor.program import audit
 from geography.errors import InputError
-from pipeline.errors import SpecError
+from pipeline.errors import RefusedError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
@@ -282,6 +283,51 @@ def test_a_design_that_costs_more_than_it_says_is_noticed(own_series: Made) -> N
     assert "what people with 3 spells lose is not what the design gives" in found
 
 
+def test_true_counts_that_another_run_replaced_are_noticed(own_series: Made) -> None:
+    """A run of 2032 on other records is refused, but has counted them: 2033 would be mixed with these."""
+    shutil.rmtree(own_series.release("2033"))
+    other = own_series.given / "persons-2033.csv"
+    with pytest.raises(InputError, match="as begun on other records"):
+        run_period(own_series.spec, own_series.out, "2032", other)
+    with pytest.raises(RefusedError) as refused:
+        run_period(own_series.spec, own_series.out, "2033", other)
+    assert "not the counts that this release was measured from" in refused.value.details.read_text()
+    assert not list(own_series.release("2033").rglob("measurements"))
+    run_period(own_series.spec, own_series.out, "2032", own_series.given / "persons-2032.csv")
+    run_period(own_series.spec, own_series.out, "2033", other)
+    found = list(audit(own_series.release("2033")))
+    assert [one for one in found if not one.passed] == []
+
+
+def test_the_second_program_audits_every_release(town_series: Made) -> None:
+    for year in YEARS:
+        found = list(audit(town_series.release(year)))
+        assert {one.check for one in found} >= {"noise redrawn", "headers", "statements"}
+        assert [one for one in found if not one.passed] == []
+
+
+def test_the_second_program_notices_planted_faults(own_series: Made) -> None:
+    """A design for another horizon; a distance without pairs that share an answer; a period that follows another."""
+    run = RunDirectory(own_series.release("2033"))
+    manifest = read_manifest(run.manifest)
+    stated = json.dumps(manifest.spec)
+    series = json.loads(stated)["series"]
+    terms = series["terms"]
+
+    def failed(old: str, new: str) -> set[str]:
+        assert stated.count(old) == 1, old
+        write_manifest(run, manifest.model_copy(update={"spec": json.loads(stated.replace(old, new))}))
+        return {one.check for one in audit(run.root) if not one.passed}
+
+    assert failed("[54, -54, 265]", "[54, -53, 265]") >= {"headers", "statements"}
+    rows = np.array([[256, 0, 0], [-43, 264, 0], [54, -54, 265]])
+    unshared = Fraction(farthest(rows.T @ rows, "change-one", sharing=False)[1], 2)
+    assert unshared < Fraction(terms["distance"])
+    assert failed(f'"{terms["distance"]}"', f'"{unshared}"') >= {"headers", "statements"}
+    before = series["predecessor"]
+    assert "noise" in failed(f'"{before}"', f'"{"0" * 64}"')
+
+
 # -- the ledger -------------------------------------------------------------------------------------------------------
 
 
@@ -305,6 +351,10 @@ def test_a_ledger_is_charged_once_for_the_series(tmp_path: Path, monkeypatch: py
         assert [event.kind for event in ledger.events()].count("period") == 3
         assert ledger.verify() == ()
     assert chain_problems(*read_ledger(str(place))) == []
+    for year in YEARS:
+        found = list(audit(tmp_path / "out" / f"padron-{year}", ledger=str(place)))
+        assert "charges" in {one.subject for one in found}
+        assert [one for one in found if not one.passed] == []
     elsewhere = tmp_path / "elsewhere"
     with pytest.raises(InputError, match="a period is drawn once; nothing was charged or drawn"):
         run_period(spec, elsewhere, "2031", tmp_path / "in" / "persons-2031.csv")
