@@ -100,10 +100,12 @@ def _header_problems(release: Release) -> list[str]:
             problems.append(str(error))
             continue
         header, mechanism = dict(measured.header), due.universe.mechanism
-        problems += [f"{due.name}: {problem}" for problem in _variance_problems(header, mechanism)]
+        part = float(due.universe.counts)
+        problems += [f"{due.name}: {problem}" for problem in _variance_problems(header, mechanism, part)]
         required = {
             "kind": "measurement", "level": due.level.name, "query": due.query.name, "size": due.query.size,
-            "mechanism": mechanism, "scale": str(due.scales[0]),
+            "mechanism": "mixed" if due.universe.row else mechanism, "scale": str(due.scales[0]),
+            **({"row": list(due.universe.row)} if due.universe.row else {}),
         }  # fmt: skip
         others = {Fraction(scale) for scale, _ in header.pop("others", ())}
         if others != set(due.scales[1:]):
@@ -113,7 +115,7 @@ def _header_problems(release: Release) -> list[str]:
             wrong = sorted(k for k in header.keys() | required.keys() if header.get(k) != required.get(k))
             problems.append(f"{due.name}: its header states {', '.join(wrong)} as the spec does not")
         kinds = due.kind[due.kind >= 0]
-        right = np.array([exact_variance(mechanism, scale) for scale in due.scales])[kinds]
+        right = part * np.array([exact_variance(mechanism, scale) for scale in due.scales])[kinds]
         if len(right) != len(measured.variances) or not np.allclose(measured.variances, right, rtol=1e-10, atol=0):
             problems.append(f"{due.name}: its geounits do not have the variance of its noise")
         elif len(due.scales) == 1 and set(measured.variances.tolist()) - {stated}:
@@ -130,9 +132,10 @@ def _header_problems(release: Release) -> list[str]:
     return problems
 
 
-def _variance_problems(header: dict[str, Any], mechanism: str) -> Iterator[str]:
+def _variance_problems(header: dict[str, Any], mechanism: str, part: float) -> Iterator[str]:
+    """Variances that are not `part` of that of what is drawn."""
     for scale, variance in ((header["scale"], header["variance"]), *header.get("others", ())):
-        if not np.isclose(float(variance), exact_variance(mechanism, Fraction(scale)), rtol=1e-10, atol=0):
+        if not np.isclose(float(variance), part * exact_variance(mechanism, Fraction(scale)), rtol=1e-10, atol=0):
             yield f"its header states the variance {variance} for the scale {scale}"
 
 

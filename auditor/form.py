@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from auditor.reading.cells import Cells, Query
 from auditor.reading.errors import FormError
 from auditor.reading.joins import largest_households
 from auditor.reading.spec import MOVED, Amount, PublicUniverse, public_spec, understood
+from auditor.series import Series, read_series
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,7 @@ class Universe:
         clipped: column of an amount, the ends beyond which records are counted, and the amount of those without one.
         levels: level, share, and each query with its share.
         chosen: how the words of its statement name a question that chose its upper end; "" where none did.
+        series: the place in a series, whose whole budget it then has.
     """
 
     counted: PublicUniverse
@@ -60,6 +62,7 @@ class Universe:
     together: int = 1
     clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
     chosen: str = ""
+    series: Series | None = None
 
     @property
     def name(self) -> str:
@@ -101,6 +104,21 @@ class Universe:
         return max(abs(first), abs(last), across)
 
     @property
+    def distance(self) -> Fraction:
+        """How much farther a history over a series is than a record of one release, squared; 1 of one release."""
+        return Fraction(1) if self.series is None else self.series.distance
+
+    @property
+    def counts(self) -> Fraction:
+        """The variance of counts in that of what is drawn."""
+        return Fraction(1) if self.series is None else self.series.counts
+
+    @property
+    def row(self) -> tuple[int, ...]:
+        """By how much each period is multiplied in its numbers; () where they are counts."""
+        return () if self.series is None else self.series.row
+
+    @property
     def record_budget(self) -> Fraction:
         """What the change of one record costs: rho grows with the square of the number of records, epsilon with it."""
         return _of_one(self.budget, self.together, zcdp=self.zcdp)
@@ -113,7 +131,7 @@ class Universe:
     @property
     def rest(self) -> Fraction:
         """The budget of the queries."""
-        budget = _of_one(self.record_budget, self.reach, zcdp=self.zcdp)
+        budget = _of_one(self.record_budget, self.reach, zcdp=self.zcdp) / self.distance
         return budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
 
     @property
@@ -148,6 +166,8 @@ class Universe:
             content.append(["amount", *map(str, (one.column, low, high, one.unit, one.missing)), *total])
         if self.clipped is not None:
             content.append(["clipped", *map(str, self.clipped)])
+        if self.series is not None:
+            content += self.series.content
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -195,6 +215,8 @@ def read_form(spec: Mapping[str, Any]) -> Form:
             of_release = any(sections.get(key) is not None for key in ("amount", "count_clipped"))
             units = (spec if of_release else sections)["privacy"].get("at_most")
             universes.append(_universe(counted, sections, {**privacy, "at_most": units}, bypass=bypass))
+        if (series := read_series(spec)) is not None:
+            universes = [replace(one, series=series) for one in universes]
         households = largest_households(public.joins, {one.name: one.cells for one in public.universes})
     return Form(public.levels, tuple(universes), households)
 

@@ -30,6 +30,8 @@ _SEVERAL = re.compile(r" \(([1-9][0-9]*) records a person\)$", re.ASCII)
 _FURTHEST = re.compile(r" \(each by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
 #: Of a count of units: each is in so many of its numbers, by one each.
 _NUMBERS = re.compile(r" \(([1-9][0-9]*) numbers of a unit\)$", re.ASCII)
+#: Of a whole series: a person's history is so many times as far away as one record of one release.
+_SERIES = re.compile(r" \(([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\)$", re.ASCII)
 _RUN = "run"
 
 #: A ledger's id, and its events as tables hold them.
@@ -95,6 +97,36 @@ def chain_problems(ledger: str, events: Sequence[Mapping[str, Any]]) -> list[str
             if spent[event["dataset"]] > Fraction(one["budget"]):
                 problems.append(f"event {number}: overspends {event['dataset']!r}")
             problems += _beyond(event, aside)
+    return problems + series_problems(events)
+
+
+def series_problems(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Series that are opened twice or without a charge, and periods that are drawn twice, or not in their order."""
+    problems = []
+    charged = {(event["dataset"], event["run"]) for event in events if event["kind"] == "charge"}
+    opened: dict[tuple[str, str], Mapping[str, Any]] = {}
+    drawn: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for event in events:
+        if event["kind"] == "series":
+            at = event["dataset"], json.loads(event["details"])["name"]
+            if at in opened or (event["dataset"], event["run"]) not in charged:
+                problems.append(f"event {event['number']}: opens the series {at[1]!r} again, or without a charge")
+            opened[at] = event
+        if event["kind"] == "period":
+            stated = json.loads(event["details"])
+            at = event["dataset"], stated["series"]
+            before = drawn.setdefault(at, [])
+            runs = {(event["dataset"], other["run"]) for other in before} | (charged if before else set())
+            wrong = [
+                at not in opened,
+                event["count"] != len(before) or (at in opened and event["count"] >= opened[at]["count"]),
+                (event["dataset"], event["run"]) in runs,
+                (stated["predecessor"] == "first") != (not before),
+                at in opened and not before and event["run"] != opened[at]["run"],
+            ]
+            if any(wrong):
+                problems.append(f"event {event['number']}: is not the next period of the series {at[1]!r}")
+            before.append(event)
     return problems
 
 
@@ -142,7 +174,8 @@ def priced(event: Mapping[str, Any], framework: str) -> Fraction:
     furthest = _FURTHEST.search(event["query"])
     times = (1 if several is None else int(several[1])) * (1 if furthest is None else int(furthest[1]))
     numbers = _NUMBERS.search(event["query"])
-    n = 1 if numbers is None else int(numbers[1])
+    series = _SERIES.search(event["query"])
+    n = Fraction(1 if numbers is None else int(numbers[1])) * (1 if series is None else Fraction(series[1]))
     return rho_of(use) * times**2 * n if framework == "zcdp" else epsilon_of(use) * times * n
 
 
@@ -243,16 +276,28 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Mapping[s
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
         furthest = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
         together = furthest + ("" if universe.together == 1 else f" ({universe.together} records a person)")
+        together += "" if universe.series is None else universe.series.suffix
+        opens = universe.series is None or universe.series.opens
         due = Counter(
             (level, query + (_BYPASSED if universe.bypass and query not in chosen else "") + together, *use[:2])
-            for _, _, level, query, use in uses_of(universe)
+            for _, _, level, query, use in (uses_of(universe) if opens else ())
         )
+        problems += [f"{name}: {problem}" for problem in _place_problems(universe, own)]
         problems += [f"{name}: {query} at {level} was not charged" for level, query, *_ in due - found]
         problems += [f"{name}: {query} at {level} was charged and not drawn so" for level, query, *_ in found - due]
         if charges and not any(event["kind"] == "commit" for event in own):
             problems.append(f"{name}: the charge was never committed, and yet there is a release")
         problems += [f"{name}: {problem}" for problem in _late(release, universe, charges)]
     return problems
+
+
+def _place_problems(universe: Universe, own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Whether the ledger let the run of a series through as another period, or as none."""
+    if (series := universe.series) is None:
+        return []
+    stated = {"series": series.name, "period": series.periods[series.number], "predecessor": series.predecessor}
+    drawn = [(event["count"], json.loads(event["details"])) for event in own if event["kind"] == "period"]
+    return [] if drawn == [(series.number, stated)] else ["was not let through as the period of the series that it is"]
 
 
 def _late(release: Release, universe: Universe, charges: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -23,6 +23,7 @@ from auditor.reading.places import Places
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
+from auditor.series import known_before
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +144,42 @@ class Release:
         rows = np.flatnonzero(due.kind >= 0)
         if measured.codes != [due.level.texts[row] for row in rows] or measured.values.shape[1] != due.query.size:
             raise FormError(f"{due.name}: the file's rows or answers are not those that the spec calls for")
-        truth = self.truth(due.universe, due.level).answers(due.query)
-        return measured.values - truth.dense(rows), rows
+        truth = self.truth(due.universe, due.level).answers(due.query).dense(rows)
+        if due.universe.row:
+            return self._unmixed(due, measured.values, truth, rows), rows
+        return measured.values - truth, rows
+
+    def _unmixed(
+        self, due: Due, values: NDArray[np.int64], truth: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """What was added where periods are mixed: with the numbers and the truth of those before."""
+        *weights, own = due.universe.row
+        rest, counts = values - own * truth, list[NDArray[np.float64]]()
+        for weight, before in zip(weights, self.before, strict=True):
+            theirs = next(
+                one for one in before.due if (one.level.name, one.query.name) == (due.level.name, due.query.name)
+            )
+            part = before.measured(theirs)
+            if part.codes != [due.level.texts[row] for row in rows]:
+                raise FormError(f"{due.name}: {theirs.path} has other rows; a series has one spine")
+            rest = rest - weight * before.truth(theirs.universe, theirs.level).answers(theirs.query).dense(rows)
+            counts.append(part.values / np.float64(theirs.universe.row[-1]))
+        return rest + known_before(weights, counts) if counts else rest
+
+    @cached_property
+    def before(self) -> tuple[Release, ...]:
+        """The releases of the series before this one, first to last, beside it; FormError where one is not there."""
+        series = self.form.universes[0].series
+        if series is None or not series.number:
+            return ()
+        base = self.root.resolve().name.removesuffix(f"-{series.periods[series.number]}")
+        previous = Release(self.root.resolve().parent / f"{base}-{series.periods[series.number - 1]}")
+        other = previous.form.universes[0].series
+        if sha256(previous.places.manifest) != series.predecessor or other is None:
+            raise FormError(f"{previous.root}: not the release that the one after it in the series follows")
+        if (other.name, other.number, other.design) != (series.name, series.number - 1, series.design):
+            raise FormError(f"{previous.root}: of another series, or another period of it")
+        return (*previous.before, previous)
 
 
 def _paid(spine: tuple[Level, ...], shares: list[Fraction]) -> list[list[Fraction]]:

@@ -14,6 +14,7 @@ from auditor.findings import Found, holds
 from auditor.form import Universe
 from auditor.reading.errors import FormError
 from auditor.release import Release
+from auditor.series import distance_problems
 
 #: How far a stated bound may be above the one recomputed: rounding, and other discretisation of losses.
 _ROUNDED: Final = Decimal("0.00011")
@@ -39,6 +40,8 @@ def statement_findings(release: Release) -> Iterator[Found]:
             yield holds("statements", f"{name}: noise", noise_problems(universe, stated[universe.name]))
         if universe.name in accounts:
             yield holds("statements", f"{name}: account", account_problems(universe, accounts[universe.name]))
+        if universe.series is not None:
+            yield holds("statements", f"{name}: histories", distance_problems(universe.series, universe.moved))
 
 
 def _missing(names: set[str], *others: set[str]) -> list[str]:
@@ -63,9 +66,9 @@ def uses_of(universe: Universe) -> list[tuple[int, tuple[bool, ...], str, str, U
     return found
 
 
-def times_of(universe: Universe) -> int:
-    """How many times as much a record costs as one that moves each number by one."""
-    return universe.reach ** (2 if universe.zcdp else 1)
+def times_of(universe: Universe) -> Fraction:
+    """How many times as much a record costs as one that moves each number by one; of a series, a history."""
+    return universe.reach ** (2 if universe.zcdp else 1) * universe.distance
 
 
 def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
@@ -101,7 +104,8 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
     rest = words.replace(paid_apart, "", 1)
     if paid_apart not in words or "but for the upper end" in rest:
         problems.append("its words do not name the question that chose its upper end as the spec does")
-    return problems + strange_numbers(rest, {*known, *doubled, Decimal(universe.together)})
+    series = set() if universe.series is None else universe.series.numbers
+    return problems + strange_numbers(rest, {*known, *doubled, Decimal(universe.together), *series})
 
 
 def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:
@@ -155,9 +159,10 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
     levels = [level for level, _, _ in universe.levels]
     due: dict[tuple[str, str], list[Use]] = {("record", ""): [use for *_, use in uses]}
     stated: set[tuple[str, str]] = set()
-    for number, (name, _) in enumerate(universe.attributes):
+    alone = universe.series is None  # of attributes and places of histories nothing is stated
+    for number, (name, _) in enumerate(universe.attributes if alone else ()):
         due["attribute", name] = [(*use[:2], 2) for _, kept, _, _, use in uses if kept[number]]
-    for number, (level, _) in enumerate(pairwise(levels)):
+    for number, (level, _) in enumerate(pairwise(levels) if alone else ()):
         due["place", level] = [(*use[:2], 2) for at, *_, use in uses if at > number]
     for statement in (account["record"], *account["attributes"], *account["places"]):
         at = statement["about"], statement["of"]
@@ -188,7 +193,7 @@ def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: 
         # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.
         budget = max(budget, Fraction(statement["budget"]))
         return figure_problems(universe, statement, budget, None)
-    by_rho = universe.bypass or universe.reach > 1 or not universe.zcdp
+    by_rho = universe.bypass or universe.reach > 1 or not universe.zcdp or universe.series is not None
     return figure_problems(universe, statement, budget, None if by_rho else uses)
 
 
@@ -212,7 +217,7 @@ def figure_problems(
     epsilon = decimal_of(statement["epsilon"])
     if Fraction(statement["budget"]) != budget:
         problems.append(f"states the budget {statement['budget']}, it is {budget}")
-    known = {epsilon, *map(Decimal, numbers)}
+    known = {epsilon, *map(Decimal, numbers), *(() if universe.series is None else universe.series.numbers)}
     if not universe.zcdp:
         if not budget <= Fraction(epsilon) <= budget + Fraction(1, 9999):
             problems.append(f"states epsilon = {epsilon}, it is {budget}")

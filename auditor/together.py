@@ -43,7 +43,8 @@ def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
         # Two who swap are two changes of one record each; of what else they have, any two persons' records change.
         swap = _SWAP * main.budget if main.together == 1 else _of_group(main, _SWAP)
         budget = swap + sum((_of_group(one, _SWAP) for one in others), Fraction(0))
-    plain = main.zcdp and not any(one.bypass or one.together > 1 or one.reach > 1 for one in form.universes)
+    plain = main.zcdp and main.series is None
+    plain = plain and not any(one.bypass or one.together > 1 or one.reach > 1 for one in form.universes)
     uses = None
     if plain and (persons == 1 or not others):
         uses = [(name, scale, moved * persons) for one in form.universes for *_, (name, scale, moved) in uses_of(one)]

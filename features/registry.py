@@ -46,6 +46,11 @@ FEATURES: Final = (
     Feature("plan", {"plan": "features.plan.command"}),
     Feature("shares", keys={"postprocess.shares": ("features.shares.keys", "SharesKeys")}),
     Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),
+    Feature(
+        "years",
+        {"series": "features.years.series_command", "revise": "features.years.revise_command"},
+        keys={"series": ("features.years.keys", "SeriesKeys")},
+    ),
 )
 
 

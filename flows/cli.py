@@ -57,10 +57,10 @@ Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 int
 #: The headings under which help lists the commands, and their order; those that are not named stand in the last.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Make a release": ("run", "plan", "validate", "import", "example"),
-    "Use one": ("query", "compare", "export", "fitness"),
+    "Use one": ("query", "compare", "export", "fitness", "revise"),
     "Trust one": ("verify", "audit", "sign", "prove", "log", "ledger", "key"),
     "Operate": ("deploy", "doctor"),
-    "More": ("ask", "update", "estimate", "words", "schema", "spine"),
+    "More": ("ask", "update", "series", "estimate", "words", "schema", "spine"),
 }
 
 

@@ -192,6 +192,8 @@ def events(dataset: SomeDataset = None, json: JsonOption = False, ledger: Ledger
             "exact": f"{_subject(event)} exactly ({event.count} numbers), {event.release}, run {event.run[:12]}",
             "key": f"of {event.release}, run {event.run[:12]}",
             "commit": f"{event.release}, run {event.run[:12]}",
+            "series": f"{event.count} periods, {event.details}",
+            "period": f"number {event.count + 1}, {event.release}, run {event.run[:12]}",
             "close": "",
         }.get(event.kind, "")
         typer.echo(f"{event.number:>6}  {event.time}  {event.kind:<6}  {event.dataset}  {what}".rstrip())
@@ -375,6 +377,11 @@ def _told(report: dict[str, object]) -> list[str]:
     redraws = report["redraws"]
     assert isinstance(redraws, list)
     lines += [f"  REFUSED a second draw of {attempt}" for attempt in redraws]
+    series = report.get("series", [])
+    assert isinstance(series, list)
+    for one in series:
+        drawn = one["drawn"]
+        lines.append(f"  series {one['name']}: {len(drawn)} of {one['periods']} periods drawn, {_listed(drawn)}")
     runs = report["runs"]
     assert isinstance(runs, list)
     for run in runs:

@@ -48,6 +48,10 @@ def run(
     spec: SpecArgument,
     out: OutOption = None,
     data: DataOption = None,
+    period: Annotated[
+        str | None,
+        typer.Option(metavar="PERIOD", help="Which release of a [series], such as 2031; its predecessors are in OUT."),
+    ] = None,
     workers: WorkersOption = None,
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
@@ -114,13 +118,13 @@ def run(
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.added_up import added_up
     from pipeline.runs.beacons import beacon_of_settings, given_beacon
-    from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
+    from pipeline.runs.request import Engine, Request, at_period, check_ledger_is_used, check_request
     from pipeline.signatures.statement import sign_release
     from pipeline.spec.release_spec import load_spec
 
     output = Output(quiet, verbose, json)
     settings = load_settings(out=out, workers=workers)
-    parsed = load_spec(spec)  # its mistakes are reported before a server is started
+    parsed = at_period(load_spec(spec), period, settings.out)  # mistakes are reported before a server is started
     stopping_loses_nothing()
     found = RunDirectory(settings.out / parsed.name).finished.is_file()  # there may be nothing to do
     if not no_prefect and not found:
@@ -132,7 +136,7 @@ def run(
     count = settings.workers or default_workers()
     beacon = given_beacon(beacon_file, beacon_command) or beacon_of_settings(parsed, settings)
     way = Engine(engine, scheduler, scratch)
-    request = Request(spec, settings.out, data, count, key, way, i_know, beacon)
+    request = Request(spec, settings.out, data, count, key, way, i_know, beacon, period)
     checked = check_request(request)  # before an engine is started
     source = context.get_parameter_source("ledger")
     asked_for = source is not None and source.name == "COMMANDLINE"
@@ -195,6 +199,7 @@ def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress
             scheduler=request.engine.scheduler,
             scratch=request.engine.scratch,
             i_know=request.i_know,
+            period=request.period,
         )
     except Exception as error:
         if timeout is None or not is_time_up(error):

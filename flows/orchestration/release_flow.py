@@ -72,6 +72,7 @@ def release(  # noqa: PLR0913 - a flow has its parameters
     scheduler: str | None = None,
     scratch: str | None = None,
     i_know: bool = False,
+    period: str | None = None,
 ) -> str:
     """Run the release that a spec states, or resume it; returns the path of its directory.
 
@@ -85,6 +86,7 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         scheduler: Address of the Dask scheduler.
         scratch: Folder that this process and all Dask workers can reach; the run's own by default.
         i_know: Run although delta, the budget or the invariants are beyond the usual limits.
+        period: Which release of the spec's series; its predecessors are in the same folder.
     """
     settings = load_settings(out=out, workers=workers)
     if runtime.deployment.id:
@@ -102,6 +104,7 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         engine=Engine(engine, scheduler, scratch),
         i_know=i_know,
         beacon=beacon_of_run.get() or beacon_of_settings(load_spec(spec), settings),
+        period=period,
     )
     checked = check_request(request)
     signer = signer_of(settings)

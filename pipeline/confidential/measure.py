@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -164,7 +165,24 @@ def _broken_joins(job: Job, link: Households, persons: sp.csr_array) -> list[str
     )
 
 
-def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+class Carried(Protocol):
+    """What a release in a series adds to its noisy answers, which are multiplied: periods before, public and true.
+
+    Attributes:
+        times: by how much true answers are multiplied.
+    """
+
+    @property
+    def times(self) -> int:
+        """By how much true answers are multiplied."""
+
+    def answers(self, query: Query, start: int, stop: int) -> NDArray[np.int64]:
+        """`(stop - start, size)` of a query, of the geounits of the level from `start` to `stop`."""
+
+
+def measure_level(
+    job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str, carried: Carried | None = None
+) -> None:
     """Publish the noisy answers of every query that is measured at a level, and the exact ones of its invariants.
 
     The noise on answer a of geounit g is that at position g * size + a of the query's stream, whatever the batches and
@@ -177,6 +195,7 @@ def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe
         fingerprint: of the records, keyed, from `tabulate_universe`.
         universe: the release's own, or a companion.
         level: name of the level.
+        carried: of a release in a series whose numbers mix periods, what is added of the others.
     """
     folder, allocation = job.folder(universe), allocation_of(allocations(universe, job.spine), level)
     context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
@@ -191,9 +210,10 @@ def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe
                 folder.measurement(level, measured.query.name),
                 header_of(universe, allocation, measured),
                 measured.query,
-                tuple(sampler_for(noise) for noise in allocation.noises(universe, measured)),
+                tuple(sampler_for(noise) for noise in allocation.draws(universe, measured)),
                 key.stream_key(context, level, measured.query.name),
                 allocation.kinds,
+                carried,
             )
         )
     _write_answers(job, level, true_histogram(job, universe, level), answers)
@@ -206,6 +226,7 @@ class _Answers:
     Attributes:
         samplers: one for each kind of geounit.
         kinds: `(n,)` the kind of each geounit of the level, -1 where it is not measured; None: all are of the first.
+        carried: see `measure_level`.
     """
 
     target: Path
@@ -214,12 +235,15 @@ class _Answers:
     samplers: tuple[Sampler, ...] = ()
     stream_key: bytes = b""
     kinds: NDArray[np.signedinteger] | None = None
+    carried: Carried | None = None
 
     def of(self, counts: sp.csr_array, start: int) -> NDArray[np.int64]:
         """`(n, size)` answers for the histograms of the geounits from `start` on; whole-number arithmetic only."""
         answers = self.query.answer_csr(counts)
         if not self.samplers:
             return answers
+        if self.carried is not None:
+            answers = self.carried.times * answers + self.carried.answers(self.query, start, start + len(answers))
         if self.kinds is None:
             return answers + self._noise(0, start, answers.shape)
         kinds = self.kinds[start : start + len(answers)]

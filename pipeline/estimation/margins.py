@@ -23,6 +23,7 @@ from pipeline.execution.batch_store import Arrays
 from pipeline.execution.batches import run_kept
 from pipeline.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
+from pipeline.model.mixed import MixedNoise
 from pipeline.model.public_key import public_key
 from pipeline.model.source import CountErrors, Source
 from pipeline.model.universe import Table
@@ -188,7 +189,11 @@ class Margins:
         allotted = allocations(universe, self.estimation.job.spine)
         noise = tuple(
             tuple(
-                tuple(one for one in allocation.noises(universe, measured) if isinstance(one, NoiseSpec))
+                tuple(
+                    one.simulated if isinstance(one, MixedNoise) else one
+                    for one in allocation.noises(universe, measured)
+                    if isinstance(one, NoiseSpec | MixedNoise)
+                )
                 for measured in allocation.queries
             )
             for allocation in allotted

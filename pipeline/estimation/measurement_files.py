@@ -99,8 +99,8 @@ SourceFiles = tuple[tuple[MeasurementSource, ...], ...]
 
 
 def differing(header: MeasurementHeader, expected: MeasurementHeader) -> str | None:
-    """What differs between two headers but the variance, which follows from the scale."""
-    for field in ("level", "query", "size", "mechanism", "scale"):
+    """What differs between two headers but the variance, which follows from the scale, or of mixed numbers the spec."""
+    for field in ("level", "query", "size", "mechanism", "scale", "row"):
         if getattr(header, field) != getattr(expected, field):
             return f"its {field} is {getattr(header, field)}, and {getattr(expected, field)} is expected"
     scales = [[str(scale) for scale, _ in side.others] for side in (header, expected)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
+from pipeline.model.mixed import MixedNoise
 from pipeline.model.strategy import AddedAnswer, LevelStrategy, MeasuredQuery, Strategy
 from pipeline.privacy.budget import NoiseSpec
 
@@ -33,8 +34,8 @@ class ReportNoise:
         return float(self.scale)
 
 
-#: Drawn by this program, or by the senders of reports.
-Noise = NoiseSpec | ReportNoise
+#: On counts: drawn by this program, or by the senders of reports, or left by what is drawn on mixed numbers.
+Noise = NoiseSpec | ReportNoise | MixedNoise
 
 
 class Allocating(Protocol):
@@ -42,6 +43,9 @@ class Allocating(Protocol):
 
     def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
         """Of each level, top first."""
+
+    def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
+        """The noise on counts, given that which is drawn."""
 
 
 class Allocated(Protocol):
@@ -102,7 +106,11 @@ class Allocation:
         """The noise on one query of the level, for each kind of geounit; InputError where there is none."""
         if isinstance(measured, AddedAnswer):
             return (measured.noise,) * len(self.shares)
-        return self.drawn or tuple(universe.noise_at(share, measured.share) for share in self.shares)
+        return self.drawn or tuple(universe.source.on_counts(one) for one in self.draws(universe, measured))
+
+    def draws(self, universe: Allocated, measured: MeasuredQuery) -> tuple[NoiseSpec, ...]:
+        """What is drawn for it on stored numbers, where this program does, for each kind; InputError as above."""
+        return tuple(universe.noise_at(share, measured.share) for share in self.shares)
 
 
 def allocations(universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None = None) -> tuple[Allocation, ...]:

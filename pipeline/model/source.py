@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.allocation import Allocated, Allocation, Noise, budgeted
+from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.texts.message import marked
+from pipeline.privacy.budget import NoiseSpec
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -162,6 +164,10 @@ class Source(ABC):
     def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
         """The noise on each level, top first; without sizes, with as many records as the spec expects."""
 
+    def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
+        """The noise on counts, given that which is drawn on stored numbers: the same, where these are counts."""
+        return drawn
+
     def given(self, strategy: Strategy) -> tuple[tuple[str, Query], ...]:  # noqa: ARG002
         """(level, query) of measurements that another release has made, and that are copied."""
         return ()
@@ -245,7 +251,7 @@ class OwnNoise(Source):
 
     def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:
         """See `Source.noise`."""
-        return universe.noise_at(level.share, measured.share)
+        return self.on_counts(universe.noise_at(level.share, measured.share))
 
     def allocations(
         self,

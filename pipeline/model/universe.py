@@ -20,6 +20,7 @@ from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.model.selection import Selection, StatedSelection
+from pipeline.model.series import SeriesPeriod
 from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import AddedAnswer, Strategy
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
@@ -85,6 +86,7 @@ class Universe:
         measure: what each record adds to its cell.
         unit: whose change is protected.
         added: answers of questions that are used beside the measurements; their budget is not the strategy's.
+        series: its place in a series, whose whole budget is then the universe's; None of a release that is alone.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Universe:
     measure: Measure = COUNTS
     unit: ProtectedUnit = ONE_RECORD
     added: tuple[AddedAnswer, ...] = ()
+    series: SeriesPeriod | None = None
 
     def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
         """The answers of questions at a level."""
@@ -120,6 +123,11 @@ class Universe:
     def own_budget(self) -> Fraction:
         """The budget without what added answers cost, exact: what was spent when the universe was measured."""
         return self.budget - sum((answer.cost for answer in self.added), Fraction(0))
+
+    @property
+    def charged(self) -> Fraction:
+        """What a ledger is charged for it, exact: nothing, where the series that it is of was opened before."""
+        return self.own_budget if self.series is None or self.series.opens else Fraction(0)
 
     @property
     def own_record_budget(self) -> Fraction:
@@ -154,8 +162,9 @@ class Universe:
 
     @property
     def unit_budget(self) -> Fraction:
-        """What a change costs that moves numbers by one each, for which the noise is made; exact."""
-        return budget_of_one(self.framework, self.own_record_budget, self.reach)
+        """What a change costs that moves numbers by one each in one release, for which the noise is made; exact."""
+        budget = budget_of_one(self.framework, self.own_record_budget, self.reach)
+        return budget if self.series is None else budget / self.series.terms.distance
 
     @property
     def strategy_budget(self) -> Fraction:
@@ -186,13 +195,22 @@ class Universe:
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
         and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
-        records one person's change alters, what the measure adds, the round of a beacon, and the answers that were
-        added. The order of a level's queries does not matter.
+        records one person's change alters, what the measure adds, the round of a beacon, the answers that were added,
+        and the place in a series. The order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
     @cached_property
     def _privacy_fingerprint(self) -> str:
+        own = [] if self.series is None else [self.series.own]
+        return hashlib.sha256(json.dumps([*self._privacy_content(), *own]).encode()).hexdigest()
+
+    @cached_property
+    def series_fingerprint(self) -> str:
+        """The same over what all releases of its series have in common."""
+        return hashlib.sha256(json.dumps(self._privacy_content()).encode()).hexdigest()
+
+    def _privacy_content(self) -> list[object]:
         levels = [
             [
                 level.level,
@@ -202,7 +220,8 @@ class Universe:
             for level in self.strategy.levels
         ]
         attributes = [[a.name, *a.values] for a in self.schema.attributes]
-        content = ["universe", 1, self.name, self.framework, str(self.budget), self.neighbours, attributes, levels]
+        head: list[object] = ["universe", 1, self.name, self.framework, str(self.budget), self.neighbours]
+        content = [*head, attributes, levels]
         if self.bypass:
             content.append("bypass")
         if self.selections:
@@ -214,7 +233,9 @@ class Universe:
             content.append(["beacon", self.beacon])
         if self.added:
             content.append(["added", *(answer.sha256 for answer in self.added)])
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        if self.series is not None:
+            content.append(self.series.whole)
+        return content
 
 
 def _selection_content(selection: Selection) -> list[object]:

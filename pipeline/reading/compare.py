@@ -82,6 +82,7 @@ class Comparison:
 
     Attributes:
         same_measurements: whether both are computed from the same noisy measurements.
+        one_series: whether both are of a series whose noise is correlated over its periods.
         statements: what differs in spec, budgets and software.
         tables: what both publish.
         left_out: tables that only one of them publishes, in words.
@@ -93,6 +94,7 @@ class Comparison:
     statements: tuple[Difference, ...]
     tables: tuple[TableComparison, ...]
     left_out: tuple[Message, ...]
+    one_series: bool = False
 
     @property
     def remark(self) -> Message:
@@ -101,6 +103,11 @@ class Comparison:
             return message(
                 "Both are computed from the same noisy measurements: their errors are correlated, so the differences "
                 "have no margin of error. They show the effect of the other method."
+            )
+        if self.one_series:
+            return message(
+                "Both are of one series, whose noise is correlated over its periods: the differences have no margin of "
+                "error here. `spinewise query --change` shows changes with their intervals."
             )
         return message(
             "The noise of the two is independent: a difference has the margin of error sqrt(a^2 + b^2), where a and "
@@ -129,11 +136,11 @@ def compare(first: Release, second: Release) -> Comparison:
     """
     pairs = [(first, second)]
     pairs += [(first.companion(name), second.companion(name)) for name in first.companions if name in second.companions]
-    same = _measurements(first) == _measurements(second)
+    same, mixed = _measurements(first) == _measurements(second), _are_mixed(first, second)
     tables: list[TableComparison] = []
     left_out: list[Message] = []
     for left, right in pairs:
-        compared, missing = _tables(left, right, same)
+        compared, missing = _tables(left, right, same or mixed)
         tables += compared
         left_out += missing
     for here, there, only in (
@@ -146,7 +153,13 @@ def compare(first: Release, second: Release) -> Comparison:
             f"{first.name} and {second.name} have no table in common: a table is one with the same name, labels and "
             f"level, and they publish {', '.join(first.tables)} and {', '.join(second.tables)}"
         )
-    return Comparison(first, second, same, tuple(_statements(first, second)), tuple(tables), tuple(left_out))
+    return Comparison(first, second, same, tuple(_statements(first, second)), tuple(tables), tuple(left_out), mixed)
+
+
+def _are_mixed(first: Release, second: Release) -> bool:
+    """Whether the numbers of both are mixed of the periods of one series."""
+    one, other = first.universe.series, second.universe.series
+    return one is not None and other is not None and bool(one.terms.design) and one.whole == other.whole
 
 
 def _identity(release: Release) -> dict[str, Any]:

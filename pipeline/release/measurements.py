@@ -4,7 +4,9 @@ Columns: geocode (string), value (list of int64, the query's answers in the orde
 (float64, of the noise on every one of these answers). `pandas.read_parquet` reads it as it is. Invariants, which are
 answers without noise, are kept in the same form with mechanism "exact". With mechanism "reports" the values are totals
 of randomised reports, and the variance is that of the counts that are made of them by `Collected.debiased`; of words
-they are counts in small parts of a person, and the last, the rest of the reports, is not measured by itself.
+they are counts in small parts of a person, and the last, the rest of the reports, is not measured by itself. With
+mechanism "mixed" the values are the last number of the header's row times counts that have the variance; see
+`pipeline.model.mixed`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
+from pipeline.model.mixed import MixedNoise
 from pipeline.privacy.budget import Mechanism
 from pipeline.storage.files import (
     ParquetSink,
@@ -41,9 +44,10 @@ if TYPE_CHECKING:
     from pipeline.model.strategy import AddedAnswer, MeasuredQuery
     from pipeline.model.universe import Universe
 
-#: The noise, or none: an invariant; "reports": totals of reports, whose debiased counts have the variance.
-MeasuredBy = Mechanism | Literal["exact", "reports"]
-_MEASURED_BY: tuple[str, ...] = (*get_args(Mechanism), "exact", "reports")
+#: The noise, or none: an invariant; "reports": totals of reports, whose debiased counts have the variance; "mixed":
+#: numbers in which periods are mixed, discrete Gaussian noise of the scale on them.
+MeasuredBy = Mechanism | Literal["exact", "reports", "mixed"]
+_MEASURED_BY: tuple[str, ...] = (*get_args(Mechanism), "exact", "reports", "mixed")
 
 _SCHEMA = pa.schema(
     [
@@ -65,6 +69,7 @@ class MeasurementHeader:
         scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace; 0 if exact; of reports the variance.
         variance: of the noise on each answer, in persons squared; 0 if exact.
         others: scale and variance in geounits that stand for levels below too, see `pipeline.model.allocation`.
+        row: of mixed numbers, by how much each period so far is multiplied; else empty.
     """
 
     level: str
@@ -74,6 +79,7 @@ class MeasurementHeader:
     scale: Fraction
     variance: float
     others: tuple[tuple[Fraction, float], ...] = ()
+    row: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.mechanism not in _MEASURED_BY:
@@ -88,6 +94,8 @@ class MeasurementHeader:
             )
         if any(scale <= 0 or not 0 < variance < np.inf for scale, variance in self.others):
             raise ValueError(f"other scales and variances must be positive, got {self.others}")
+        if bool(self.row) != (self.mechanism == "mixed") or any(type(one) is not int for one in self.row):
+            raise ValueError(f"mixed numbers, and they alone, have a row of whole numbers, got {self.row}")
 
     @property
     def variances(self) -> tuple[float, ...]:
@@ -105,6 +113,7 @@ class MeasurementHeader:
             "scale": str(self.scale),
             "variance": self.variance,
             **({"others": others} if others else {}),
+            **({"row": list(self.row)} if self.row else {}),
         }
 
 
@@ -120,6 +129,7 @@ def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuer
         noise.scale,
         noise.variance,
         tuple((other.scale, other.variance) for other in others),
+        noise.row if isinstance(noise, MixedNoise) else (),
     )
 
 
@@ -305,7 +315,8 @@ def _read_header(file: GuardedFile, path: Path) -> MeasurementHeader:
         if header.pop("kind") != "measurement":
             raise ReleaseError(f"{path} is not a measurement")
         others = tuple((Fraction(scale), float(variance)) for scale, variance in header.pop("others", ()))
-        return MeasurementHeader(**{**header, "scale": Fraction(header["scale"]), "others": others})
+        row = tuple(header.pop("row", ()))
+        return MeasurementHeader(**{**header, "scale": Fraction(header["scale"]), "others": others, "row": row})
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ReleaseError(f"{path} is damaged: its header does not describe a measurement ({error})") from error
 

@@ -123,6 +123,7 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         + (_SELECT if universe.selections else "")
         + (_BYPASS if universe.bypass else "")
         + _added(universe)
+        + _series(universe)
         + (_MADE_ELSEWHERE if made_elsewhere else ""),
         noise=tuple(_noise(universe)),
         invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
@@ -139,6 +140,23 @@ def _added(universe: Universe) -> str:
     return (
         f" Answers to questions on the same records are among them ({which}), with {name} = {cost} of it: they were "
         "charged when they were asked, and this version of the release cost nothing more."
+    )
+
+
+def _series(universe: Universe) -> str:
+    """What is said of a release in a series: what its budget is for, and what people lose by their spells."""
+    if (series := universe.series) is None:
+        return ""
+    lost = "".join(
+        f"; with {number}, {'' if loss.exact else 'at most '}{decimal_text(loss.part, 3)} of it"
+        for number, loss in sorted(series.terms.losses.items())
+        if number != series.terms.spells
+    )
+    return (
+        f" This is the release of {series.period} in the series {series.name}, {series.horizon}. The budget is that of "
+        f"all {len(series.periods)} releases of the series together, and is spent when it is opened. A spell is a time "
+        "in which one is in the same answer without a break: whoever moves, or has another value, begins one. A person "
+        f"with {series.terms.spells} spells or fewer loses no more than the budget{lost}."
     )
 
 

@@ -9,13 +9,15 @@ from decimal import Decimal
 from fractions import Fraction
 
 from pipeline.model.household_table import NO_MARGINS
+from pipeline.model.mixed import MixedNoise
 from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
+from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.limits import beyond_limits
-from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
+from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement, decimal_text
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.report.amounts import amount_views
@@ -259,6 +261,15 @@ class UniverseView:
         return tuple(row for row in self.margins if self.margins and row.table == self.margins[0].table)
 
 
+def _of_counts(universe: Universe, noise: NoiseStatement) -> Decimal:
+    """The variance of counts in that of what is drawn; 1, unless they are made of mixed numbers."""
+    if noise.mechanism != "discrete_gaussian":
+        return Decimal(1)
+    counted = universe.source.on_counts(NoiseSpec(noise.mechanism, Fraction(noise.scale)))
+    part = counted.counts if isinstance(counted, MixedNoise) else Fraction(1)
+    return Decimal(part.numerator) / Decimal(part.denominator)
+
+
 def _universe(
     explorer: Explorer,
     sources: ReportSources,
@@ -273,7 +284,7 @@ def _universe(
     heat: dict[str, dict[str, tuple[str, float, str]]] = {}
     for (level, query), share in shares.items():
         noise = scales[level, query]
-        scale = Decimal(noise.scale_decimal)
+        scale = Decimal(noise.scale_decimal) * _of_counts(universe, noise)
         deviation = scale.sqrt() if noise.mechanism == "discrete_gaussian" else scale * Decimal(2).sqrt()
         text = texts.numerals.decimal(deviation, 1 if deviation < 100 else 0)
         text = texts("a choice") if noise.mechanism == "exponential" else text

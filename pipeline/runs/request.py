@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.cost.limits import check_possible
@@ -70,6 +70,7 @@ class Request:
         engine: what works on the parts of a large spine.
         i_know: run although something is beyond `pipeline.privacy.limits`.
         beacon: the round that the spec names, once it is published.
+        period: of a series, which one is released; None of a release that is alone, and where the spec says it.
     """
 
     spec: Path
@@ -80,6 +81,7 @@ class Request:
     engine: Engine = Engine()
     i_know: bool = False
     beacon: Beacon | None = None
+    period: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +123,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         spec: its spec.
         records: records of some universes, supplied by the caller; see `with_given`.
     """
+    spec = at_period(spec, request.period, request.out)
     universes = with_given(with_data(spec.universes(), request.data), records or {})
     require_given(universes, "missing; give records=..., or name the file in the spec's [input]")
     for universe in universes:
@@ -146,6 +149,37 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
             )
         MasterKey.from_text(spec.privacy.key)
     return CheckedRequest(request, spec, universes)
+
+
+@runtime_checkable
+class HasPeriods(Protocol):
+    """Keys of a feature by which a spec is that of several releases, one of which is run at a time."""
+
+    def at(self, spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:
+        """The spec of one of them.
+
+        Args:
+            spec: of all.
+            period: which one; None where only the spec may say it.
+            out: the folder with the releases so far.
+
+        Raises:
+            InputError: there is none such, it is not its turn, or those before it are not of the same.
+        """
+
+
+def at_period(spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:
+    """The spec of the release that is asked for; the same where a spec is that of one release.
+
+    Raises:
+        InputError: see `HasPeriods.at`; or a period is asked for of a spec of one release.
+    """
+    several = [part for part in spec.of_features if isinstance(part, HasPeriods)]
+    if not several and period is not None:
+        raise InputError(f"{spec.source}: --period {period}: the spec has no [series], so it is of one release")
+    for part in several:
+        spec = part.at(spec, period, out)
+    return spec
 
 
 def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from threadpoolctl import threadpool_limits
 
@@ -40,8 +40,17 @@ from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.beacons import beacon_problems
 from pipeline.runs.updates.checking import update_problems
 from pipeline.runs.versions import version_differences
+from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import make_folder, sha256_file
 from pipeline.storage.temporary import temporary_folder
+
+
+@runtime_checkable
+class Verified(Protocol):
+    """Keys of a feature of which a published spec states what follows from other keys."""
+
+    def problems(self, spec: ReleaseSpec) -> list[str]:
+        """What does not follow, a sentence each; empty if all does."""
 
 
 def verify_release(run: RunDirectory, workers: int, progress: Progress, central: Path | None = None) -> list[str]:
@@ -134,6 +143,12 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         ):
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job) + beacon_problems(manifest, job.spec)
+    problems += [
+        f"public/manifest.json: spec: {problem}"
+        for part in job.spec.of_features
+        if isinstance(part, Verified)
+        for problem in part.problems(job.spec)
+    ]
     problems += manifest_problems(job, manifest) + update_problems(job, manifest)
     scope, official = InputScope(job.spec, job.universes, job.spine), manifest.status == "official"
     problems += [problem for one in inputs_of(job.spec) for problem in one.problems(scope, job.run, official=official)]
@@ -209,7 +224,7 @@ def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[
     spent: dict[str, Fraction] = {}
     for universe in universes:
         if universe.dataset:
-            spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.own_budget
+            spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.charged
     unit = "rho" if universes[0].framework == "zcdp" else "epsilon"
     wanted = {dataset: (unit, str(cost)) for dataset, cost in spent.items()}
     return [

@@ -18,7 +18,7 @@ from pipeline.model.links.link import Link
 from pipeline.model.links.of_release import links_of
 from pipeline.model.universe import Universe
 from pipeline.spec.amounts.resolve import note_uncounted
-from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName
+from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName, check_name
 from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
@@ -111,6 +111,21 @@ class ReleaseSpec(UniverseSections):
         """The published spec of a version made with answers; SpecError where these do not fit it."""
         spec = self.model_copy()
         spec._update = section
+        spec.universes()
+        return spec
+
+    def with_part(self, part: FeatureKeys, name: str) -> ReleaseSpec:
+        """The spec with other keys of one of the features that it states, under another name of the release.
+
+        Raises:
+            SpecError: these do not fit, or it cannot be called so.
+        """
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise SpecError(f"{self.source}: name: {error}") from None
+        spec = self.model_copy(update={"name": name})
+        spec._parts = tuple(part if type(one) is type(part) else one for one in self._parts)
         spec.universes()
         return spec
 

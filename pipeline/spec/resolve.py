@@ -59,6 +59,20 @@ class StatesFacts(Protocol):
         """
 
 
+@runtime_checkable
+class PlacesUniverse(Protocol):
+    """Keys of a feature that make of the release's own universe one of its kind, such as a period of a series."""
+
+    def placed(self, universe: Universe, sections: UniverseSections, problems: Problems) -> Universe:
+        """The universe as it is then.
+
+        Args:
+            universe: as all other keys state it.
+            sections: of the release.
+            problems: of the slot that the keys are in; whatever does not fit is noted.
+        """
+
+
 @dataclass(frozen=True)
 class SourceScope:
     """What is known of a universe when it is resolved where its noisy numbers are from.
@@ -170,7 +184,11 @@ class UniverseResolver:
         if universe.neighbours == "add-remove" and (reason := vacuous(universe)):
             self.problems.add("invariants", f'{reason}; leave them out, or let privacy.neighbours be "change-one"')
             return None
-        return universe
+        for slot, stated in context.parts.items():
+            for part in stated:
+                if isinstance(part, PlacesUniverse):
+                    universe = part.placed(universe, sections, self.problems.at(slot))
+        return universe if len(self.problems.lines) == before else None
 
     @property
     def _unit(self) -> ProtectedUnit:

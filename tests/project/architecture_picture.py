@@ -12,7 +12,7 @@ from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
-WIDTH, HEIGHT = 860, 1368
+WIDTH, HEIGHT = 860, 1432
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}
 
@@ -108,6 +108,7 @@ ROOMS = (
     Room("features/local", ("reports randomised by their senders",), 20, 1294, 266, 54),
     Room("pipeline/signatures", ("what is signed, by whom",), 297, 1294, 266, 54),
     Room("features/shares", ("public counts as facts",), 574, 1294, 266, 54),
+    Room("features/years", ("releases over time, one budget",), 20, 1358, 266, 54),
 )
 
 

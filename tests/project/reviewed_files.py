@@ -17,6 +17,13 @@ FOLDERS = (
     "pipeline/confidential",
     "pipeline/questions",
     "features/*/confidential.py",
+    "features/years/carried.py",
+    "features/years/chain.py",
+    "features/years/design.py",
+    "features/years/loss.py",
+    "features/years/noise.py",
+    "features/years/source.py",
+    "features/years/terms.py",
 )
 
 _BLOCK = re.compile(r"(<!-- reviewed files -->\n).*?(<!-- end of reviewed files -->)", re.DOTALL)

@@ -24,6 +24,7 @@ ANCHORS = {
     ROOT: "the-top-level",
     "PrivacySection": "privacy",
     "BeaconSection": "privacybeacon",
+    "SeriesSection": "series",
     "GeographySection": "geography",
     "RegroupSection": "geographyregroup",
     "NamesSection": "geographynameslevel",

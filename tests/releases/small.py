@@ -156,6 +156,14 @@ def run(
     return run_release(checked, progress or Silent(), perform)
 
 
+def run_period(
+    spec: Path, out: Path, period: str, data: Path | None = None, *, progress: Progress | None = None
+) -> Path:
+    """Run one release of a series without any engine; its directory."""
+    checked = check_request(Request(spec=spec, out=out, data=data, workers=1, period=period))
+    return run_release(checked, progress or Silent())
+
+
 def public_bytes(root: Path) -> dict[str, bytes]:
     """The content of every file under public/."""
     return {str(path.relative_to(root)): path.read_bytes() for path in (root / "public").rglob("*") if path.is_file()}

@@ -64,6 +64,13 @@ def query(
         Show,
         typer.Option(help="The counts, or what they make: percentages of their sum, a median, ranks, a difference."),
     ] = Show.counts,
+    change: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FROM..TO",
+            help="Changes between two periods of the series that the release is of; with a query and --at.",
+        ),
+    ] = None,
     companion: Annotated[str, typer.Option(help="Numbers of this companion instead of the release's own.")] = "",
     rows: Annotated[
         int, typer.Option(min=1, max=10**9, help="The most rows to show as text; every other format has all.")
@@ -87,6 +94,9 @@ def query(
 
     --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
 
+    --change 2031..2033: how much each number has changed by the history of the series so far, whose releases are beside
+    this one; with its interval, and whether it rose, fell, or cannot be told to have.
+
     --average-household-size: of persons who are joined with households, for every geounit or area; with its interval.
 
     Example:
@@ -104,6 +114,8 @@ def query(
         spinewise query releases/example race --at county --show shares
 
         spinewise query releases/example race --at county --tidy --format csv
+
+        spinewise query releases/padron-2033 sex --at county --change 2031..2033
     """
     from pipeline.reading.release import open_release
 
@@ -125,6 +137,9 @@ def query(
         tidy=tidy,
     )
     check(options)
+    if change is not None:
+        _show_changes(opened, release, change, options)
+        return
     if household_size:
         show_derived(opened, _household_sizes(opened, options), options)
         return
@@ -142,6 +157,18 @@ def query(
         return
     numbers, exact = _answer(opened, options)
     show_counts(opened, numbers, exact, options)
+
+
+def _show_changes(opened: Release, release: Path, change: str, options: QueryOptions) -> None:
+    """What `--change` asks for, of the feature that has series."""
+    from features.registry import part_of
+    from pipeline.errors import InputError
+
+    tables = part_of("years", "tables")
+    if options.question is None or options.at is None or options.show is not Show.counts or options.tidy:
+        raise InputError("--change: a query and --at LEVEL are needed, and no --show or --tidy")
+    conditions = {term: list(values) for term, values in _conditions(options.where).items()}
+    show_frame(opened, tables.changes(release, options.question, conditions, options.at, change), options)
 
 
 def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.DataFrame | None]:

@@ -9,7 +9,8 @@ those measurements count whose answers that difference can move:
 - a group of g records: all of them, with g^2 times the rho or g times the epsilon.
 
 Invariants exclude some of these differences, and leave swaps of two records where one cannot change alone; `neighbours`
-works out which. What they leave nothing of is not stated.
+works out which. What they leave nothing of is not stated. Of a release in a series the record is a person's history
+over all of its periods; of attributes and places of histories nothing is stated.
 
 The difference of an attribute or a place moves two answers of each query by one, whatever the neighbours: it takes a
 record away from one answer and adds it to another. The 2020 certificates print the same statements, converted from rho
@@ -93,7 +94,9 @@ def privacy_statements(universe: Universe, group_sizes: Sequence[int] = GROUP_SI
         return local_account(universe)
     account = _Account(universe.framework, universe.delta)
     spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
-    if universe.reach > 1:
+    if universe.series is not None:
+        spending = _Spending(universe.record_budget, {}, {}, None)
+    elif universe.reach > 1:
         spending = _moving_by_more(universe, account, spending)
     moved = MOVED[universe.neighbours]
     levels = {level: place_changes(universe, level) for level in spending.places}

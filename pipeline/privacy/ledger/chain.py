@@ -18,7 +18,9 @@ from pipeline.privacy.ledger.disclosures import Exact, Subject, way_of
 
 __all__ = ["BYPASSED", "Event", "EventKind", "Group", "LedgerError", "exact_of_text", "exact_text", "sealed"]
 
-EventKind = Literal["open", "allow", "charge", "exact", "key", "draw", "redraw", "commit", "close", "purpose"]
+EventKind = Literal[
+    "open", "allow", "charge", "exact", "key", "draw", "redraw", "commit", "close", "purpose", "series", "period"
+]  # fmt: skip
 
 #: Ends the query of a charge whose scale is not that of every geounit, though every path costs the same.
 BYPASSED: Final = " (bypass)"
@@ -62,7 +64,8 @@ class Event:
             mechanism group of a run, record what the run discloses exactly (`exact`), and the `key` that it uses;
             `commit`: the run has drawn all that it was charged for. Before it is charged, a release whose noise depends
             on a beacon commits itself to its `draw`; a `redraw` is an attempt at another one, which was refused. A
-            `purpose` sets a part of a dataset's budget aside, by the name in `query`.
+            `purpose` sets a part of a dataset's budget aside, by the name in `query`. A `series` of releases is opened
+            by the run of its first period, which is charged for all of them, and each `period` is drawn once.
         time: of the event, UTC, ISO 8601.
         population: a description of the people in the dataset.
         framework: the budget is rho ("zcdp") or epsilon ("pure").
@@ -73,7 +76,7 @@ class Event:
         hash: SHA-256 over all of the other fields.
         details: what else the kind states, as `details_text` writes it: the way of an `allow`; way, universe and
             content of an `exact`; of a `key`, see `KeyUse`; of a `draw` and a `redraw`, see `Draw`; the share of a
-            `purpose`, and the purpose of a `charge` that is for one.
+            `purpose`, and the purpose of a `charge` that is for one; of a `series` and a `period`, see `SeriesUse`.
     """
 
     number: int

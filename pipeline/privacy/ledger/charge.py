@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import BYPASSED, Group, by_up_to, per_person
+from pipeline.privacy.ledger.events import BYPASSED, Group, by_up_to, over_series, per_person
+from pipeline.privacy.ledger.series import SeriesUse
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
@@ -48,6 +49,7 @@ def charge_for(
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
     several = by_up_to(universe.reach) + per_person(universe.unit.records)
+    several += "" if universe.series is None else over_series(universe.series.terms.distance)
     groups = tuple(
         Group(
             m.level,
@@ -63,4 +65,11 @@ def charge_for(
         Group(m.level, m.query + several, m.use.name, m.use.scale, m.size * sizes[m.level])
         for m in choices_of(universe)
     )
-    return Charge(dataset, run, release, universe.neighbours, groups)
+    return Charge(dataset, run, release, universe.neighbours, groups, series=_series_use(universe))
+
+
+def _series_use(universe: Universe) -> SeriesUse | None:
+    if (series := universe.series) is None:
+        return None
+    fingerprint, place = universe.series_fingerprint, (series.number, series.period, series.predecessor)
+    return SeriesUse(series.name, fingerprint, len(series.periods), *place)

@@ -15,6 +15,7 @@ from pipeline.privacy.ledger.disclosures import Exact, Subject
 from pipeline.privacy.ledger.events import Group
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.notes import Head
+from pipeline.privacy.ledger.series import SeriesUse
 
 __all__ = ["Charge", "Charged", "Reservation", "RunFingerprint"]
 
@@ -72,6 +73,7 @@ class Charge:
         exact: what the run discloses exactly of the universe.
         key: the key that its noise is drawn from; None where it is not recorded.
         units: the records' column of units that are protected as a whole; "" where each record is alone.
+        series: the place in a series, whose groups are then for all of its periods.
     """
 
     dataset: str
@@ -82,6 +84,7 @@ class Charge:
     exact: tuple[Exact, ...] = ()
     key: KeyUse | None = None
     units: str = ""
+    series: SeriesUse | None = None
 
     def __post_init__(self) -> None:
         if not self.groups:

@@ -24,6 +24,7 @@ from pipeline.privacy.ledger.details import details_text, read_details
 from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
 from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
+from pipeline.privacy.ledger.series import apply_period, apply_series
 
 __all__ = [
     "ANSWER",
@@ -41,6 +42,7 @@ __all__ = [
     "exact_text",
     "is_for_several",
     "numbers_of_unit",
+    "over_series",
     "per_person",
     "purpose_events",
     "replay",
@@ -58,6 +60,9 @@ _REACH: Final = re.compile(r" \(each by up to ([2-9]|[1-9][0-9]+)\)(?: \([0-9]+ 
 #: Ends the query of a charge for units that are each in several numbers, by one each.
 _NUMBERS_OF_UNIT: Final = " ({} numbers of a unit)"
 _NUMBERS: Final = re.compile(r" \(([2-9]|[1-9][0-9]+) numbers of a unit\)$", re.ASCII)
+#: Ends the query of a charge for a whole series, in which a person's history is farther away than one of its records.
+_OVER_SERIES: Final = " ({} times over a series)"
+_SERIES: Final = re.compile(r" \(([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\)$", re.ASCII)
 
 
 #: What a budget can be set aside for by this name: answers to questions, which are charged under names that begin so.
@@ -85,6 +90,7 @@ class DatasetState:
         draws: release -> the `draw` that it is committed to.
         redraws: attempts at other draws of these releases, by the number of the event.
         units: column of the units that every charge must be for, such as patients; "" where that was not declared.
+        series: name -> the `series` that opened it; `periods`: name -> each `period` of it that was drawn, in order.
     """
 
     name: str
@@ -107,6 +113,8 @@ class DatasetState:
     draws: MutableMapping[str, Event] = field(default_factory=dict)
     redraws: MutableMapping[str, Event] = field(default_factory=dict)
     units: str = ""
+    series: MutableMapping[str, Event] = field(default_factory=dict)
+    periods: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
 
     def add_charge(self, event: Event) -> None:
         """Note what a run was charged for."""
@@ -179,9 +187,14 @@ def numbers_of_unit(numbers: int) -> str:
     return "" if numbers == 1 else _NUMBERS_OF_UNIT.format(numbers)
 
 
+def over_series(distance: Fraction) -> str:
+    """What the query of a charge ends with, where it is for a whole series whose squared distance is so much."""
+    return _OVER_SERIES.format(distance)
+
+
 def is_for_several(query: str) -> bool:
     """Whether a charge is for a change of several records of one person, or of numbers by more than one."""
-    return any(one.search(query) is not None for one in (_SEVERAL, _REACH, _NUMBERS))
+    return any(one.search(query) is not None for one in (_SEVERAL, _REACH, _NUMBERS, _SERIES))
 
 
 def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
@@ -189,7 +202,8 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
 
     Where one person's change alters k records (`per_person`), what it costs them all: k^2 times the rho of one, or k
     times the epsilon. Where a record moves the numbers by up to R each (`by_up_to`), R^2 or R times that. Where a unit
-    is in n numbers by one each (`numbers_of_unit`), n times what one number costs, in both.
+    is in n numbers by one each (`numbers_of_unit`), n times what one number costs, in both. Over a series
+    (`over_series`), the squared distance of two histories times the rho of one record.
 
     Raises:
         InputError: the mechanism has no cost in the framework.
@@ -206,7 +220,12 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     reach = _REACH.search(group.query)
     times = (1 if several is None else int(several[1])) * (1 if reach is None else int(reach[1]))
     numbers = _NUMBERS.search(group.query)
-    return cost * times ** (2 if framework == "zcdp" else 1) * (1 if numbers is None else int(numbers[1]))
+    whole = cost * times ** (2 if framework == "zcdp" else 1) * (1 if numbers is None else int(numbers[1]))
+    if (series := _SERIES.search(group.query)) is None:
+        return whole
+    if framework != "zcdp":
+        raise InputError(f"a series ({group.query} at {group.level}) cannot be charged to a budget of epsilon")
+    return whole * Fraction(series[1])
 
 
 def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:
@@ -384,6 +403,14 @@ def _key(datasets: dict[str, DatasetState], event: Event) -> None:
         raise LedgerError(f"uses a key that was used over other records, of {other!r}")
 
 
+def _series(datasets: dict[str, DatasetState], event: Event) -> None:
+    apply_series(_known(datasets, event), event)
+
+
+def _period(datasets: dict[str, DatasetState], event: Event) -> None:
+    apply_period(_known(datasets, event), event)
+
+
 def uses_like(datasets: Mapping[str, DatasetState], use: KeyUse) -> list[tuple[str, KeyUse]]:
     """Dataset and use, of all recorded uses of the same key for the same universe."""
     return [(name, other) for name, state in datasets.items() for other in state.uses.get(use.stream, ())]
@@ -418,6 +445,8 @@ _APPLY = {
     "redraw": _redraw,
     "commit": _commit,
     "close": _close,
+    "series": _series,
+    "period": _period,
 }
 
 
@@ -429,4 +458,4 @@ def _known(datasets: dict[str, DatasetState], event: Event) -> DatasetState:
 
 def same_groups(charges: Sequence[Event], groups: Iterable[Group]) -> bool:
     """Whether a run was charged for just these groups."""
-    return sorted(event.group() for event in charges) == sorted(groups)
+    return sorted(event.group() for event in charges if event.kind == "charge") == sorted(groups)

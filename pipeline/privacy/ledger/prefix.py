@@ -80,6 +80,8 @@ _FORMS: Final[Mapping[str, _Form[Any]]] = {
     "uses": _USES,
     "draws": _EVENT,
     "redraws": _EVENT,
+    "series": _EVENT,
+    "periods": _EVENTS,
 }
 _SETS: Final = ("releases", "committed")
 

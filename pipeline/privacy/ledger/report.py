@@ -20,6 +20,7 @@ from pipeline.privacy.ledger.chain import is_typed
 from pipeline.privacy.ledger.disclosures import Exact
 from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, is_for_several, replay
+from pipeline.privacy.ledger.series import names_of
 
 __all__ = ["check_export", "dataset_report", "export_text", "named", "read_export", "spent_epsilon"]
 
@@ -38,7 +39,7 @@ def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
     if state.framework == "pure":
         return float(state.spent)
     moved = MOVED[state.neighbours]
-    groups = [event.group() for charges in state.runs.values() for event in charges]
+    groups = [event.group() for charges in state.runs.values() for event in charges if event.kind == "charge"]
     bound = zcdp_epsilon(state.spent, delta)
     if any(BYPASSED in group.query or is_for_several(group.query) for group in groups):
         return bound
@@ -57,7 +58,7 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
                 "release": charges[0].release,
                 "time": charges[0].time,
                 "cost": str(cost),
-                "measurements": len(charges),
+                "measurements": sum(event.kind == "charge" for event in charges),
                 "committed": run in state.committed,
                 "exact": [named(event.exact()) for event in state.exact.get(run, ())],
             }
@@ -84,9 +85,18 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
         "delta": str(delta) if state.framework == "zcdp" else "0",
         "epsilon": math.ceil(spent_epsilon(state, delta) * 10_000) / 10_000,
         "allowed": [str(subject) for subject in state.allowed],
+        **({"series": _series(state)} if state.series else {}),
         "runs": runs,
         "redraws": [f"{event.release}, {event.time}: {Draw.parse(event.details)}" for event in state.redraws.values()],
     }
+
+
+def _series(state: DatasetState) -> list[dict[str, Any]]:
+    """Each series with the periods that are drawn, and how many it has."""
+    return [
+        {"name": name, "periods": opened.count, "drawn": list(names_of(state.periods.get(name, ())))}
+        for name, opened in state.series.items()
+    ]
 
 
 def named(exact: Exact) -> str:

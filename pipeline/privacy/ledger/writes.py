@@ -19,6 +19,7 @@ from pipeline.privacy.ledger.events import (
 )
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
+from pipeline.privacy.ledger.series import is_known
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
@@ -33,7 +34,8 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
     Raises:
         OverspentError: the dataset, or what is set aside in it for the run's purpose, has not enough left.
         BudgetRefusedError: it is closed.
-        InputError: its neighbours or its units are others, or a mechanism has no cost in its unit.
+        InputError: its neighbours or its units are others, or a mechanism has no cost in its unit; or of a series,
+            it is not the next period.
         LedgerError: the run was charged for something else before.
     """
     if charge.neighbours != state.neighbours:
@@ -47,6 +49,8 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             f"ledger: the dataset {state.name!r} has units, by the column {state.units!r}, and the run {found}; state "
             "unit and at_most in [privacy] of all that is charged to it; nothing was charged or drawn"
         )
+    if charge.series is not None and is_known(state, charge.series, charge.run.text):
+        return
     if recorded := state.runs.get(charge.run.text):
         if not same_groups(recorded, charge.groups):
             raise LedgerError(
@@ -54,7 +58,8 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
                 "these; the same fingerprint cannot stand for both"
             )
         return
-    costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in charge.groups]
+    groups = charge.groups if charge.series is None or charge.series.number == 0 else ()
+    costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in groups]
     cost_of_run = sum((cost for _, cost in costs), Fraction(0))
     if state.closed:
         raise BudgetRefusedError(
@@ -81,6 +86,11 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             cost=exact_text(cost),
             details=details_text({"purpose": purpose}) if purpose else "",
         )
+    if (series := charge.series) is not None:
+        of_run = {"run": charge.run.text, "release": charge.release}
+        if series.number == 0:
+            writing.add("series", state.name, **of_run, **series.opening())
+        writing.add("period", state.name, **of_run, **series.stated())
 
 
 def disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:

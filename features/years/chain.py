@@ -1,0 +1,181 @@
+"""The releases of a series in a folder: found, compared with one another, and the next one placed after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from features.years.keys import SeriesKeys
+from features.years.resolve import stated_problems
+from features.years.section import SeriesSection, TermsSection
+from geography.errors import InputError
+from pipeline.errors import ReleaseError
+from pipeline.model.series import FIRST, SeriesTerms
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import Manifest, read_manifest
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import sha256_file
+
+__all__ = ["InSeries", "placed_after", "predecessors", "released", "section_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class InSeries:
+    """A finished release of a series.
+
+    Attributes:
+        section: what it states of its place.
+        hash: by which the next one names it: SHA-256 of its manifest, hexadecimal.
+    """
+
+    run: RunDirectory
+    manifest: Manifest
+    spec: ReleaseSpec
+    section: SeriesSection
+    hash: str
+
+
+def section_of(spec: ReleaseSpec) -> SeriesSection | None:
+    """The section [series] of a spec, if it has one."""
+    part = spec.part(SeriesKeys)
+    return None if part is None else part.series
+
+
+def released(run: RunDirectory) -> InSeries:
+    """A finished release of a series.
+
+    Raises:
+        InputError: it is not finished, or of no series.
+        ReleaseError: its manifest is damaged.
+    """
+    if not run.manifest.is_file():
+        raise InputError(f"{run.root}: no finished release is here; {run.manifest} is missing")
+    manifest = read_manifest(run.manifest)
+    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    section = section_of(spec)
+    if section is None or section.period is None:
+        raise InputError(f"{run.root}: a release that is of no series")
+    return InSeries(run, manifest, spec, section, sha256_file(run.manifest))
+
+
+def predecessors(folder: Path, base: str, section: SeriesSection) -> tuple[InSeries, ...]:
+    """The releases of all periods before that of the section, first to last, each the one that the next one names.
+
+    Args:
+        folder: with the releases of the series, each called BASE-PERIOD.
+        base: what the name of each begins with.
+        section: of the release that is to follow; where it names no predecessor, it takes the one that is there.
+
+    Raises:
+        InputError: one is missing, is of another series, or not the one that the next one names.
+    """
+    series = section.series
+    number = series.number(section.period or series.first)
+    found = list(_found(folder, base, section, number))
+    due = section.predecessor
+    for one in reversed(found):
+        if due is not None and one.hash != due:
+            raise InputError(
+                f"{one.run.root}: not the release that the one after it in the series {series.name!r} follows, or "
+                "changed since"
+            )
+        due = one.section.predecessor
+    if number and due != FIRST:
+        raise InputError(f"{found[0].run.root}: follows a release, and is to be the first of {series.name!r}")
+    return tuple(found)
+
+
+def _found(folder: Path, base: str, section: SeriesSection, number: int) -> Iterator[InSeries]:
+    series = section.series
+    for period in series.periods[:number]:
+        run = RunDirectory(folder / f"{base}-{period}")
+        if not run.manifest.is_file():
+            raise InputError(
+                f"period {section.period} of series {series.name!r}: {period} is not released in {folder}, and none is "
+                f"left out; {run.manifest} is missing"
+            )
+        one = released(run)
+        if (one.section.period, one.section.series) != (period, series):
+            raise InputError(
+                f"{run.root}: is of period {one.section.period} of series {one.section.name!r}, {one.section.first} to "
+                f"{one.section.last}; period {period} of {series.name!r}, {series.first} to {series.last} is needed"
+            )
+        if one.section.spells != section.spells:
+            stated = (
+                "independent" if spells is None else f"{spells} spells"
+                for spells in (one.section.spells, section.spells)
+            )
+            raise InputError(f"{run.root}: the noise of its series is for {' and not for '.join(stated)}")
+        yield one
+
+
+def placed_after(spec: ReleaseSpec, part: SeriesKeys, period: str | None, out: Path) -> ReleaseSpec:
+    """The spec of one period, called NAME-PERIOD, after the releases before it; see `HasPeriods.at`."""
+    stated = part.series
+    if stated is None:
+        return spec
+    if period is not None and stated.period is not None and period != stated.period:
+        raise InputError(f"{spec.source}: series.period: found {stated.period}, and --period {period}")
+    chosen, series = period or stated.period, stated.series
+    if chosen is None:
+        raise InputError(
+            f"{spec.source}: a series of {len(series.periods)} releases, {series.first} to {series.last}; name one of "
+            f"them, such as --period {series.first}"
+        )
+    number = series.number(chosen)
+    section = stated.model_copy(update={"period": chosen, "predecessor": None if number else FIRST})
+    before = predecessors(out, spec.name, section)
+    if before:
+        section = section.model_copy(update={"predecessor": before[-1].hash, "terms": before[0].section.terms})
+        _check_terms(spec, section, before[0])
+    elif section.spells is not None:
+        section = section.model_copy(update={"terms": _written(section.terms_for(spec.privacy.neighbours))})
+    placed = spec.with_part(part.in_folder(section, out), f"{spec.name}-{chosen}")
+    for one in before:
+        _check_same(placed, one)
+        if section.spells is not None:
+            _check_kept(one)
+    return placed
+
+
+def _written(terms: SeriesTerms) -> TermsSection:
+    """Terms as a spec states them."""
+    losses = tuple((spells, str(loss.part), loss.exact) for spells, loss in sorted(terms.losses.items()))
+    return TermsSection(design=terms.design, distance=str(terms.distance), losses=losses)
+
+
+def _check_terms(spec: ReleaseSpec, section: SeriesSection, first: InSeries) -> None:
+    """InputError where the first release states terms that do not follow from its design: the noise depends on them."""
+    if found := stated_problems(section, spec.privacy.neighbours):
+        raise InputError(f"{first.run.root}: {found[0]}; nothing was drawn")
+
+
+def _check_same(placed: ReleaseSpec, one: InSeries) -> None:
+    """InputError where a release before was measured by another budget, strategy or design."""
+    own, other = placed.universes()[0], one.spec.universes()[0]
+    if own.series_fingerprint != other.series_fingerprint:
+        raise InputError(
+            f"{placed.source}: budget, neighbours, attributes, strategy, spells or horizon differ from those of "
+            f"{one.run.root}; all releases of a series have the same; what is different is another series"
+        )
+
+
+def _check_kept(one: InSeries) -> None:
+    """InputError where the true counts of a release before are gone, which the next one's numbers are mixed with."""
+    for level in one.spec.geography.level_names:
+        path = one.run.main.true_histogram(level)
+        if not path.is_file():
+            raise InputError(
+                f"{one.run.root}: {path} is missing; the numbers of later periods are mixed with its true counts, so "
+                "that restricted/ has to be kept until the series ends"
+            )
+
+
+def checked_files(one: InSeries, paths: tuple[Path, ...]) -> None:
+    """ReleaseError where published files are not those that the release's manifest lists."""
+    for path in paths:
+        name = one.run.name_of(path)
+        entry = one.manifest.files.get(name)
+        if entry is None or entry.sha256 != sha256_file(path):
+            raise ReleaseError(f"{path}: not the file that the manifest of its release lists")

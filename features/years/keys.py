@@ -1,0 +1,73 @@
+"""What the feature adds to a spec, and what comes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field, PrivateAttr
+
+from features.years.section import SeriesSection
+from pipeline.model.universe import Universe
+from pipeline.spec.problems import Problems
+from pipeline.spec.sections import UniverseSections
+from pipeline.spec.slots import FeatureKeys
+
+if TYPE_CHECKING:
+    from features.years.public_input import PredecessorsInput
+    from pipeline.spec.release_spec import ReleaseSpec
+
+
+class SeriesKeys(FeatureKeys):
+    """The section [series]."""
+
+    slot: ClassVar[str] = ""
+    after: ClassVar[str] = "privacy"
+
+    series: SeriesSection | None = Field(
+        default=None, description="releases of the same people over time, whose noise is paid for together"
+    )
+    _folder: Path | None = PrivateAttr(default=None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the releases of the series are; None where the spec was not placed in it by a run."""
+        return self._folder
+
+    def in_folder(self, series: SeriesSection, folder: Path) -> SeriesKeys:
+        """The keys of one release, with the others in a folder."""
+        part = self.model_copy(update={"series": series})
+        part._folder = folder
+        return part
+
+    def placed(self, universe: Universe, sections: UniverseSections, problems: Problems) -> Universe:
+        """See `pipeline.spec.resolve.PlacesUniverse`."""
+        from features.years.resolve import refuse_untried, series_of
+        from features.years.source import MixedPeriods, Periods
+
+        if self.series is None:
+            return universe
+        refuse_untried(self.series, universe, sections, problems.at("series"))
+        series = series_of(self.series, universe.neighbours)
+        source = Periods(series) if self.series.spells is None else MixedPeriods(series)
+        return replace(universe, series=series, source=source)
+
+    def at(self, spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:
+        """See `pipeline.runs.request.HasPeriods`."""
+        from features.years.chain import placed_after
+
+        return spec if self.series is None else placed_after(spec, self, period, out)
+
+    def public_inputs(self) -> Sequence[PredecessorsInput]:
+        """See `pipeline.inputs.public_input.HasInputs`."""
+        from features.years.public_input import PredecessorsInput
+
+        return () if self.series is None or self.series.spells is None else (PredecessorsInput(),)
+
+    def problems(self, spec: ReleaseSpec) -> list[str]:
+        """See `pipeline.runs.verify.Verified`: what it states is what its design gives."""
+        from features.years.resolve import stated_problems
+
+        return [] if self.series is None else stated_problems(self.series, spec.privacy.neighbours)

@@ -1,0 +1,48 @@
+"""The releases of a series before one of them, as a public input of it: where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from features.years.keys import SeriesKeys
+from pipeline.inputs.public_input import InputScope, PublicInput
+from pipeline.model.universe import Universe
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import ReleaseSpec
+
+__all__ = ["PREDECESSORS", "PredecessorsInput"]
+
+
+class PredecessorsInput(PublicInput[Path | None]):
+    """The folder with the releases before.
+
+    What a release needs of them is in its spec, by their hash, and in its own numbers; so they are not published again.
+    """
+
+    key = "predecessors"
+    after = "bounds"
+    for_measuring = True
+
+    def read(self, scope: InputScope) -> Path | None:
+        """The folder that the run was given."""
+        part = scope.spec.part(SeriesKeys)
+        return None if part is None else part.folder
+
+    def again(self, scope: InputScope, run: RunDirectory) -> Path | None:
+        """The folder that the release is in."""
+        return run.root.parent
+
+    def write(self, scope: InputScope, run: RunDirectory, found: Path | None) -> None:
+        """There is nothing to write."""
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """None."""
+        return ()
+
+    def identity(self, found: Path | None) -> Mapping[str, str]:
+        """That of the spec, which has the hash of the release before."""
+        return {}
+
+
+PREDECESSORS = PredecessorsInput()

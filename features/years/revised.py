@@ -1,0 +1,220 @@
+"""One history of the releases of a series so far, from their public files: post-processing, which costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from features.years.chain import InSeries, checked_files, released
+from features.years.change import Change, change_precisions
+from features.years.design import Design, independent
+from features.years.history import LevelHistory, SeriesQuery, histories, whole_histories
+from features.years.noise import mixed_again, unmixed
+from features.years.numbers import Numbers, between, in_period
+from geography.errors import InputError
+from geography.spine import Spine
+from pipeline.errors import ReleaseError
+from pipeline.model.query import Query
+from pipeline.model.strategy import MeasuredQuery
+from pipeline.model.universe import Universe
+from pipeline.published import open_finished, release_at
+from pipeline.release.layout import RunDirectory
+from pipeline.release.measurements import read_measurement
+from postprocess.arrays import FloatArray, IntArray
+
+__all__ = ["Revision", "revised", "series_at"]
+
+#: Numbers that are kept of all geounits together: covariances of their histories.
+_MOST_NUMBERS: Final = 2 * 10**8
+
+
+@dataclass(frozen=True, eq=False)
+class Revision:
+    """A history of some periods of a series.
+
+    Attributes:
+        releases: that it is made of, first to last.
+        universe, spine: of the last of them.
+        plain, modelled: of each level linear estimates without and with a model of change; the same twice without one.
+        changes: of each level what the model has found; None at the top, and without a model.
+        whole: of each level non-negative whole numbers `(n, T, c)` that add up in every period.
+    """
+
+    releases: tuple[InSeries, ...]
+    universe: Universe
+    spine: Spine
+    plain: Sequence[LevelHistory]
+    modelled: Sequence[LevelHistory]
+    changes: Sequence[Change | None]
+    whole: Sequence[IntArray]
+
+    @cached_property
+    def periods(self) -> tuple[str, ...]:
+        """Names of the periods, first to last."""
+        return tuple(str(one.section.period) for one in self.releases)
+
+    def number(self, period: str) -> int:
+        """Which period that is, from 0; InputError where there is no release of it."""
+        if period not in self.periods:
+            raise InputError(f"period {period}: there are releases of {', '.join(self.periods)}")
+        return self.periods.index(period)
+
+    def in_period(self, level: str, cells: FloatArray, period: int) -> Numbers:
+        """The sum of some cells `(c,)` in a period, of the geounits of a level."""
+        at = self.spine.index_of(level)
+        return in_period(self.whole[at], self.plain[at], self.modelled[at], cells, period)
+
+    def change(self, level: str, cells: FloatArray, periods: tuple[int, int]) -> Numbers:
+        """How much the sum of some cells `(c,)` has changed between two periods, of the geounits of a level."""
+        at = self.spine.index_of(level)
+        return between(self.whole[at], self.plain[at], self.modelled[at], cells, periods)
+
+
+def series_at(folder: Path) -> tuple[InSeries, ...]:
+    """The releases of a series so far, first to last: of a folder with them, or of the one that a release is of.
+
+    Raises:
+        InputError: there is no release of a series, there are several series, or one release does not follow another.
+    """
+    run = RunDirectory(folder)
+    if run.manifest.is_file() or folder.name == "public":
+        return _chain(released(release_at(folder)))
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; a release of a series, or the folder with all of them is needed")
+    first: dict[tuple[str, str], InSeries] = {}
+    for path in sorted(folder.iterdir()):
+        if (path / "public" / "manifest.json").is_file():
+            try:
+                one = released(RunDirectory(path))
+            except InputError:
+                continue  # a release of no series
+            first.setdefault((one.section.name, _base(one)), one)
+    if len(first) != 1:
+        found = ", ".join(f"{name} ({base})" for name, base in sorted(first)) or "none"
+        raise InputError(f"{folder}: found {found}; the folder of one series is needed, or one of its releases")
+    (one,) = first.values()
+    return _chain(one)
+
+
+def _base(one: InSeries) -> str:
+    return one.spec.name.removesuffix(f"-{one.section.period}")
+
+
+def _chain(one: InSeries) -> tuple[InSeries, ...]:
+    """All releases beside it from the first period on, as far as there are any, each after the one before."""
+    folder, base = one.run.root.resolve().parent, _base(one)
+    found: list[InSeries] = []
+    for period in one.section.series.periods:
+        run = RunDirectory(folder / f"{base}-{period}")
+        if not run.manifest.is_file():
+            break
+        each = released(run)
+        due = found[-1].hash if found else "first"
+        if (each.section.series, each.section.terms) != (one.section.series, one.section.terms):
+            raise InputError(f"{run.root}: of another series than {one.run.root}")
+        if each.section.predecessor != due or each.section.period != period:
+            raise InputError(f"{run.root}: does not follow the release of the period before it as that is now")
+        found.append(each)
+    if str(one.section.period) not in [str(each.section.period) for each in found]:
+        missing = one.section.series.periods[len(found)]
+        raise InputError(f"{folder}: there is no release of {missing}, and one of {one.section.period}")
+    return tuple(found)
+
+
+def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
+    """The history of releases of a series.
+
+    Args:
+        releases: of `series_at`.
+        model: whether numbers are expected to grow as those of the area above do; see `change`.
+
+    Raises:
+        InputError: the releases have what a history does not know, or it would be too large.
+        ReleaseError: a file is damaged, or not the one that its manifest lists.
+    """
+    last = open_finished(releases[-1].run.root, check_hashes=False)
+    universe, spine = last.universes[0], last.spine
+    _check(universe, spine, len(releases))
+    design = _design(universe, len(releases))
+    measured = [
+        [_query(releases, design, universe, spine, level.level, level.share, one) for one in level.queries]
+        for level in universe.strategy.levels
+    ]
+    plain = histories(spine, design, measured)
+    modelled: Sequence[LevelHistory] = plain
+    changes: list[Change | None] = [None] * spine.n_levels
+    if model and len(releases) > 1:
+        precisions, changes = change_precisions(spine, plain)
+        modelled = histories(spine, design, measured, precisions)
+    whole = whole_histories(spine, modelled, last.spec.postprocess.seed)
+    return Revision(tuple(releases), universe, spine, plain, modelled, changes, whole)
+
+
+def _design(universe: Universe, periods: int) -> Design:
+    """Of the periods so far: the first rows of the whole."""
+    assert universe.series is not None, "a release of a series"
+    terms = universe.series.terms
+    if not terms.design:
+        return independent(periods, terms.spells, universe.neighbours)
+    return Design(terms.design[:periods], terms.spells, universe.neighbours)
+
+
+def _check(universe: Universe, spine: Spine, periods: int) -> None:
+    """InputError for what a history does not know, and for one that is too large."""
+    known = {
+        "invariants": universe.invariants,
+        "structural zeros": universe.structural_zeros.any(),
+        "bounds": universe.bounds,
+        "public shares": universe.facts,
+    }
+    if found := [name for name, there in known.items() if there]:
+        raise InputError(f"a history does not know {' and '.join(found)}, which these releases have")
+    cells = universe.schema.n_cells
+    for level in universe.strategy.levels:
+        rows = [_matrix(one.query) for one in level.queries]
+        if not rows or np.linalg.matrix_rank(np.concatenate(rows)) < cells:
+            raise InputError(
+                f"level {level.level!r}: a history needs queries there that determine every cell, such as detailed; "
+                f"these are {', '.join(one.query.name for one in level.queries) or 'none'}"
+            )
+    numbers = sum(map(len, spine.levels)) * (periods * cells) ** 2
+    if numbers > _MOST_NUMBERS:
+        raise InputError(
+            f"a history of {periods} periods, {cells} cells and {sum(map(len, spine.levels)):,} geounits keeps "
+            f"{numbers:,} covariances; at most {_MOST_NUMBERS:,} are computed yet"
+        )
+
+
+def _matrix(query: Query) -> FloatArray:
+    """`(size, c)`: which cells each answer sums."""
+    return (np.arange(query.size)[:, None] == query.cell_answer[None, :]).astype(np.float64)
+
+
+def _query(
+    releases: Sequence[InSeries],
+    design: Design,
+    universe: Universe,
+    spine: Spine,
+    level: str,
+    share: Fraction,
+    measured: MeasuredQuery,
+) -> SeriesQuery:
+    """What was measured of one query at one level in all periods, solved for the counts of each."""
+    stored = [_numbers(one, spine, level, measured.query) for one in releases]
+    values = np.array(unmixed(design, mixed_again(design, stored)))
+    return SeriesQuery(_matrix(measured.query), values, universe.noise_at(share, measured.share).variance)
+
+
+def _numbers(one: InSeries, spine: Spine, level: str, query: Query) -> IntArray:
+    path = one.run.main.measurement(level, query.name)
+    checked_files(one, (path,))
+    found = read_measurement(path)
+    if not np.array_equal(found.geocodes, spine.level(level).geocodes):
+        raise ReleaseError(f"{path}: has other geounits than the last release; a series has one spine")
+    return found.values

@@ -1,0 +1,99 @@
+"""The section [series] of a spec: releases of the same people over time that are paid for together."""
+
+from __future__ import annotations
+
+from datetime import date
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StrictInt, ValidationInfo, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from features.years.series import Series
+from features.years.terms import Independent, Stated, terms_of
+from geography.errors import InputError
+from pipeline.model.series import Loss, SeriesTerms
+from pipeline.spec.fields import Misfit, Name, Section, is_public
+
+
+def _as_text(value: object) -> object:
+    """A year may be a number in TOML, and a day a date."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value.isoformat() if type(value) is date else value
+
+
+PeriodName = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int)]
+
+
+class TermsSection(Section):
+    """How numbers are mixed and what that costs, as the first release found it; in published specs alone."""
+
+    design: tuple[tuple[StrictInt, ...], ...] = Field(description="by how much each period is multiplied")
+    distance: str = Field(description="how far apart two histories are, squared, exact")
+    losses: tuple[tuple[StrictInt, str, bool], ...] = Field(description="spells, the part of the budget, and if exact")
+
+    def stated(self, spells: int) -> Stated:
+        """The terms for people with at most so many spells; ValueError where they are none."""
+        losses = {spells: Loss(Fraction(part), exact) for spells, part, exact in self.losses}
+        return Stated(spells, self.design, Fraction(self.distance), losses)
+
+
+class SeriesSection(Section):
+    """Releases of the same people over time, one of which is run at a time, with --period."""
+
+    name: Name = Field(description="what the series is called; the ledger opens it once")
+    first: PeriodName = Field(
+        alias="from", description="the first period: 2031, 2031-Q1, 2031-01 or 2031-01-01, by the step"
+    )
+    last: PeriodName = Field(alias="to", description="the last period; the budget is for all of them together")
+    step: Literal["year", "quarter", "month", "day"] = Field(
+        default="year", description="from one period to the next: year, quarter, month or day"
+    )
+    noise: Literal["independent", "spells"] = Field(
+        default="independent",
+        description='"independent": each period has noise of its own; "spells": noise is correlated over the periods, '
+        "so that people with at most so many spells lose no more than the budget, and changes are known better",
+    )
+    spells: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None,
+        description='with noise = "spells": in how many different answers, one after the other, a person may be',
+    )
+    period: PeriodName | None = Field(default=None, description="which one is released; usually given with --period")
+    #: The hash of the release before, and how numbers are mixed; in published specs alone.
+    predecessor: SkipJsonSchema[str | None] = None
+    terms: SkipJsonSchema[TermsSection | None] = None
+
+    @model_validator(mode="after")
+    def _fits(self, info: ValidationInfo) -> SeriesSection:
+        if not is_public(info):
+            for name in ("predecessor", "terms"):
+                if getattr(self, name) is not None:
+                    raise Misfit((name, "is stated by a run, in what it publishes; leave it out"))
+        if self.noise == "spells" and self.spells is None:
+            raise Misfit(("spells", 'missing; noise = "spells" needs a number, such as spells = 2'))
+        if self.noise == "independent" and self.spells is not None:
+            raise Misfit(("spells", 'only with noise = "spells"; with independent noise all lose the same'))
+        try:
+            series = self.series
+            if self.period is not None:
+                series.number(self.period)
+            if self.terms is not None and len(self.terms.stated(self.spells or 1).design) != len(series.periods):
+                raise ValueError(f"its design is not of {len(series.periods)} periods")
+        except (InputError, ValueError, ZeroDivisionError) as error:
+            raise Misfit(("", str(error))) from None
+        return self
+
+    @property
+    def series(self) -> Series:
+        """Its name and periods; InputError where they are none."""
+        return Series(self.name, self.first, self.last, self.step)
+
+    def terms_for(self, neighbours: Literal["change-one", "add-remove"]) -> SeriesTerms:
+        """As they are stated, or else the best, which are found when they are asked for."""
+        periods = len(self.series.periods)
+        if self.spells is None:
+            return Independent(periods)
+        if self.terms is not None:
+            return self.terms.stated(self.spells)
+        return terms_of(periods, self.spells, neighbours)

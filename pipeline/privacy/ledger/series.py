@@ -1,0 +1,136 @@
+"""Series in a ledger: opened once, with all that they cost; then each of their periods once, in order.
+
+The first period is charged for the whole series, by the suffix `events.over_series` of its charges, and an event
+`series` says what all of its periods have in common. Each period is an event `period`, the first one too, with the hash
+of the release before; it costs nothing. The same run again is the period that it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.errors import InputError
+from pipeline.model.series import FIRST
+from pipeline.privacy.ledger.chain import Event, LedgerError
+from pipeline.privacy.ledger.details import details_text, read_details
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.events import DatasetState
+
+__all__ = ["SeriesUse", "apply_period", "apply_series", "is_known", "names_of"]
+
+_HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class SeriesUse:
+    """The place of a run in a series.
+
+    Attributes:
+        name: of the series.
+        strategy: hash of what all of its releases have in common, the horizon among it.
+        periods: how many there are; `number` of them from 0, and its name `period`.
+        predecessor: hash of the release before; `FIRST` of the first.
+    """
+
+    name: str
+    strategy: str
+    periods: int
+    number: int
+    period: str
+    predecessor: str
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.period or not _HEX.fullmatch(self.strategy):
+            raise ValueError("a series is stated by its name, a period and a hash of 64 hex digits")
+        if not 0 <= self.number < self.periods:
+            raise ValueError(f"a series of {self.periods} periods has no period {self.number + 1}")
+        if self.predecessor != FIRST if self.number == 0 else not _HEX.fullmatch(self.predecessor):
+            raise ValueError(f"period {self.number + 1} of a series cannot follow {self.predecessor!r}")
+
+    def opening(self) -> dict[str, Any]:
+        """The fields of the event `series`."""
+        return {"count": self.periods, "details": details_text({"name": self.name, "strategy": self.strategy})}
+
+    def stated(self) -> dict[str, Any]:
+        """The fields of the event `period`."""
+        content = {"series": self.name, "period": self.period, "predecessor": self.predecessor}
+        return {"count": self.number, "cost": "0", "details": details_text(content)}
+
+
+def is_known(state: DatasetState, use: SeriesUse, run: str) -> bool:
+    """Whether the run was let through before, as this period; nothing is recorded then.
+
+    Raises:
+        InputError: the series was opened for something else, or the period was drawn before or is not the next one.
+    """
+    where = f"ledger: period {use.period} of the series {use.name!r} of the dataset {state.name!r}"
+    opened, periods = state.series.get(use.name), state.periods.get(use.name, ())
+    if opened is None:
+        if use.number:
+            raise InputError(f"{where}: the series is not open; its first period comes first; nothing was drawn")
+        return False
+    if read_details(opened.details, "name", "strategy")["strategy"] != use.strategy:
+        raise InputError(
+            f"{where}: the series was opened by event {opened.number} with another budget, strategy, horizon or "
+            "design; what is different is another series, under another name and with a budget of its own; nothing was "
+            "charged or drawn"
+        )
+    if use.number < len(periods):
+        before = periods[use.number]
+        if before.run == run and _stated(before)["predecessor"] == use.predecessor:
+            return True
+        raise InputError(
+            f"{where}: drawn before, as the release {before.release!r} (event {before.number}), with another key, "
+            "other records or after another release; a period is drawn once; nothing was charged or drawn"
+        )
+    if use.number > len(periods):
+        raise InputError(
+            f"{where}: {len(periods)} periods are drawn, and this is number {use.number + 1}; none is left out; "
+            "nothing was charged or drawn"
+        )
+    if run in state.runs:
+        raise LedgerError(f"{where}: the run was charged for something else before")
+    return False
+
+
+def apply_series(state: DatasetState, event: Event) -> None:
+    """Open a series. LedgerError where it is open, or nothing was charged for it."""
+    name = read_details(event.details, "name", "strategy")["name"]
+    if name in state.series:
+        raise LedgerError(f"opens the series {name!r} again")
+    state.series[name] = event
+    if not name or event.count < 1 or event.run not in state.runs:
+        raise LedgerError(f"opens the series {name!r} of {event.count} periods, for which nothing was charged")
+
+
+def apply_period(state: DatasetState, event: Event) -> None:
+    """Note a period of a series. LedgerError where it is not the next one."""
+    stated = _stated(event)
+    name = str(stated["series"])
+    opened, before = state.series.get(name), state.periods.get(name, ())
+    state.periods[name] = (*before, event)
+    if before:
+        if event.run in state.runs:
+            raise LedgerError(f"draws period {stated['period']!r} of the series {name!r} by a run that was charged")
+        state.add_charge(event)
+    if opened is None or not event.run or event.count != len(before) or event.count >= opened.count:
+        raise LedgerError(f"draws period {stated['period']!r} of the series {name!r}, which is not the next one")
+    if event.cost != "0" or (not before and event.run != opened.run):
+        raise LedgerError(f"draws period {stated['period']!r} of the series {name!r} by a run that was not charged")
+    if (stated["predecessor"] == FIRST) != (not before):
+        raise LedgerError(f"period {stated['period']!r} of the series {name!r} follows {stated['predecessor']!r}")
+    if state.closed:
+        raise LedgerError(f"draws of {event.dataset!r}, which is closed")
+
+
+def _stated(event: Event) -> Mapping[str, Any]:
+    return read_details(event.details, "series", "period", "predecessor")
+
+
+def names_of(periods: Sequence[Event]) -> tuple[str, ...]:
+    """The names of periods that were drawn."""
+    return tuple(str(_stated(event)["period"]) for event in periods)

@@ -1,0 +1,178 @@
+"""A history from the public files of a series: by the releases' own estimates, and what commands say of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.command import spinewise as run_command
+from releases.series_town import INDEPENDENT, YEARS, true_counts, write_series_town
+from releases.small import public_bytes, run_period
+
+from features.years.design import Design
+from features.years.revised import Revision, revised, series_at
+from features.years.tables import periods_of
+from geography.errors import InputError
+from pipeline.reading.compare import compare
+from pipeline.reading.release import open_release
+
+LEVELS = ("county", "tract", "block")
+
+
+def spinewise(*arguments: object, status: int = 0) -> str:
+    """What a command prints, or says where it fails."""
+    done = run_command(*arguments)
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
+
+
+class Made(Protocol):
+    """See `conftest.MadeSeries`."""
+
+    given: Path
+    out: Path
+    spec: Path
+
+    def release(self, year: str) -> Path: ...
+
+
+@pytest.fixture(scope="module")
+def history(town_series: Made) -> Revision:
+    return revised(series_at(town_series.out))
+
+
+def test_without_a_model_a_history_is_what_each_release_estimates_by_itself(
+    town_series: Made, history: Revision
+) -> None:
+    """Means and variances of each period are those of the release's own unbiased estimates, by another program's way.
+
+    But for what is rounded off the published numbers: half a number in some 260 of them.
+    """
+    for number, level in enumerate(LEVELS[:2]):  # those of a table by sex
+        for t, year in enumerate(YEARS):
+            stated = pd.read_parquet(town_series.release(year) / "public" / "estimates" / f"{level}.parquet")
+            for answer, sex in enumerate(([1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0])):
+                found, covariance = history.plain[number].sums(np.array(sex))
+                estimates = np.stack(stated["sex"].to_list())[:, answer]
+                variances = np.stack(stated["sex:variance"].to_list())[:, answer]
+                assert np.abs(found[:, t] - estimates).max() < 0.01
+                assert np.abs(covariance[:, t, t] / variances - 1).max() < 1e-5
+
+
+def test_whole_numbers_add_up_in_every_period_and_are_near_the_truth(town_series: Made, history: Revision) -> None:
+    leaves = history.whole[-1]
+    assert leaves.min() >= 0
+    for number in range(2):
+        below = np.zeros_like(history.whole[number])
+        np.add.at(below, history.spine.levels[number + 1].parents, history.whole[number + 1])
+        assert np.array_equal(below, history.whole[number])
+    for t, year in enumerate(YEARS):
+        assert np.abs(leaves[:, t] - true_counts(town_series.given, year, ["born", "sex"], 5)).mean() < 3
+
+
+def test_intervals_of_changes_know_the_covariance_of_the_noise(history: Revision) -> None:
+    """Their half width by hand: what a year's variance is, times the variance of the change by G^-1."""
+    assert history.universe.series is not None
+    inverse = Design(history.universe.series.terms.design, 2, "change-one").covariance
+    cells = np.ones(4)
+    for level in ("county", "block"):
+        at = history.spine.index_of(level)
+        year = history.plain[at].sums(cells)[1][:, 0, 0] / inverse[0, 0]
+        variance = year * (inverse[0, 0] + inverse[2, 2] - 2 * inverse[0, 2])
+        numbers = history.change(level, cells, (0, 2))
+        width = (numbers.high - numbers.low) / 2
+        assert np.abs(width - 1.645 * np.sqrt(variance)).max() < 1.6  # whole numbers, and the released one is within
+        independent = 1.645 * np.sqrt(year * (inverse[0, 0] + inverse[2, 2]))
+        assert (width < independent + 1).all()
+
+
+def test_changes_hold_the_truth(town_series: Made, history: Revision) -> None:
+    """60 changes of sums of cells, of which nine of ten are to hold it."""
+    held = []
+    for level, prefix in (("tract", 3), ("block", 5)):
+        for pair in ((0, 1), (1, 2), (0, 2)):
+            truth = [true_counts(town_series.given, YEARS[t], [], prefix).ravel() for t in pair]
+            numbers = history.change(level, np.ones(4), pair)
+            held += ((numbers.low <= truth[1] - truth[0]) & (truth[1] - truth[0] <= numbers.high)).tolist()
+    assert len(held) == 48
+    assert np.mean(held) > 0.75
+
+
+def test_fewer_periods_and_independent_ones_have_a_history_too(own_series: Made, tmp_path: Path) -> None:
+    shutil.rmtree(own_series.release("2033"))
+    short = revised(series_at(own_series.release("2031")))
+    assert short.periods == ("2031", "2032")
+    spec = write_series_town(tmp_path / "in", *INDEPENDENT)
+    for year in YEARS[:2]:
+        run_period(spec, tmp_path / "apart", year, tmp_path / "in" / f"persons-{year}.csv")
+    apart = revised(series_at(tmp_path / "apart"))
+    for level in range(3):  # the variance of a change is the sum of two
+        _, covariance = apart.plain[level].sums(np.ones(4))
+        assert np.abs(covariance[:, 0, 1]).max() < 1e-9 * covariance[:, 0, 0].max()
+    with_model = revised(series_at(tmp_path / "apart"), model=True)
+    assert with_model.changes[1] is not None
+    assert with_model.changes[0] is None
+
+
+def test_commands(own_series: Made, tmp_path: Path) -> None:
+    shown = spinewise("series", "show", own_series.out)
+    assert "series padron: 3 of 3 periods released" in shown
+    assert "by the number of their spells: 1: 1, 2: 1, 3: 1.62" in shown
+    report = json.loads(spinewise("series", "show", own_series.release("2032"), "--json"))
+    assert [one["period"] for one in report["periods"]] == list(YEARS)
+    assert report["rho"] == "2"
+    folder = Path(spinewise("revise", own_series.out, "--out", tmp_path / "a").strip())
+    again = Path(spinewise("revise", own_series.out, "--out", tmp_path / "b").strip())
+    files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    assert Path("changes/sex/tract.parquet") in files
+    assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in files)
+    table = pd.read_parquet(folder / "tables" / "total" / "block.parquet")
+    assert list(table.columns) == ["geocode", "period", "total", "total:low90", "total:high90"]
+    assert len(table) == 3 * 12
+    spinewise("revise", own_series.out, "--out", tmp_path / "a", status=2)
+    csv = spinewise(
+        "query", own_series.release("2033"), "sex", "--at", "tract", "--change", "2031..2033", "--format", "csv"
+    )
+    rows = pd.read_csv(io.StringIO(csv), dtype={"geocode": str}).set_index("geocode")
+    kept = pd.read_parquet(folder / "changes" / "sex" / "tract.parquet")
+    last = kept[(kept["from"] == "2031") & (kept["to"] == "2033")].set_index("geocode")
+    assert rows["f"].tolist() == last["f"].tolist()
+    assert set(rows["f:direction"]) <= {"rose", "fell", "cannot tell"}
+
+
+def test_what_no_history_is_made_of_is_refused(own_series: Made, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"such as 2031\.\.2033"):
+        periods_of("2031")
+    assert periods_of("2031-Q1..2031-Q3") == ("2031-Q1", "2031-Q3")
+    with pytest.raises(InputError, match="found none; the folder of one series is needed"):
+        series_at(tmp_path)
+    text = "query", own_series.release("2033"), "total", "--at", "county", "--change"
+    assert "period 2034: there are releases of 2031, 2032, 2033" in spinewise(*text, "2031..2034", status=2)
+    assert "found period 1 twice" in spinewise(*text, "2031..2031", status=2)
+    shutil.rmtree(own_series.release("2031"))
+    with pytest.raises(InputError, match="there is no release of 2031, and one of 2033"):
+        series_at(own_series.release("2033"))
+    spec = write_series_town(tmp_path / "in", ('"born * sex" = "1/2"', '"sex" = "1/2"'))
+    run_period(spec, tmp_path / "sums", "2031", tmp_path / "in" / "persons-2031.csv")
+    with pytest.raises(InputError, match="needs queries there that determine every cell"):
+        revised(series_at(tmp_path / "sums"))
+
+
+def test_two_releases_of_a_series_are_not_said_to_be_independent(town_series: Made) -> None:
+    both = [open_release(town_series.release(year)) for year in YEARS[:2]]
+    found = compare(*both)
+    assert found.one_series
+    assert "`spinewise query --change`" in str(found.remark)
+    assert {table.beyond for table in found.tables} == {None}
+
+
+def test_a_history_changes_nothing_of_the_releases(own_series: Made, tmp_path: Path) -> None:
+    before = [public_bytes(own_series.release(year)) for year in YEARS]
+    spinewise("revise", own_series.out, "--out", tmp_path / "a")
+    assert [public_bytes(own_series.release(year)) for year in YEARS] == before
