@@ -24,6 +24,7 @@ from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.spec.collect.section import with_measured
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.slots import installed_slots
 
 PAGES = pages()
 #: Tables in docs/spec.md that name what its first spec does not have; the names of the others are resolved.
@@ -95,7 +96,7 @@ def test_specs(block: CodeBlock) -> None:
     if whole is None:  # a page about something else: the part has to fit into the spec of docs/spec.md
         whole = next(other for other in code_blocks("toml") if other.page == SPEC_PAGE)
     spec = _placed(tomllib.loads(whole.text), content, block.text)
-    read = ReleaseSpec.model_validate(with_measured(spec), context={"folder": PROJECT})
+    read = ReleaseSpec.model_validate(with_measured(spec), context={"folder": PROJECT, "slots": installed_slots()})
     if not (block.page == SPEC_PAGE and set(content) & NAMED_ELSEWHERE):
         read.universes()
 

@@ -101,7 +101,7 @@ def test_privacy_stands_alone() -> None:
     """
     libraries = ("numpy", "scipy", "cryptography", "dp_accounting", "filelock", "pydantic", "sqlalchemy")
     allowed = (*libraries, "pipeline.privacy", "pipeline.errors", "pipeline.storage.durable", "geography.errors")
-    model = ("universe", "query", "strategy", "exact")
+    model = ("universe", "query", "series", "strategy", "exact")
     spoken_of = ("pipeline.collect.mechanism", *(f"pipeline.model.{name}" for name in model))
     privacy = PROJECT / "pipeline" / "privacy"
     assert strangers(privacy, (*allowed, *spoken_of)) == []
