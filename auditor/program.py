@@ -166,6 +166,8 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
 def attacks(root: Path) -> list[Attacked]:
     """The attacks on every universe of a release."""
     release = Release(root)
+    if any(universe.row for universe in release.form.universes):
+        raise FormError("--reconstruct: does not know numbers in which the periods of a series are mixed")
     return [attack(release, universe) for universe in release.form.universes]
 
 

@@ -39,6 +39,7 @@ def run(  # noqa: PLR0913 - options, by keyword
     ledger: str | None = None,
     i_know: bool = False,
     progress: bool = True,
+    period: str | None = None,
 ) -> Release:
     """Make a release, and open it; the same call again resumes a run that was interrupted, or opens the finished one.
 
@@ -57,6 +58,7 @@ def run(  # noqa: PLR0913 - options, by keyword
         ledger: where the budget is charged, if the spec names a dataset; by default that of the settings.
         i_know: run although delta, the budget or the invariants are beyond the usual limits; the release says so.
         progress: show a bar in a terminal or a notebook.
+        period: which release of the spec's series; those before it are in the same folder.
 
     Returns:
         The release, opened.
@@ -76,7 +78,9 @@ def run(  # noqa: PLR0913 - options, by keyword
     folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
     beacon = beacon_of_settings(resolved, settings)
-    request = Request(Path(resolved.source), settings.out, folder, count, key, i_know=i_know, beacon=beacon)
+    request = Request(
+        Path(resolved.source), settings.out, folder, count, key, i_know=i_know, beacon=beacon, period=period
+    )
     checked = check_stated(request, resolved, tables)
     signer = signing_key(settings, None, None, None)
     if ledger is not None:

@@ -118,9 +118,9 @@ def _persons(spine: Spine, people: int, seed: int, order_seed: int) -> pa.Table:
     order = np.random.default_rng(order_seed).permutation(people)
     leaf = np.repeat(leaves, counts.data)[order]
     codes = SCHEMA.cell_codes()[np.repeat(counts.indices, counts.data)[order]]
-    columns = {"block": _labelled(leaf, spine.leaf_level.geocodes.tolist())}
+    columns = {"block": labelled(leaf, spine.leaf_level.geocodes.tolist())}
     for number, attribute in enumerate(SCHEMA.attributes):
-        columns[attribute.name] = _labelled(codes[:, number], attribute.values)
+        columns[attribute.name] = labelled(codes[:, number], attribute.values)
     return pa.table(columns)
 
 
@@ -136,11 +136,12 @@ def _joined_records(spine: Spine, people: int, seed: int, order_seed: int) -> di
         ("households", settled.household_leaf, {"size": SIZES, "head": AGES, "children": CHILDREN}),
     ):
         order = rng.permutation(len(leaf))
-        labelled = {column: _labelled(getattr(settled, column)[order], labels) for column, labels in columns.items()}
-        found[name] = pa.table({"block": _labelled(leaf[order], codes), **labelled})
+        words = {column: labelled(getattr(settled, column)[order], labels) for column, labels in columns.items()}
+        found[name] = pa.table({"block": labelled(leaf[order], codes), **words})
     return found
 
 
-def _labelled(codes: NDArray[np.int64], labels: list[str] | tuple[str, ...]) -> pa.Array:
+def labelled(codes: NDArray[np.int64], labels: list[str] | tuple[str, ...]) -> pa.Array:
+    """Text of each code."""
     dictionary = pa.array(labels, pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), dictionary).cast(pa.string())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from features.years.keys import SeriesKeys
+from features.years.part import SeriesPart
 from features.years.resolve import stated_problems
 from features.years.section import SeriesSection, TermsSection
 from geography.errors import InputError
@@ -38,7 +38,7 @@ class InSeries:
 
 def section_of(spec: ReleaseSpec) -> SeriesSection | None:
     """The section [series] of a spec, if it has one."""
-    part = spec.part(SeriesKeys)
+    part = spec.part(SeriesPart)
     return None if part is None else part.series
 
 
@@ -110,7 +110,7 @@ def _found(folder: Path, base: str, section: SeriesSection, number: int) -> Iter
         yield one
 
 
-def placed_after(spec: ReleaseSpec, part: SeriesKeys, period: str | None, out: Path) -> ReleaseSpec:
+def placed_after(spec: ReleaseSpec, part: SeriesPart, period: str | None, out: Path) -> ReleaseSpec:
     """The spec of one period, called NAME-PERIOD, after the releases before it; see `HasPeriods.at`."""
     stated = part.series
     if stated is None:

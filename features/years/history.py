@@ -136,12 +136,13 @@ def _over(parents: IntArray, values: FloatArray, n: int) -> FloatArray:
 def whole_histories(spine: Spine, linear: Sequence[LevelHistory], seed: int) -> list[IntArray]:
     """Non-negative whole numbers `(n, T, c)` of each level near the linear ones; in every period children add up.
 
-    Top down: the children of a geounit minimise the sum of squared differences over variances, given its numbers.
+    Top down: the children of a geounit are as near to the linear ones as their covariances within the period say, given
+    its numbers: a sum of cells that was measured well stays where it is, though cells below 0 are raised.
     """
     out: list[IntArray] = []
     for level, history in enumerate(linear):
         n, periods, cells = history.mean.shape
-        variances = np.einsum("ntctc->ntc", history.covariance)
+        precision = np.linalg.inv(np.einsum("ntctd->ntcd", history.covariance))
         whole = np.zeros((n, periods, cells), dtype=np.int64)
         if level == 0:
             whole[:] = np.maximum(np.rint(history.mean), 0)
@@ -155,7 +156,7 @@ def whole_histories(spine: Spine, linear: Sequence[LevelHistory], seed: int) -> 
                     _family(
                         f"{spine.levels[level - 1].name} {spine.levels[level - 1].geocodes[parent]}",
                         history.mean[first:stop, period],
-                        1 / variances[first:stop, period],
+                        precision[first:stop, period],
                         out[-1][parent, period],
                     )
                 )
@@ -169,11 +170,11 @@ def whole_histories(spine: Spine, linear: Sequence[LevelHistory], seed: int) -> 
 
 
 def _family(name: str, mean: FloatArray, precision: FloatArray, parent: IntArray) -> Family:
-    scaled = precision / precision.mean()
+    scaled = precision / np.einsum("ncc->nc", precision).mean()
     return Family(
         name=name,
-        precision=scaled[:, :, None] * np.eye(mean.shape[1]),
-        linear=scaled * mean,
+        precision=scaled,
+        linear=np.matmul(scaled, mean[:, :, None])[:, :, 0],
         upper=np.broadcast_to(parent.astype(np.float64), mean.shape).copy(),
         parent=parent.astype(np.float64),
         held_group=None,

@@ -5,42 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from pydantic import Field, PrivateAttr
-
-from features.years.section import SeriesSection
+from features.years.part import SeriesPart
 from pipeline.model.universe import Universe
 from pipeline.spec.problems import Problems
 from pipeline.spec.sections import UniverseSections
-from pipeline.spec.slots import FeatureKeys
 
 if TYPE_CHECKING:
     from features.years.public_input import PredecessorsInput
     from pipeline.spec.release_spec import ReleaseSpec
 
 
-class SeriesKeys(FeatureKeys):
+class SeriesKeys(SeriesPart):
     """The section [series]."""
-
-    slot: ClassVar[str] = ""
-    after: ClassVar[str] = "privacy"
-
-    series: SeriesSection | None = Field(
-        default=None, description="releases of the same people over time, whose noise is paid for together"
-    )
-    _folder: Path | None = PrivateAttr(default=None)
-
-    @property
-    def folder(self) -> Path | None:
-        """Where the releases of the series are; None where the spec was not placed in it by a run."""
-        return self._folder
-
-    def in_folder(self, series: SeriesSection, folder: Path) -> SeriesKeys:
-        """The keys of one release, with the others in a folder."""
-        part = self.model_copy(update={"series": series})
-        part._folder = folder
-        return part
 
     def placed(self, universe: Universe, sections: UniverseSections, problems: Problems) -> Universe:
         """See `pipeline.spec.resolve.PlacesUniverse`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from features.years.keys import SeriesKeys
+from features.years.part import SeriesPart
 from pipeline.inputs.public_input import InputScope, PublicInput
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
@@ -26,7 +26,7 @@ class PredecessorsInput(PublicInput[Path | None]):
 
     def read(self, scope: InputScope) -> Path | None:
         """The folder that the run was given."""
-        part = scope.spec.part(SeriesKeys)
+        part = scope.spec.part(SeriesPart)
         return None if part is None else part.folder
 
     def again(self, scope: InputScope, run: RunDirectory) -> Path | None:

@@ -54,7 +54,8 @@ class MixedNoise:
     @property
     def simulated(self) -> NoiseSpec:
         """Noise on whole numbers with about this variance, for simulated runs."""
-        return NoiseSpec("discrete_gaussian", Fraction(self.variance).limit_denominator(_FINENESS))
+        least = Fraction(1, _FINENESS)
+        return NoiseSpec("discrete_gaussian", max(Fraction(self.variance).limit_denominator(_FINENESS), least))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -218,3 +219,30 @@ def test_whole_numbers_add_up_in_every_period_and_are_the_nearest() -> None:
                     assert np.abs(whole[depth][children, period, cell] - exact).max() < 1 + 1e-6
     again = whole_histories(spine, linear, 1)
     assert all(np.array_equal(a, b) for a, b in zip(whole, again, strict=True))
+
+
+def test_whole_numbers_keep_sums_that_were_measured_well() -> None:
+    """Cells with correlated errors, many below 0: the nearest by the whole covariance, by another solver."""
+    rng = np.random.default_rng(11)
+    spine = random_spine(np.random.default_rng(12), 2, most=5)
+    n = len(spine.leaf_level)
+    one = 40 * (np.eye(CELLS) - 1 / CELLS) + 0.5 / CELLS  # sums over cells are known to 0.7, cells to 6
+    covariance = np.einsum("st,ij->sitj", np.eye(PERIODS), one)
+    linear = []
+    for size, scale in ((1, 8.0 * n), (n, 8.0)):
+        mean = rng.normal(scale / CELLS, 6, (size, PERIODS, CELLS))
+        linear.append(LevelHistory(mean, np.broadcast_to(covariance, (size, *covariance.shape))))
+    whole = whole_histories(spine, linear, 1)
+    for period in range(PERIODS):
+        x = cp.Variable((n, CELLS))
+        far = sum(cp.quad_form(x[i] - linear[1].mean[i, period], np.linalg.inv(one)) for i in range(n))
+        cp.Problem(cp.Minimize(far), [x >= 0, cp.sum(x, axis=0) == whole[0][0, period]]).solve(solver="CLARABEL")
+        assert np.abs(whole[1][:, period] - x.value).max() < 1 + 1e-3
+    alone = [
+        LevelHistory(each.mean, each.covariance * np.eye(PERIODS * CELLS).reshape(covariance.shape)) for each in linear
+    ]
+    off, wrong = (
+        np.abs(found[1].sum(axis=2) - linear[1].mean.sum(axis=2)).mean()
+        for found in (whole, whole_histories(spine, alone, 1))
+    )
+    assert off < wrong
