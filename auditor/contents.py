@@ -140,7 +140,10 @@ def _variance_problems(header: dict[str, Any], mechanism: str, part: float) -> I
 
 
 def _note_problems(release: Release) -> list[str]:
-    """Notes of solvers are sums of themselves, powers of ten, and no more families than geounits and replicates."""
+    """Notes of solvers are sums of themselves, powers of ten, and no more families than geounits and replicates.
+
+    Of public shares they have how far areas are from them, numbers that `verify` computes again.
+    """
     problems = []
     replicates = 1 + int(release.manifest["spec"].get("publish", {}).get("replicates") or 0)
     for step, notes in release.manifest["solver"].items():
@@ -156,11 +159,32 @@ def _note_problems(release: Release) -> list[str]:
                 wrong = not isinstance(value, dict) or sum(value.values()) != notes.get("families")
             elif key.endswith("_at_most"):
                 wrong = not (value == 0 or f"{value:e}".startswith("1.000000e-"))
+            elif key == "shares":
+                wrong = not _are_spreads(value, release, len(level.codes))
             else:
                 wrong = key not in ("families", "solved_again_by_cvxpy") or not 0 <= value <= most
             if wrong:
                 problems.append(f"{step!r} reports {key} = {value}, which no solver does")
     return problems
+
+
+_SPREAD: Final = {"tau2", "a", "without_number", "noise", "standard_error", "geounits", "factors"}
+
+
+def _are_spreads(value: Any, release: Release, n_geounits: int) -> bool:
+    """Whether a note is how far areas are from shares of the spec: by share and answer, in numbers alone."""
+    stated = {name for name, _ in release.manifest["spec"].get("postprocess", {}).get("shares") or ()}
+    if not isinstance(value, dict) or not value.keys() <= stated:
+        return False
+    for spread in (one for answers in value.values() for one in answers.values()):
+        if spread.keys() != _SPREAD or not 0 <= spread["geounits"] <= n_geounits:
+            return False
+        numbers = [spread[name] for name in _SPREAD - {"factors", "geounits"}]
+        for octave, factor in spread["factors"]:
+            numbers += [factor if np.log2(float(octave)) % 1 == 0 else -1.0]
+        if not all(number is None or (np.isfinite(number) and number >= 0) for number in numbers):
+            return False
+    return True
 
 
 def _software_problems(release: Release) -> list[str]:

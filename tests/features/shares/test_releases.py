@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from releases.again import computed_again
+from releases.mutant import resealed
 from releases.shared_town import write_shared_town
 from releases.small import public_bytes, request_of, run
 
 from auditor.check.release import check_release
+from auditor.program import audit
 from pipeline.errors import InputError, SpecError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.publishing.provenance import check_provenance
@@ -126,3 +129,17 @@ def test_counts_of_the_records_are_no_public_numbers(tmp_path: Path) -> None:
     spec = write_shared_town(tmp_path, ("[publish]", text))
     with pytest.raises(SpecError, match=r"provenance\.inputs\.shares: made from the records"):
         check_provenance(load_spec(spec))
+
+
+def test_the_second_program_takes_the_notes_on_shares_for_what_they_are_and_nothing_else(
+    shared: Path, tmp_path: Path
+) -> None:
+    assert [found.check for found in audit(shared) if not found.passed] == []
+    for key, value in (("people", 123), ("geounits", 10_000), ("tau2", -1.0), ("factors", [["3", 1.5]])):
+        copy = Path(shutil.copytree(shared, tmp_path / key / shared.name))
+
+        def change(manifest: dict[str, Any], key: str = key, value: object = value) -> None:
+            manifest["solver"]["estimate block"]["shares"]["beds"]["total"][key] = value
+
+        resealed(copy, change)
+        assert "solver notes" in {found.check for found in audit(copy) if not found.passed}, key
