@@ -29,7 +29,7 @@ class SharedByNumbers(Shares):
         return PublicShares(job, universe, self.shares, results)
 
     def view(self, sources: ReportSources) -> object:
-        """See `pipeline.report.facts.Shown`."""
+        """See `pipeline.report.page.Shown`."""
         from features.shares.report import shared_rows
 
         return shared_rows(self.shares, sources)

@@ -6,7 +6,7 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
     run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
            + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
            + SIMULATED for each simulated run
-           + what joint draws cost (`pipeline/cost/drawn.py`)
+           + what joint draws cost (`draw_cost`)
            + what the report costs (`pipeline/cost/reported.py`)
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
@@ -16,6 +16,16 @@ Memory is the peak of all processes together, with pages that they share counted
 
 `benchmarks/bench_plan.py --shapes` fits most constants on whole runs of the command and tests them on others;
 docs/planning.md has the figures. Those that small runs do not determine are of `benchmarks/bench_cost.py`.
+
+What the simulated runs behind the margins will cost: how often each level is simulated, and what a run holds.
+
+A plan knows neither which sizes are published nor how many cells are filled. It takes it that every level with tables
+has numbers of a size that is just notable, which need the most, and fills cells as `size` does.
+
+What joint draws cost: by the numbers that are drawn, and by those that are published of each draw.
+
+The attributes that no published table of a level or below keeps are summed out before anything is drawn; see
+`postprocess/linear/draws.py`.
 """
 
 from __future__ import annotations
@@ -24,14 +34,102 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from geography.spine import Spine
-from pipeline.cost.drawn import draw_cost
 from pipeline.cost.reported import Reported
-from pipeline.cost.simulated import Simulations
-from pipeline.cost.size import Size
+from pipeline.cost.size import Size, basis_of_spec
+from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
+from postprocess.downward.samples import ERRORS, GROUP_CELLS, NOTABLE, NOTABLE_LEAVES, rates_of, work_of
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS
-from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
+from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_level, cut_of
+from postprocess.linear.draws import kept_by
+
+#: Seconds of a draw per number drawn and per published number.
+PER_DRAWN, PER_PUBLISHED = 2.2e-7, 3.5e-7
+#: Bytes that each process holds per number drawn above the lowest level, and per published number; and MB besides.
+ABOVE_BYTES, PUBLISHED_BYTES, BESIDE_MB = 24.0, 40.0, 60.0
+#: MB at the cut of a spine that is cut, `MOST_AT_CUT` numbers and what is made of them.
+AT_CUT_MB = 400.0
+
+
+def draw_cost(spec: ReleaseSpec, spine: Spine, workers: int, cut: Cut | None = None) -> tuple[float, float]:
+    """Core seconds of all draws of a release, and the MB that all processes together hold for them; see `cost_of`."""
+    draws = spec.publish.draws
+    if not draws:
+        return 0.0, 0.0
+    sizes = [_sizes(universe, spine) for universe in spec.universes()]
+    seconds = draws * sum(PER_DRAWN * size.drawn + PER_PUBLISHED * size.published for size in sizes)
+    if cut is not None:
+        return seconds, AT_CUT_MB + workers * BESIDE_MB
+    each = max(ABOVE_BYTES * size.above + PUBLISHED_BYTES * size.published for size in sizes) / 1e6 + BESIDE_MB
+    return seconds, (1 if workers == 1 else 1 + min(workers, draws)) * each
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Numbers of one draw of a universe: that are drawn, above the lowest level alone, and that are published."""
+
+    drawn: int
+    above: int
+    published: int
+
+
+def _sizes(universe: Universe, spine: Spine) -> _Sizes:
+    basis = basis_of_spec(universe)
+    asked = [[table.query for table in universe.tables if level in table.levels] for level in spine.level_names]
+    drawn, published = [], 0
+    for number, level in enumerate(spine.levels):
+        below = [query for queries in asked[number:] for query in queries]
+        if below:
+            kept = [n for n, keep in zip(basis.symmetric_shape, kept_by(basis, below), strict=True) if keep]
+            drawn.append(len(level) * basis.n_asymmetric * math.prod(kept))
+            published += len(level) * sum(query.size for query in asked[number])
+    return _Sizes(sum(drawn), sum(drawn[:-1]), published)
+
+
+@dataclass(frozen=True)
+class Simulations:
+    """The simulated runs of one universe.
+
+    Attributes:
+        runs: how many.
+        passes: as much work as so many passes over everything.
+        leaves: how often a leaf is simulated.
+        share: of the spine that a run works on at a time.
+    """
+
+    runs: int
+    passes: float
+    leaves: float
+    share: float
+
+    @classmethod
+    def of(cls, size: Size, spine: Spine, most: int) -> Simulations:
+        """Those that a run of the spec would make, with at most `most` runs; none where that is 0."""
+        if not most:
+            return cls(0, 0.0, 0.0, 0.0)
+        cut = cut_level(spine)
+        needed = [
+            0.0 if not has_tables else ERRORS / max(NOTABLE, _leaves_of(spine, cut, level) // NOTABLE_LEAVES)
+            for level, has_tables in enumerate(size.tables)
+        ]
+        filled = [np.full(len(level), k) for level, k in zip(spine.levels, size.filled_cells, strict=False)]
+        work = work_of(spine, size.cells, filled)
+        rates = rates_of(spine, needed, work, most)
+        passes = float(np.dot(rates.visits, work) / work.sum())
+        share = 1.0
+        if cut is not None:
+            largest = float(np.diff(spine.leaf_offsets(cut)).max()) / spine.n_leaves
+            group = GROUP_CELLS / (float(spine.n_leaves) * size.cells)
+            share = min(1.0, max(largest, min(group, rates.visits[-1] / rates.runs)))
+        return cls(rates.runs, passes, rates.visits[-1], share)
+
+
+def _leaves_of(spine: Spine, cut: int | None, level: int) -> int:
+    return spine.n_leaves if cut is not None and level > cut else 0
+
 
 #: Seconds of one core: an empty run, the engine that records it (`benchmarks/bench_fixed_cost.py`), a worker's start.
 START, ENGINE, WORKER_START = 5.6, 10.0, 1.3

@@ -15,7 +15,8 @@ from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
-from pipeline.metadata.products import DRAWS, ESTIMATES, TABLES, Product
+from pipeline.metadata.datapackage import data_package
+from pipeline.metadata.products import DRAWS, ESTIMATES, TABLES, Product, ReleaseScope, resources
 from pipeline.model.links.link import released_in_order
 from pipeline.model.universe import Universe
 from pipeline.publishing.ahead import Ahead, begin_alike, begin_tables
@@ -23,9 +24,17 @@ from pipeline.publishing.answers import answer_steps, change_steps, used_answers
 from pipeline.publishing.files import product_files
 from pipeline.publishing.linked import household_table_files, households_of_persons, linked_steps, microdata_files
 from pipeline.publishing.manifest import begin_rows
-from pipeline.publishing.package import write_package
 from pipeline.publishing.report import write_report
 from pipeline.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
+from pipeline.storage.files import write_json
+
+
+def write_package(job: Job) -> None:
+    """Write public/datapackage.json; sizes and hashes are in the manifest, which lists it, too."""
+    spec, run = job.spec, job.run
+    described = resources(ReleaseScope(spec, job.universes, run))
+    write_json(run.package, data_package(spec.name, spec.about, spec.report.language or "", described), run.staging)
+
 
 #: Effort of the simulated runs, which are of a sample: 26,000 geounits are visited several times, millions in part.
 _SIMULATED = 110.0

@@ -7,30 +7,120 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
+from pipeline.metadata.json_ld import dataset
+from pipeline.metadata.products import (
+    AMOUNTS,
+    HOUSEHOLD_SIZES,
+    HOUSEHOLD_TABLES,
+    TABLES,
+    ReleaseScope,
+    described,
+)
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement, decimal_text
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
 from pipeline.report.amounts import amount_views
 from pipeline.report.chunks import Write, nowhere
-from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
-from pipeline.report.facts import Shown
 from pipeline.report.households import level_sizes
 from pipeline.report.origin import citation, source_lines
 from pipeline.report.render import render, script_json
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SizeSummary, size_labels
-from pipeline.report.versions import version_view
+
+# -- of a version that was made with answers: which one it is, and what changed ---------------------------------------
+
+
+#: Moves that are listed, those of all tables together.
+_LISTED = 10
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """An answer that was added: its cost as the page shows it."""
+
+    name: str
+    question: str
+    cost: str
+
+
+@dataclass(frozen=True, eq=False)
+class VersionView:
+    """A version of a release.
+
+    Attributes:
+        answers: all that it was made with.
+        moves: the numbers that changed most by their margin, each with its table.
+    """
+
+    number: int
+    replaces: str
+    answers: tuple[AnswerView, ...]
+    changes: Changes
+    moves: tuple[tuple[TableChanges, Move], ...]
+
+
+def version_view(sources: ReportSources) -> VersionView | None:
+    """The version that a page is about; None of a first release. ReleaseError where its changes cannot be read."""
+    if (update := sources.spec.update) is None:
+        return None
+    changes, main = read_changes(sources.run.changes), sources.universes[0]
+    unit = "ρ" if main.framework == "zcdp" else "ε"
+    answers = tuple(
+        AnswerView(one.query.name, one.question, f"{unit} = {decimal_text(one.cost)}") for one in main.added
+    )
+    moves = [(table, move) for table in changes.tables for move in table.moves]
+    moves.sort(key=lambda pair: -(pair[1].margins or 0.0))
+    return VersionView(update.version, update.replaces, answers, changes, tuple(moves[:_LISTED]))
+
+
+# -- for search engines and data portals ------------------------------------------------------------------------------
+
+
+def dataset_block(sources: ReportSources) -> str:
+    """JSON-LD that can stand in a script element; addresses are those of the files from the page."""
+    spec, run = sources.spec, sources.run
+    labels = spec.labels()
+    scope = ReleaseScope(spec, sources.universes, run)
+    files = list(described(scope, TABLES, HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, AMOUNTS))
+    counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
+    areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
+    words = (
+        f"Counts of {' and of '.join(counted)} in every area of the levels {areas}. Differential privacy: "
+        f"{promise(sources.joint, sources.statements[0].delta)}. Status: {sources.status}."
+    )
+    return script_json(dataset(spec.name, spec.about, words, [(file, run.name_of(file.source)) for file in files]))
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Shown(Protocol):
+    """A fact that the report shows, where it says how numbers are estimated.
+
+    Attributes:
+        template: the package and the name of a template with the macro `estimated(view, level_title)`; the latter is
+            what a level is called for people.
+    """
+
+    template: tuple[str, str]
+
+    def view(self, sources: ReportSources) -> object:
+        """What the macro is given."""
+
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report.md.
 SCRIPTS = (

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
+from pipeline.model.labels import Labels
 from pipeline.model.links.link import Link
+from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
@@ -22,9 +24,36 @@ from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.report.moments import PackedMoments
 from pipeline.report.table_numbers import PackedTable
-from pipeline.report.words import Words
 from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.release_spec import ReleaseSpec
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of one universe.
+
+    Attributes:
+        labels: that the spec states.
+    """
+
+    labels: Labels
+
+    def level(self, name: str) -> str:
+        """A level."""
+        return self.labels.levels.get(name, _spoken(name))
+
+    def table(self, name: str) -> str:
+        """A table."""
+        return self.labels.tables.get(name, _spoken(name))
+
+    def answers(self, query: Query) -> list[str]:
+        """The answers of a query, in their order."""
+        labels = self.labels.columns(query)
+        return [labels.get(name, _spoken(name)) for name in query.answer_labels()]
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
 
 
 @dataclass(frozen=True, eq=False)

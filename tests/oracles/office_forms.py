@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Final
 
 import numpy as np
@@ -93,7 +94,12 @@ class Forms:
 
     def __call__(self, make: Callable[[], Form]) -> Callable[[], Form]:
         name = make.__name__.strip("_")
-        self.made[name] = lambda: replace(make(), name=name)
+
+        @wraps(make)
+        def named() -> Form:
+            return replace(make(), name=name)
+
+        self.made[name] = named
         return make
 
 

@@ -26,6 +26,16 @@ class SameTotal:
     partitions: tuple[tuple[str, ...], ...]
 
 
+def sums_of_rest(cells: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Of each value whether it is the sum of all others in every cell, and how many bits of agreement that is.
+
+    Args:
+        cells: `(n_groups, n_values, n_columns)`, not negative.
+    """
+    right = (2 * cells == cells.sum(axis=1, keepdims=True)).all(axis=(0, 2))
+    return right, np.log2(1.0 + cells).sum(axis=(0, 2))
+
+
 def equal_sums(names: Sequence[str], counts: NDArray[np.int64]) -> list[tuple[frozenset[str], frozenset[str]]]:
     """Pairs of sets of columns whose sums are the same in every row of `counts` (n_rows, n_columns).
 

@@ -16,6 +16,7 @@ from features.imports.tables.level_names import folded, is_label, rank, words
 from features.imports.tables.number_columns import NumberColumns
 from features.imports.tables.parts import Parts
 from features.imports.tables.profile import Column, profile
+from features.imports.tables.sums import sums_of_rest
 from features.imports.tables.table_file import TableFile
 from geography.codes import counted
 from pipeline.errors import InputError
@@ -247,8 +248,8 @@ def _by_value(
 
 def _sum_of_all(cells: NDArray[np.int64]) -> int | None:
     """The number of the value that is the sum of all others in every cell of `(n_groups, n_values, n_columns)`."""
-    right = (2 * cells == cells.sum(axis=1, keepdims=True)).all(axis=(0, 2))
-    found = np.flatnonzero(right & (np.log2(1.0 + cells).sum(axis=(0, 2)) > _BITS_OF_SUM))
+    right, bits = sums_of_rest(cells)
+    found = np.flatnonzero(right & (bits > _BITS_OF_SUM))
     return int(found[0]) if len(found) == 1 else None
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from features.imports.tables.cells import Cells
 from features.imports.tables.coded import Coded
-from features.imports.tables.sums import sums_of_smaller
+from features.imports.tables.sums import sums_of_rest, sums_of_smaller
 from features.imports.tables.table_file import TableFile
 from features.imports.tables.total_rows import is_total
 from pipeline.errors import InputError
@@ -31,11 +31,10 @@ def check_total_values(file: TableFile, leaf: str, count: Cells, attributes: Seq
         # Sums of fewer than 2^53 people are exact in doubles.
         shape = (n_leaves, len(values))
         cells = np.bincount(places, counts, shape[0] * shape[1]).astype(np.int64).reshape(shape)
-        whole = cells.sum(axis=1)
+        right, bits = sums_of_rest(cells[:, :, None])
         _check_parts(file, name, values, cells)
         for i, value in enumerate(values):
-            is_sum = bool(np.array_equal(2 * cells[:, i], whole)) and bool(cells[:, i].any())
-            if is_sum and (is_total(value) or np.log2(1 + cells[:, i]).sum() > _BITS):
+            if right[i] and cells[:, i].any() and (is_total(value) or bits[i] > _BITS):
                 raise InputError(
                     f"{file}: column {name!r}: the rows with {value!r} are the sum of the others in every area, so "
                     f"that everybody would be counted twice; leave them out{_by_query(file, name, value)}, or give "

@@ -36,7 +36,7 @@ from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.runs.verify import verify_release
-from pipeline.spec.beacon_section import BeaconSection
+from pipeline.spec.privacy_section import BeaconSection
 
 #: When the rounds of the chain begin here: after the tests' commitments, as the chain's clock tells.
 SOON = int(time.time()) + 3600

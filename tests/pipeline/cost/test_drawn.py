@@ -8,8 +8,7 @@ import pytest
 from releases.small import write_town
 
 from geography.spine import Spine
-from pipeline.cost.drawn import draw_cost
-from pipeline.cost.model import WORKER_START, cost_of
+from pipeline.cost.model import WORKER_START, cost_of, draw_cost
 from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 

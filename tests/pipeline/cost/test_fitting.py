@@ -81,7 +81,7 @@ def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_p
 def test_margins_of_a_large_spine_need_the_sample_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cut spine takes what its largest part takes, with margins, too."""
     spec, spine = opened(write_town(tmp_path))
-    monkeypatch.setattr("pipeline.cost.simulated.GROUP_CELLS", 1)
+    monkeypatch.setattr("pipeline.cost.model.GROUP_CELLS", 1)
     whole, cut = cost_of(spec, spine, 1), cost_of(spec, spine, 1, most_cells=1, part_cells=1)
     fixed = MAIN_MB + ENGINE_MB
     assert (whole.parts, cut.parts) == (1, 6)

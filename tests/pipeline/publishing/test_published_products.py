@@ -23,8 +23,7 @@ from pipeline.metadata import products
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile
 from pipeline.metadata.products import PRODUCTS, Description, Product, ReleaseScope, files_of
 from pipeline.publishing.files import answer_paths, input_files, output_files
-from pipeline.publishing.package import write_package
-from pipeline.publishing.steps import public_steps
+from pipeline.publishing.steps import public_steps, write_package
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.runs.open_public import open_listed

@@ -19,9 +19,8 @@ from postprocess.errors import SolverError
 from postprocess.families import wide
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import objective, violation
-from postprocess.families.resolvent import Coordinates
 from postprocess.families.solve import solve_families
-from postprocess.families.wide import Sums, WideArea, positive_cells
+from postprocess.families.wide import Coordinates, Sums, WideArea, positive_cells
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal, detail_of
 

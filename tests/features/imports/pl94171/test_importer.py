@@ -18,7 +18,7 @@ from features.imports.pl94171.histogram import persons
 from features.imports.pl94171.importer import import_pl94171
 from features.imports.pl94171.layout import GEO_LEVELS
 from features.imports.pl94171.read import read_summary
-from features.imports.pl94171.strategy import divide
+from features.imports.pl94171.spec_text import divide
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import RACES
 from pipeline.inputs.geography import read_spine
