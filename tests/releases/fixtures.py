@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from releases.browser import chromium
 from releases.jobs import write_jobs
 from releases.named import write_named_town
 from releases.once import release_once, spec_once
@@ -67,3 +70,10 @@ def jobs_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def jobs(jobs_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release."""
     return release_once(tmp_path_factory, "jobs", jobs_spec)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The browser; not of the session, as whatever runs beside it could start no event loop of its own."""
+    with chromium() as found:
+        yield found

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 from releases.command import feature_module, needs
 from typer.testing import CliRunner
 
@@ -24,12 +23,6 @@ _LOOKS = {
     "dark": {"color_scheme": "dark", "forced_colors": "none"},
     "forced": {"color_scheme": "dark", "forced_colors": "active"},
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 def broken(page: Any) -> list[str]:

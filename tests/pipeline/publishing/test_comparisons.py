@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from releases.browser import chromium, opened
+from releases.browser import opened
 from releases.small import QUICK, SPEC, run, write_town
 
 from pipeline.execution.progress import Silent
@@ -56,12 +55,6 @@ _MEDIANS = """async (asked) => {
   return [found, await Promise.all(asked.map(async (level) => (await medians(0, level))(0)))];
 }"""
 Area = tuple[int, int]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

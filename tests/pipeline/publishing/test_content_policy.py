@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.browser import chromium, opened
+from releases.browser import opened
 from releases.command import PROJECT, feature_module, needs, printed
 
 from pipeline.release.layout import RunDirectory
@@ -20,12 +19,6 @@ INJECTED = """<script>document.title = "ran"</script><img src="x" onerror="docum
 <svg onload="document.title = 'ran'"></svg><a id="lure" href="javascript:document.title = 'ran'">here</a>
 <iframe srcdoc="<script>parent.document.title = 'ran'</script>"></iframe><img src="http://127.0.0.1:9/seen">
 <script src="http://127.0.0.1:9/script.js"></script><link rel="stylesheet" href="http://127.0.0.1:9/style.css">"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

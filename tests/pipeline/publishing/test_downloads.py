@@ -10,18 +10,12 @@ from xml.etree import ElementTree
 import openpyxl
 import pandas as pd
 import pytest
-from releases.browser import WEBSITE, Opened, chromium, opened
+from releases.browser import WEBSITE, Opened, opened
 
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 
 _STATUS = "NOT FOR RELEASE: insecure test key"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 from releases.mapped import write_mapped_town
 from releases.small import run
 
@@ -20,12 +20,6 @@ from pipeline.reading.release import Release, open_release
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     spec = write_mapped_town(tmp_path_factory.mktemp("mapped"))
     return open_release(run(spec, tmp_path_factory.mktemp("released")))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

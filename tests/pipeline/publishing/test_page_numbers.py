@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 from releases.command import needs
 from releases.mapped import MAPPED, write_mapped_town
 from releases.small import run, write_town
@@ -28,12 +28,6 @@ _MISSING = re.compile(r"\b(?:NaN|undefined|null|Infinity)\b")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     spec = write_mapped_town(tmp_path_factory.mktemp("mapped"))
     return open_release(run(spec, tmp_path_factory.mktemp("released")))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

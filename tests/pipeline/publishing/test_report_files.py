@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 from releases.large_report import large_report
 from releases.small import QUICK, request_of, run, write_town
 
@@ -27,12 +26,6 @@ from pipeline.report.page import SCRIPTS
 from pipeline.report.render import asset
 from pipeline.runs.run import run_release
 from pipeline.runs.verify import verify_release
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

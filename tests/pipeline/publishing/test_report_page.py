@@ -10,16 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.browser import chromium, opened
+from releases.browser import opened
 from releases.pages import marked_texts, outside_of_signs, report_in
 
 from pipeline.model.texts.numerals import Numerals
@@ -25,12 +24,6 @@ SPOKEN = r"""() => {
   }
   return found.join('\n');
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.mark.slow

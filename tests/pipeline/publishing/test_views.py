@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 
 _VIEW = "table=sex&level=tract&cell=young%20*%20m&show=share&order=most&area=tract:B02&compare=tract:A01,tract:B02"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 def at(browser: Any, file: Path, fragment: str) -> Opened:
