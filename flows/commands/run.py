@@ -26,7 +26,6 @@ from pipeline.execution.options import (
     SpecArgument,
     VerboseOption,
     WorkersOption,
-    say_starting,
 )
 
 if TYPE_CHECKING:
@@ -102,7 +101,6 @@ def run(
 
         spinewise run examples/rhode_island.toml --out /srv/releases --workers 4
     """
-    say_starting(quiet=quiet)
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from geography.errors import SpinewiseError
-from pipeline.execution.interrupts import without_interrupts
+from pipeline.execution.interrupts import WAITING, without_interrupts
 from pipeline.storage.temporary import temporary_folder
 
 #: Reads until the pipe is closed: after a word it has nothing to do, without one the writer was killed.
@@ -128,7 +128,8 @@ def _start(listening: socket.socket, folder: Path, password: str) -> _Server:
     try:
         # The terminal's Ctrl-C is for the run alone.
         with without_interrupts():
-            if sys.platform == "linux" and threading.active_count() == 1:
+            others = {thread.name for thread in threading.enumerate()} - {threading.main_thread().name, WAITING}
+            if sys.platform == "linux" and not others:
                 return _copy(listening, watched, pipe, folder, password)
             return _process(listening, watched, pipe, folder, password)
     finally:
@@ -145,6 +146,7 @@ def _copy(listening: socket.socket, watched: int, pipe: int, folder: Path, passw
         try:
             os.setsid()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.set_wakeup_fd(-1)  # its pipe is closed next, and another file may get the number
             _close_all_but(listening.fileno(), watched)
             from flows.orchestration.temporary_server import serve
 

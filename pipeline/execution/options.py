@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as library
 import logging
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -88,13 +87,6 @@ QuietOption = Annotated[
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print a line for each step, with its time and memory, and the log.")
 ]
-
-
-def say_starting(*, quiet: bool) -> None:
-    """Have something on the terminal while libraries are imported; whatever comes next stands in its place."""
-    if not quiet and sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write("starting\r")
-        sys.stderr.flush()
 
 
 @dataclass(frozen=True)

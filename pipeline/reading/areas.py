@@ -89,7 +89,9 @@ class AreaIndex:
 
     def advice(self, text: str) -> str:
         """What to write in the place of a name that no area has: "; did you mean 'Birch County'?", or ""."""
-        close = difflib.get_close_matches(folded(text), list(self._places), n=1, cutoff=0.7)
+        asked = folded(text)
+        longer = [name for name in self._places if name.startswith(f"{asked} ")]  # "Birch" for "Birch County"
+        close = longer or difflib.get_close_matches(asked, list(self._places), n=1, cutoff=0.7)
         return f"; did you mean {self._area(*self._places[close[0]][0]).name!r}?" if close else ""
 
     def _of_level(self, level: str, text: str) -> list[NamedArea]:

@@ -1,18 +1,62 @@
-"""A real browser for pages that are opened from a file, which notes what they complain of and what they ask for."""
+"""A real browser for pages that are opened from a file, which notes what they complain of and what they ask for.
+
+Playwright waits without end for scripts (`evaluate`), for the mouse, and for a page or browser to open or close. Here
+each call has a limit: at its end the browser is killed, and the call fails and says which it was.
+"""
 
 from __future__ import annotations
 
 import shutil
+import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+#: Seconds for anything on a page (Playwright's own limit), and for one call of any kind (ours; also start and end).
+PAGE_LIMIT = 60.0
+CALL_LIMIT = 180.0
+
+
+class BrowserHangsError(AssertionError):
+    """A call to the browser that had not ended after its limit."""
+
+
+@contextmanager
+def _within(call: str, seconds: float, processes: set[psutil.Process]) -> Iterator[threading.Timer]:
+    """At the limit, end the processes of the browser and of Playwright, so that what waits for them fails."""
+    over = threading.Event()
+
+    def kill() -> None:
+        over.set()
+        for process in processes or set(psutil.Process().children()):
+            with suppress(psutil.NoSuchProcess):
+                for one in (*process.children(recursive=True), process):
+                    with suppress(psutil.NoSuchProcess):
+                        one.kill()
+
+    limit = threading.Timer(seconds, kill)
+    limit.daemon = True
+    limit.start()
+    failure: Exception | None = None
+    try:
+        yield limit
+    except Exception as error:
+        if not over.is_set():
+            raise
+        failure = error
+    finally:
+        limit.cancel()
+    if over.is_set():  # also where the call takes the end of the browser for its own
+        raise BrowserHangsError(f"`{call}` had no answer from the browser in {seconds:g} s; it was killed") from failure
 
 
 @dataclass
@@ -39,18 +83,33 @@ class Opened:
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
-    """The browser; the test is skipped where there is none."""
+def chromium(seconds: float = CALL_LIMIT) -> Iterator[Any]:
+    """The browser, with a limit for each call; the test is skipped where there is none."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
         pytest.skip("no Chromium is installed (Debian and Ubuntu: apt-get install chromium)")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+    from playwright._impl._sync_base import SyncBase  # every call of the synchronous interface goes through it
+
+    before = set(psutil.Process().children())
+    started: set[psutil.Process] = set()
+    unlimited = SyncBase._sync
+
+    def limited(self: SyncBase, awaitable: Any) -> Any:
+        with _within(f"{type(self).__name__}.{sys._getframe(1).f_code.co_name}", seconds, started):
+            return unlimited(self, awaitable)
+
+    with pytest.MonkeyPatch.context() as patched, _within("sync_playwright", seconds, started) as start:
+        patched.setattr(SyncBase, "_sync", limited)
+        manager = sync_api.sync_playwright()
+        playwright = manager.__enter__()
+        started |= set(psutil.Process().children()) - before
+        start.cancel()
         try:
-            yield browser
-        finally:
-            browser.close()
+            yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        finally:  # ends the browser too
+            with _within("playwright.stop", seconds, started):
+                manager.__exit__(None, None, None)
 
 
 #: Where a page is that is not opened from a disk: nothing of it leaves this machine.
@@ -64,6 +123,7 @@ def opened(
     context = browser.new_context(
         color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}, accept_downloads=True
     )
+    context.set_default_timeout(PAGE_LIMIT * 1000)
     shown = Opened(context.new_page())
     shown.page.on("console", lambda message: shown.complaints.append(f"{message.type}: {message.text}"))
     shown.page.on("pageerror", lambda error: shown.complaints.append(str(error)))
@@ -75,6 +135,6 @@ def opened(
     began = time.perf_counter()
     shown.page.goto(own)
     if ready:
-        shown.page.wait_for_selector("html[data-ready]", timeout=20_000)
+        shown.page.wait_for_selector("html[data-ready]")
     shown.seconds = time.perf_counter() - began
     return shown

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from oracles.postgresql import NoServerError, server
 
 from pipeline.signatures.signing_keys import SigningKey
+from releases.browser import chromium
 from releases.jobs import write_jobs
 from releases.named import write_named_town
 from releases.once import release_once, spec_once
@@ -120,3 +122,10 @@ def postgresql() -> Iterator[str]:
             yield url
     except NoServerError as error:
         pytest.skip(f"no PostgreSQL server: {error}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The browser; not of the session, as whatever runs beside it could start no event loop of its own."""
+    with chromium() as found:
+        yield found

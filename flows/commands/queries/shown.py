@@ -159,7 +159,7 @@ def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | No
 
 def show_frame(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
     """Print all rows as a program or a page takes them, with the names of their areas."""
-    frame = _with_names(opened, numbers, options)
+    frame = _with_names(opened, _whole(numbers) if options.tidy else numbers, options)
     if options.form is Form.csv:
         typer.echo(frame.to_csv(lineterminator="\n"), nl=False)
         return
@@ -171,11 +171,22 @@ def show_frame(opened: Release, numbers: pd.DataFrame, options: QueryOptions) ->
     typer.echo("\n".join(_markdown([str(name) for name in frame.columns], rows, numbers=(False,) * len(frame.columns))))
 
 
-def _plain(value: object) -> str:
+def _whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with columns of whole numbers, some of which may be unknown, as such: 233 and not 233.0."""
+    import numpy as np
+
+    floats = frame.select_dtypes("float")
+    whole = [name for name, column in floats.items() if (np.isnan(column) | (np.mod(column, 1) == 0)).all()]
+    return frame.astype(dict.fromkeys(whole, "Int64"))
+
+
+def _plain(value: Any) -> str:
     """A value of a frame as text: nothing where there is none, and no decimals of a whole number."""
-    if isinstance(value, float):
-        return "" if value != value else str(int(value) if value.is_integer() else value)
-    return str(value)
+    import pandas as pd
+
+    if pd.isna(value):
+        return ""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _one_a_row(numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:

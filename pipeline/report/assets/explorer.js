@@ -439,8 +439,8 @@
     const rank = level.n > 1 ? (await compared.ranks(state.table, number))(row, state.cell) : null;
     if (rank !== null) {
       const named = { label: several ? label : what, rank: whole.format(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
-      said.push(rank.low === rank.high ? text("By the number of {label}, it is in place {rank} of {n} ({level}).", named)
-        : text("By the number of {label}, it is in place {rank} of {n} ({level}); it may be in any from {low} to {high}.", named));
+      said.push(rank.low === rank.high ? text("Ranked by the number of {label}: {rank} of {n} ({level}).", named)
+        : text("Ranked by the number of {label}: {rank} of {n} ({level}); the true rank may be any from {low} to {high}.", named));
     }
     return said;
   }

@@ -6,12 +6,11 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.browser import chromium, opened
+from releases.browser import opened
 
 from features.audit.findings import Audit, Finding
 from features.audit.finished import audit_release
@@ -22,12 +21,6 @@ from pipeline.release.layout import RunDirectory
 #: What templates and scripts write of a value that is not there.
 _MISSING = re.compile(r"\b(?:nan|undefined|null|none|infinity|inf)\b", re.IGNORECASE)
 _ROWS = """rows => rows.map(row => [...row.children].map(cell => cell.textContent))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module", params=["sound", "spoilt"])

@@ -12,7 +12,6 @@ from rich.console import Console
 import pipeline.execution.console
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.console import Bar, Lines, tell_error
-from pipeline.execution.options import say_starting
 from pipeline.execution.steps import Step
 
 STEPS = (
@@ -107,16 +106,3 @@ def test_the_time_left_is_shown_whole_and_memory_gives_way_first(width: int) -> 
     assert ("400,000 of 1,234,567 geounits" in line) == (width > 60)
     assert (" MB" in line) == (width > 80)
     assert line.startswith("estimate housing_")
-
-
-@pytest.mark.parametrize(
-    ("terminal", "quiet", "shown"), [(True, False, "starting\r"), (True, True, ""), (False, False, "")]
-)
-def test_something_is_on_a_terminal_at_once(
-    terminal: bool, quiet: bool, shown: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = io.StringIO()
-    monkeypatch.setattr(stream, "isatty", lambda: terminal)
-    monkeypatch.setattr("sys.stderr", stream)
-    say_starting(quiet=quiet)
-    assert stream.getvalue() == shown

@@ -1,4 +1,4 @@
-"""A browser, and the page of the town with maps in it; what is open in it has nothing to complain of."""
+"""The page of the town with maps in it; what is open in it has nothing to complain of."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 from releases.mapped import write_mapped_town
 from releases.small import run
 
 from pipeline.reading.release import Release, open_release
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium, where it is installed."""
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

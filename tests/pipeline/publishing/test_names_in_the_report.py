@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.browser import Opened, chromium, opened
+from releases.browser import Opened, opened
 from releases.named import FORMULA, SCRIPT, TRACTS, TURNED
 
 from pipeline.published import release_at
@@ -16,12 +15,6 @@ from pipeline.published import release_at
 @pytest.fixture(scope="module")
 def town(named_town: Path) -> Path:
     return named_town
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
 
 
 @pytest.fixture

@@ -152,3 +152,18 @@ def test_the_restricted_twin_opens(browser: Any, town: Path) -> None:
     found = opened(browser, RunDirectory(town).accuracy_page, ready=False)
     assert found.page.locator("h1").text_content() == "Accuracy of town"
     assert (found.complaints, found.requests) == ([], [])
+
+
+def test_a_telephone_shows_an_area_with_nothing_cut(browser: Any, town: Path) -> None:
+    """At 390 pixels the last column, whose sign says what a number is fit for, is inside its place; long names too."""
+    shown = opened(browser, RunDirectory(town).report, width=390)
+    shown.page.fill("#search", "B02")
+    shown.page.wait_for_selector("#found-0")
+    shown.wait("press", "#search", "Enter")
+    over = shown.page.evaluate("""() => {
+        const heads = document.querySelectorAll("#area tbody th"), places = document.querySelectorAll("#area .scroll");
+        for (const head of heads) head.textContent = "Native Hawaiian or Pacific Islander";
+        return [...places].map((one) => one.scrollWidth - one.clientWidth);
+    }""")
+    assert over
+    assert max(over) <= 0

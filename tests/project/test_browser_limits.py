@@ -1,0 +1,39 @@
+"""A script or a browser that hangs fails its test, and says which call hung, instead of holding up all tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from releases.browser import BrowserHangsError, chromium, opened
+
+
+def _processes() -> list[psutil.Process]:
+    return [one for one in psutil.Process().children(recursive=True) if "chrom" in one.name()]
+
+
+@pytest.mark.parametrize("script", ["new Promise(() => {})", "(() => { for (;;); })()"])
+def test_a_script_that_never_ends(script: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<!doctype html><title>page</title>")
+    began = time.monotonic()
+    with (
+        pytest.raises(BrowserHangsError, match=r"`Page.evaluate` had no answer from the browser in 2 s"),
+        chromium(2) as one,
+    ):
+        opened(one, tmp_path / "page.html", ready=False).page.evaluate(script)
+    assert time.monotonic() - began < 20
+    assert _processes() == []
+
+
+@pytest.mark.parametrize("call", ["close", "new_context", "new_page"])
+def test_a_browser_that_stands_still(call: str) -> None:
+    with chromium(2) as one:
+        for process in _processes():
+            os.kill(process.pid, signal.SIGSTOP)
+        with pytest.raises(BrowserHangsError, match=f"`Browser.{call}` had no answer"):
+            getattr(one, call)()
+    assert _processes() == []
