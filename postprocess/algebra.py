@@ -199,11 +199,15 @@ class Basis:
         """The matrices `(n, k, k)` on k of the cells, in C order, looked up in a `pattern_table`."""
         asymmetric, symmetric = self.cell_blocks
         rows, values = asymmetric[cells], symmetric[cells]
-        pattern = np.zeros((len(cells), len(cells)), dtype=np.int64)
-        for j in range(len(self.symmetric)):
-            pattern = 2 * pattern + (values[:, None, j] == values[None, :, j])
-        index = (pattern * table.shape[-1] + rows[:, None]) * table.shape[-1] + rows[None, :]
-        out: FloatArray = table.reshape(len(table), -1).take(index, axis=1)
+        flat = table.reshape(len(table), -1)
+        out = np.empty((len(table), len(cells), len(cells)))
+        for some in chunks(len(cells), len(cells)):
+            pattern = np.zeros((len(cells[some]), len(cells)), dtype=np.int64)
+            for j in range(len(self.symmetric)):
+                pattern = 2 * pattern + (values[some, None, j] == values[None, :, j])
+            index = (pattern * table.shape[-1] + rows[some, None]) * table.shape[-1] + rows[None, :]
+            for number, own in enumerate(flat):
+                own.take(index, out=out[number, some], mode="clip")  # no index is outside; "raise" would copy
         return out
 
     def restricted(self, blocks: FloatArray, cells: IntArray) -> FloatArray:

@@ -37,6 +37,7 @@ class Preset:
         name: as a spec's `strategy` gives it.
         about: one line on where it comes from.
         rho: the whole budget, zCDP.
+        epsilon: the whole budget with framework "pure"; None where the strategy is not for it.
         attributes: the attributes that its queries name.
         recodes: recodes of those attributes that its queries name; a spec may bring its own under the same name.
         levels: their shares add up to 1.
@@ -53,6 +54,7 @@ class Preset:
     recodes: tuple[Recode, ...]
     levels: tuple[PresetLevel, ...]
     aliases: tuple[tuple[str, str], ...] = ()
+    epsilon: Fraction | None = None
 
     def __post_init__(self) -> None:
         for subject, shares in (
@@ -138,4 +140,5 @@ def load_preset(name: str) -> Preset:
             for key, level in content["levels"].items()
         ),
         aliases=tuple(content.get("aliases", {}).items()),
+        epsilon=parse_exact(content["epsilon"]) if "epsilon" in content else None,
     )

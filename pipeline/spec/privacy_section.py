@@ -51,7 +51,8 @@ class PrivacySection(Section):
         description='the total budget of framework zcdp as exact text, such as "2.56"; default: the preset\'s',
     )
     epsilon: Budget | None = Field(
-        default=None, description='the total budget of framework pure as exact text, such as "1"'
+        default=None,
+        description='the total budget of framework pure as exact text, such as "1"; default: a preset\'s that has one',
     )
     delta: Delta | None = Field(
         default=None, description='the delta of the (epsilon, delta) statement of framework zcdp; default "1e-10"'
@@ -125,7 +126,9 @@ class CompanionPrivacySection(Section):
     """A companion's own budget; framework, delta and neighbours are the release's."""
 
     rho: Budget | None = Field(default=None, description="its total budget, with framework zcdp; default: its preset's")
-    epsilon: Budget | None = Field(default=None, description="its total budget, with framework pure")
+    epsilon: Budget | None = Field(
+        default=None, description="its total budget, with framework pure; default: its preset's, if it has one"
+    )
     unit: str | None = Field(
         default=None,
         min_length=1,

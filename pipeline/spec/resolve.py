@@ -30,7 +30,7 @@ from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
-from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
+from pipeline.spec.resolve_strategy import preset_budget, resolve_strategy
 from pipeline.spec.sections import BoundSection, CompanionSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.slots import FeatureKeys
 from pipeline.spec.update.resolve import resolve_added
@@ -269,8 +269,8 @@ class UniverseResolver:
         if framework == "local":
             return None if source.mechanism is None else Fraction(source.mechanism.epsilon)
         budget = own.rho if framework == "zcdp" else own.epsilon
-        if budget is None and preset is not None and framework == "zcdp" and strategy is not None:
-            budget = preset_rho(preset, self.context.level_names) or None
+        if budget is None and preset is not None and strategy is not None:
+            budget = preset_budget(preset, framework, self.context.level_names)
         if budget is None and (strategy is not None or preset is None):
             parameter, example = ("rho", "2.56") if framework == "zcdp" else ("epsilon", "1")
             self.problems.add(

@@ -24,9 +24,14 @@ class QueryShares:
     from_preset: bool = False
 
 
-def preset_rho(preset: Preset, level_names: Sequence[str]) -> Fraction:
-    """The budget at which the spec's levels get what they have in the preset: its rho times their shares."""
-    return preset.rho * sum((level.share for level in preset.match_levels(level_names).values()), Fraction(0))
+def preset_budget(preset: Preset, framework: str, level_names: Sequence[str]) -> Fraction | None:
+    """The budget at which the spec's levels get what they have in the preset: its own times their shares.
+
+    None where the preset has none for the framework, or none of the levels.
+    """
+    whole = preset.rho if framework == "zcdp" else preset.epsilon
+    shares = sum((level.share for level in preset.match_levels(level_names).values()), Fraction(0))
+    return whole * shares or None if whole is not None else None
 
 
 def resolve_strategy(

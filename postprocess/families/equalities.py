@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import lapack
 
-from postprocess.arrays import BoolArray, FloatArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.inverses import free_cells, products
 from postprocess.families.stack import Stack
 
 #: Relative size of pivots that count as zero.
 PIVOT = 1e-11
+#: What is added to the diagonal of a large matrix before it is factored, relative to its largest entry.
+RIDGE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +72,14 @@ def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
     x = np.where(active.free, 0.0, active.fixed)
     multipliers = multipliers * equalities.row_mask
     target = np.where(active.rows > 0, stack.row_upper, np.where(active.rows < 0, stack.row_lower, 0.0))
+    begun = x, nu, multipliers
     missing, parent = _left(stack, x, target, equalities.row_mask)
-    for _ in range(2):
+    for turn in range(4):
+        if turn == 2:
+            if not equalities.solve_by_eigenvectors():
+                break
+            x, nu, multipliers = begun
+            missing, parent = _left(stack, x, target, equalities.row_mask)
         linear = stack.linear + nu[stack.family] + stack.on_cells(multipliers)
         if x.any():
             linear -= stack.times(x)
@@ -101,7 +110,7 @@ class _Equalities:
     def __init__(self, stack: Stack, active: Active) -> None:
         self.stack = stack
         self.row_mask = (active.rows != 0).astype(np.float64)
-        self.free = free_cells(stack.precision, stack.kind, active.free)
+        self.free = free_cells(stack.precision, stack.kind, active.free, large=stack.large)
         self.by_row: list[FloatArray] = []
         self.weights: list[FloatArray] = []
         if stack.shape.rows:
@@ -113,8 +122,44 @@ class _Equalities:
             self.middle_inverse = _pseudo_inverse_on(middle, active.rows != 0)
             for cells, by_row in zip(self.free, self.by_row, strict=True):
                 self.weights.append(self.middle_inverse[cells.members] @ by_row)
+        self.factor: tuple[IntArray, FloatArray] | None = None
         if stack.shape.has_parent:
             self.total = self._total()
+            if stack.large:
+                self._factor_total()
+
+    def _factor_total(self) -> None:
+        """Overwrite the matrix of a large family by its factor, if it has one.
+
+        Cells that are free in no child have a row of zeros, and sums that are held in all children make the rest
+        singular by as many, whose right-hand side is 0 in these directions: there any multiplier will do.
+        """
+        (total,) = self.total
+        on = np.flatnonzero(np.diagonal(total) > 0)
+        if len(on) < len(total):
+            total = total[on[:, None], on[None, :]]
+        total.flat[:: len(total) + 1] += RIDGE * np.diagonal(total).max(initial=0.0)
+        factor, failed = lapack.dpotrf(total.T, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            self.total = self._total()
+        else:
+            self.factor, self.total = (on, factor), np.zeros((0, 0, 0))
+
+    def solve_by_eigenvectors(self) -> bool:
+        """Go on by eigenvectors, where a factor did not do; False if there was none."""
+        if self.factor is None:
+            return False
+        self.factor, self.total = None, self._total()
+        return True
+
+    def _multipliers(self, right: FloatArray) -> FloatArray:
+        """The multipliers nu `(F, k)` for right-hand sides `(F, k)`: the least, or where it does not matter any."""
+        if self.factor is None:
+            return _pseudo_solve(self.total, right[:, :, None])[:, :, 0]
+        on, factor = self.factor
+        nu = np.zeros_like(right)
+        nu[0, on] = lapack.dpotrs(factor, right[0, on], lower=1)[0]
+        return nu
 
     def _total(self) -> FloatArray:
         """How the children's cells together follow the multipliers of the parent's sums: `(F, k, k)`."""
@@ -125,6 +170,8 @@ class _Equalities:
             if stack.shape.rows:
                 follow = follow - np.swapaxes(self.by_row[number], 1, 2) @ self.weights[number]
             cells.add_to(total, stack.family, follow)
+        if self.stack.large:  # only one triangle is used
+            return total
         return np.asarray(0.5 * (total + np.swapaxes(total, 1, 2)))
 
     def _cells(self, right: FloatArray) -> FloatArray:
@@ -167,7 +214,7 @@ class _Equalities:
             missed = sums - self._sums(linear)
             x += self._moved(missed)
         if stack.shape.has_parent:
-            nu = _pseudo_solve(self.total, (parent - stack.over_children(x))[:, :, None])[:, :, 0]
+            nu = self._multipliers(parent - stack.over_children(x))
             on_children = nu[stack.family]
             x += self._cells(on_children)
             if has_rows:

@@ -52,6 +52,10 @@ class FreeCells:
     def add_to(self, totals: FloatArray, family: IntArray, matrices: FloatArray) -> None:
         """Add matrices `(m, n, n)` of the children to those of their families `(F, k, k)`, in place."""
         own, k = family[self.members], totals.shape[-1]
+        if len(totals) == 1 and totals.size > TOGETHER:
+            for cells, matrix in zip(self.cells, matrices, strict=True):
+                totals[0, cells[:, None], cells[None, :]] += matrix
+            return
         for some in _successive(len(own), self.cells.shape[1]):
             places = _places(own[some], self.cells[some], k)
             totals += np.bincount(places.ravel(), matrices[some].ravel(), totals.size).reshape(totals.shape)
@@ -62,7 +66,7 @@ def products(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
 
 
-def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray) -> list[FreeCells]:
+def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray, *, large: bool = False) -> list[FreeCells]:
     """The inverses on the free cells of children; children without any are left out.
 
     Those with the same precision and the same free cells share one; those with about as many are inverted together.
@@ -71,6 +75,7 @@ def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray) -> list[F
         precision: `(K, k, k)` the different ones, in C order.
         kind: `(N,)` which of them a child has.
         free: `(N, k)`.
+        large: whether the family is large, so that little may be made up.
     """
     n_cells = free.shape[1]
     places: dict[tuple[int, bytes], int] = {}
@@ -85,7 +90,10 @@ def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray) -> list[F
     first[same[::-1]] = np.arange(len(same))[::-1]
     count = free[first].sum(axis=1)
     # Numbers of free cells grow by about a third from one call's to the next.
-    sizes = np.unique(np.minimum(n_cells, [4 * round((4 / 3) ** i) for i in range(40)]))
+    steps = [4 * round((4 / 3) ** i) for i in range(40)]
+    if large:
+        steps = [*(step for step in steps if step < LARGE), *range(LARGE, n_cells + 32, 32)]
+    sizes = np.unique(np.minimum(n_cells, steps))
     size = np.where(count > 0, sizes[np.searchsorted(sizes, count)], 0)
     out = []
     for n in np.unique(size[size > 0]):
@@ -94,14 +102,14 @@ def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray) -> list[F
             distinct = of_size[some]
             children = first[distinct]
             cells = np.argsort(~free[children], axis=1, kind="stable")[:, :n]
-            inverse = _inverses(precision, kind[children], cells, count[distinct])
+            inverses = _inverses(precision, kind[children], cells, count[distinct])
             members = np.flatnonzero(np.isin(same, distinct))
             if len(members) > len(distinct):
                 which = np.searchsorted(distinct, same[members])
-                cells, inverse = cells[which], inverse[which]
+                cells, inverses = cells[which], inverses[which]
             else:
                 members = children
-            out.append(FreeCells(members, cells, inverse))
+            out.append(FreeCells(members, cells, inverses))
     return out
 
 
@@ -119,27 +127,32 @@ def _places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
 def _inverses(precision: FloatArray, kinds: IntArray, cells: IntArray, counts: IntArray) -> FloatArray:
     """Inverses `(m, n, n)` of the precisions of some kinds on the first cells of each row, as many as it counts."""
     n = cells.shape[1]
-    part = precision.ravel().take(_places(kinds, cells, precision.shape[-1]))
+    if n < LARGE:
+        part = precision.ravel().take(_places(kinds, cells, precision.shape[-1]))
+    else:
+        part = np.empty((len(cells), n, n))
+        for own, number, at in zip(part, kinds, cells, strict=True):
+            own[:] = precision[number][at[:, None], at[None, :]]
     inside = np.arange(n) < counts[:, None]
     if not inside.all():
         part = np.where(inside[:, :, None] & inside[:, None, :], part, np.eye(n))
-    inverse = _inverse(part)
-    inverse[:, np.arange(n), np.arange(n)] *= inside
-    return inverse
+    out = inverse(part)
+    out[:, np.arange(n), np.arange(n)] *= inside
+    return out
 
 
-def _inverse(matrices: FloatArray) -> FloatArray:
+def inverse(matrices: FloatArray) -> FloatArray:
     """Inverses of stacked positive definite matrices, which are overwritten; large ones by their Cholesky factors."""
     n = matrices.shape[-1]
     if n < LARGE:
         return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
-    upper = np.tri(n, dtype=bool).T
-    out = np.empty_like(matrices)
-    for inverse, matrix in zip(out, matrices, strict=True):
+    for matrix in matrices:
         # Symmetric, so that its transpose, which is in Fortran's order, is not copied.
         factor, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
         lower, singular = lapack.dpotri(factor, lower=1, overwrite_c=1)
         if failed or singular:
             raise np.linalg.LinAlgError("a precision is not positive definite")
-        inverse[:] = np.where(upper, lower.T, lower)
-    return out
+        for rows in _successive(n, 1 + n // 64):
+            own = lower[rows]
+            matrix[rows] = np.where(np.arange(n)[None, :] > np.arange(n)[rows, None], lower.T[rows], own)
+    return matrices

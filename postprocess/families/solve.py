@@ -18,6 +18,8 @@ from postprocess.families.active_set import MANY, Exact, Guess, solve_exactly
 from postprocess.families.admm import solve_by_admm
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, one_hot
+from postprocess.families.large import guesses as guesses_of
+from postprocess.families.stack import is_large
 
 #: Persons: another solver's distance from zero in a cell that is zero, or from a limit that is reached.
 NEAR = 1e-5
@@ -54,6 +56,8 @@ def solve_families(families: Sequence[Family], solver: str, near: Sequence[Solut
 
 def solve_batched(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[Solution | None]:
     """Solutions of all families in their order; None for one that was not found."""
+    if guesses is None and any(map(_is_large, families)):
+        return [_solved_large(each) if _is_large(each) else solve_batched([each])[0] for each in families]
     solutions: list[Solution | None] = []
     for family, result in zip(families, solve_exactly(families, guesses), strict=True):
         if isinstance(result, Exact):
@@ -64,6 +68,19 @@ def solve_batched(families: Sequence[Family], guesses: Sequence[Guess] | None = 
             (result,) = solve_exactly([family], few=MANY)
             solutions.append(_solution(result, "batched", result.rounds) if isinstance(result, Exact) else None)
     return solutions
+
+
+def _is_large(family: Family) -> bool:
+    return is_large(family.n_children, family.n_cells, has_parent=family.parent is not None)
+
+
+def _solved_large(family: Family) -> Solution | None:
+    """The solution of a large family from the first guess that leads to it, else as that of a small one."""
+    for guess in guesses_of(family):
+        (result,) = solve_exactly([family], [guess])
+        if isinstance(result, Exact):
+            return _solution(result, "batched", result.rounds)
+    return solve_batched([family], [Guess.at_first(family)])[0]
 
 
 def finished(family: Family, solution: Solution) -> Solution:

@@ -12,6 +12,13 @@ from postprocess.families.family import Family, one_hot
 
 #: Cells above which families are stacked only if they have the same number of cells.
 ALONE = 256
+#: Cells from which on a family is large, or with more than `ALONE` numbers in matrices over all cells of all children.
+LARGE_CELLS, LARGE_NUMBERS = 1024, 1 << 25
+
+
+def is_large(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
+    """Whether matrices over all cells of all children would take much memory or time."""
+    return has_parent and (n_cells > LARGE_CELLS or (n_cells > ALONE and n_children * n_cells**2 > LARGE_NUMBERS))
 
 
 def padded(n: int) -> int:
@@ -109,6 +116,11 @@ class Stack:
                 stack.parent[i, :cells] = family.parent
             _put_sums(family, stack.matrix[i, :, :cells], stack.row_lower[rows], stack.row_upper[rows], stack.held[i])
         return stack
+
+    @property
+    def large(self) -> bool:
+        """Whether the families are large; these are alone."""
+        return is_large(len(self.family), self.shape.cells, has_parent=self.shape.has_parent)
 
     @property
     def children(self) -> list[slice]:

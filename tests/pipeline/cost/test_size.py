@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from geography.build import spine_from_prefixes
 from pipeline.cost.model import cost_of
-from pipeline.cost.size import POSITIVE, POSITIVE_SHARE, Size
+from pipeline.cost.size import POSITIVE_ANSWERS, POSITIVE_SHARE, Size
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from postprocess.families.wide import WIDE
 
@@ -48,13 +48,25 @@ def test_up_to_a_limit_all_possible_cells_are_in_one_problem() -> None:
 def test_beyond_it_is_the_positive_ones_where_the_detail_is_measured() -> None:
     size = _size(116, 400, "detailed")
     assert size.possible == 46_400
-    assert size.at_top == max(POSITIVE * 116, POSITIVE_SHARE * 46_400)
-    assert size.at_once == 20 * 800**2  # 40 persons in each of 20 areas, and 800 cells with persons at most
+    assert size.at_top == POSITIVE_SHARE * 46_400
+    # 40 persons in each of 20 areas are in 800 cells at most; all areas have the same matrix, which is there once, its
+    # resolvent once, and one of them once more.
+    assert size.at_once == 3 * 800**2
 
 
 def test_where_it_is_not_persons_may_be_anywhere() -> None:
     size = _size(116, 400, "job")
     assert (size.at_top, size.at_once) == (46_400, 0)
+
+
+def test_where_two_attributes_are_measured_together_persons_are_in_all_cells_of_their_answers() -> None:
+    """The third attribute, of 3 values, is in no query with others: each answer is spread over 3 cells."""
+    spec = SPEC.replace("job = {jobs}", 'job = {jobs}\nsex = ["a", "b", "c"]')
+    ages, jobs = ([str(i) for i in range(n)] for n in (116, 40))
+    text = spec.format(ages=ages, jobs=jobs, detail='"age * job"').replace("'", '"')
+    size = Size.of(parse_spec(text).universes()[0], SPINE)
+    assert size.possible == 13_920
+    assert size.at_top == POSITIVE_ANSWERS * 13_920
 
 
 def test_persons_in_households_are_in_one_problem_all_the_same() -> None:

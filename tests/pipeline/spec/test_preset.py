@@ -1,4 +1,4 @@
-"""The presets are the production configuration of the 2020 redistricting data: compared with its published figures."""
+"""The presets are published configurations: those of the redistricting data compared with its published figures."""
 
 from __future__ import annotations
 
@@ -76,7 +76,14 @@ def rounded_like(value: float, text: str) -> str:
 
 
 def test_all_presets_are_there() -> None:
-    assert preset_names() == ("pl94-2020-pr", "pl94-2020-pr-units", "pl94-2020-us", "pl94-2020-us-units")
+    assert preset_names() == (
+        "das-1940",
+        "dhc-persons",
+        "pl94-2020-pr",
+        "pl94-2020-pr-units",
+        "pl94-2020-us",
+        "pl94-2020-us-units",
+    )
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -211,3 +218,62 @@ def test_units_of_the_united_states_and_puerto_rico() -> None:
     shares = {level.name: level.share for level in load_preset("pl94-2020-us-units").levels}
     assert shares["Tract"] == Fraction(364, 1025)
     assert [query for query, _ in load_preset("pl94-2020-pr-units").levels[0].queries] == ["detailed"]
+
+
+def wide_universe(preset: str, levels: tuple[str, ...], shape: dict[str, int], privacy: str) -> Universe:
+    """A universe whose attributes have so many values; relgq has the values that the preset groups."""
+    own = {recode.attribute: [value for _, group in recode.groups for value in group]
+           for recode in load_preset(preset).recodes if recode.attribute == "relgq"}  # fmt: skip
+    values = {name: own.get(name, [str(i) for i in range(n)]) for name, n in shape.items()}
+    attributes = "".join(f"{name} = {each}\n" for name, each in values.items()).replace("'", '"')
+    lengths = ", ".join(f"{level} = {i + 1}" for i, level in enumerate(levels))
+    geography = f'[geography]\nfile = "f.csv"\ncolumn = "b"\nlevels = {{ {lengths} }}\n'
+    text = f'name = "x"\nstrategy = "{preset}"\n{privacy}\n{geography}[schema.attributes]\n{attributes}'
+    return parse_spec(text).universes()[0]
+
+
+def test_the_test_of_1940_has_its_seven_queries_at_four_fifths_of_epsilon_a_level() -> None:
+    shape = {"hhgq": 8, "sex": 2, "age": 116, "hispanic": 2, "race": 6, "citizen": 2}
+    levels = ("state", "county", "supdist", "ED")
+    found = wide_universe("das-1940", levels, shape, '[privacy]\nframework = "pure"')
+    assert found.schema.n_cells == 44_544
+    assert found.budget == 4 * Fraction(4, 5)
+    for level in found.strategy.levels:
+        assert found.budget * level.share == Fraction(4, 5)
+        assert {m.query.size: m.share for m in level.queries} == {
+            8: Fraction(2, 10),
+            116 * 2 * 6 * 2: Fraction(5, 10),
+            116 * 2: Fraction(1, 20),
+            29 * 2: Fraction(1, 20),
+            8 * 2: Fraction(1, 20),
+            2 * 2: Fraction(1, 20),
+            44_544: Fraction(1, 10),
+        }
+    ages = found.schema.recode("age_64")
+    assert ages is not None
+    assert ages.labels == ("0-63", "64-115")
+    assert wide_universe("das-1940", levels, shape, "").budget == 8 * Fraction(4, 5)
+
+
+def test_characteristics_of_persons_have_ten_queries_and_the_published_budget() -> None:
+    """Shares are stated in ten-thousandths of rho, 49,622 in all; sizes of queries as in the published files."""
+    shape = {"relgq": 42, "sex": 2, "age": 116, "hispanic": 2, "cenrace": 63}
+    levels = ("US", "State", "County", "Prim", "Tract_Subset_Group", "tract", "Block_Group", "Block")
+    found = wide_universe("dhc-persons", levels, shape, "")
+    assert found.schema.n_cells == 1_227_744
+    assert found.budget == Fraction(49_622, 10_000)
+    sizes = [12, 6, 76, 4, 8, 60, 19, 2 * 2 * 40 * 25 * 63, 423_360, 1_227_744]
+    parts = {"US": 73, "State": 999, "County": 310, "Prim": 478, "Tract_Subset_Group": 478, "tract": 868,
+             "Block_Group": 430, "Block": 11}  # fmt: skip
+    fourfold = {"County": (5, 6), "tract": (5, 6), "Block_Group": (), "Block": ()}
+    for level in levels:
+        at = found.strategy.level(level)
+        assert [m.query.size for m in at.queries] == sizes
+        for number, measured in enumerate(at.queries):
+            times = 4 if number in fourfold.get(level, (5,)) else 1
+            assert found.budget * at.share * measured.share == Fraction(parts[level] * times, 10_000)
+
+
+def test_a_preset_without_an_epsilon_has_none_for_pure_noise() -> None:
+    with pytest.raises(SpecError, match=r"privacy.epsilon: missing"):
+        universe(CENSUS, more='[privacy]\nframework = "pure"')

@@ -1,0 +1,118 @@
+"""A wide schema: the Bureau's test on the census of 1940, 44,544 cells, with and without the detail measured.
+
+    python benchmarks/bench_wide.py [--part with without] [--keys 1] [--margins] [--areas]
+
+Runs `examples/wide_1940.toml` and prints time, peak memory of all processes, and what the plan foretold; and the L1
+errors of the seven queries together, means over the areas of each level, beside the published ones of the Bureau's own
+code on the whole census of 1940, at epsilon 4: other data, and other levels above, so that only their size can be
+compared. "without" gives the detail's share of the budget to the other queries. `--areas` writes the list of districts
+that the example names, and ends. Needs ../shared/data beside the project; without it says so and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from measured_run import PROJECT, measured_run
+
+from pipeline.cost.model import cost_of
+from pipeline.inputs.geography import read_spine
+from pipeline.release.histograms import read_histogram
+from pipeline.spec.release_spec import load_spec
+
+DATA = PROJECT.parent / "shared" / "data" / "wide_1940_like.parquet"
+EXAMPLE = PROJECT / "examples" / "wide_1940.toml"
+AREAS = PROJECT / "wide_files" / "areas.csv"
+#: Mean L1 errors of the Bureau's code, all seven queries, epsilon 4: nation, state, county, district, enumeration
+#: district. The nation is not among the levels here.
+PUBLISHED = {"nation": 7196, "state": 2817, "county": 1457, "supdist": 1456, "enumdist": 382}
+#: Queries and shares where the detail is not measured.
+COARSE = {
+    "hhgq": "2/9",
+    "age * hispanic * race * citizen": "5/9",
+    **{f"{age} * sex": "1/18" for age in ("age", "age_4", "age_16", "age_64")},
+}
+PARTS = ("with", "without")
+
+
+def write_areas(path: Path) -> None:
+    """The list of the districts of the records."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    codes = sorted(set(pq.read_table(DATA, columns=["ed"])["ed"].to_pylist()))
+    path.write_text("ed\n" + "".join(f"{code}\n" for code in codes), encoding="utf-8")
+
+
+def spec_text(part: str, key: int, areas: Path, *, margins: bool) -> str:
+    """The example's spec with another key and, "without", its own queries at every level."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    text = re.sub(r'key = "insecure-test:\d+"', f'key = "insecure-test:{key}"', text)
+    text = text.replace("../../shared/data", str(DATA.parent)).replace("../wide_files/areas.csv", str(areas))
+    text = text.replace("margins = false", f"margins = {str(margins).lower()}")
+    if part == "without":
+        own = "".join(f'"{query}" = "{share}"\n' for query, share in COARSE.items())
+        strategy = f'[strategy]\npreset = "das-1940"\n\n[strategy.queries]\n{own}'
+        text = text.replace("[input]\n", f"{strategy}\n[input]\n")
+        text = re.sub(r'(?m)^strategy = "das-1940".*\n', "", text)
+    return text
+
+
+def errors(spec: Path, release: Path) -> pd.DataFrame:
+    """Mean L1 errors of the areas of each level: of each of the test's queries, and of all together."""
+    universe = load_spec(spec).universes()[0]
+    queries = {measured.query.name: measured.query for measured in universe.strategy.levels[0].queries}
+    rows = {}
+    for level in read_spine(load_spec(spec).geography).levels:
+        released, true = (
+            read_histogram(release / side / "histograms" / f"{level.name}.parquet", level.geocodes, universe.schema)
+            for side in ("public", "restricted")
+        )
+        of_query = {
+            name: float(np.abs(query.answer_csr(released) - query.answer_csr(true)).sum(axis=1).mean())
+            for name, query in queries.items()
+        }
+        rows[level.name] = of_query | {"all": sum(of_query.values()), "published": float(PUBLISHED[level.name])}
+    return pd.DataFrame(rows).round(0).astype(int)
+
+
+def measure(part: str, key: int, *, margins: bool) -> pd.DataFrame:
+    """One run: prints what it took, beside what was foretold; its errors."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_areas(folder / "areas.csv")
+        own, whole = folder / "release.toml", folder / "whole.toml"
+        own.write_text(spec_text(part, key, folder / "areas.csv", margins=margins), encoding="utf-8")
+        whole.write_text(spec_text("with", key, folder / "areas.csv", margins=margins), encoding="utf-8")
+        spec = load_spec(own)
+        foretold = cost_of(spec, read_spine(spec.geography), 2, engine=False)
+        used = measured_run(own, folder / "out")
+        print(
+            f"{part} the detail, key {key}: {used.seconds:.0f} s, {used.core_seconds:.0f} core seconds "
+            f"({foretold.core_seconds:.0f} foretold), {used.peak_mb:.0f} MB ({foretold.peak_mb:.0f} foretold)",
+            flush=True,
+        )
+        return errors(whole, next(path for path in (folder / "out").iterdir() if path.is_dir()))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--keys", type=int, default=1)
+    parser.add_argument("--margins", action="store_true")
+    parser.add_argument("--areas", action="store_true")
+    arguments = parser.parse_args()
+    if not DATA.exists():
+        print(f"{DATA} is not there; nothing was measured")
+    elif arguments.areas:
+        write_areas(AREAS)
+        print(AREAS)
+    else:
+        for each in arguments.part:
+            of_keys = [measure(each, key, margins=arguments.margins) for key in range(1, arguments.keys + 1)]
+            means = pd.concat(of_keys).groupby(level=0, sort=False).mean()
+            print(means.round(0).astype(int).to_string(), flush=True)
