@@ -63,15 +63,19 @@ class JunctionTree:
         domain: the attributes; each is in a clique.
         bags: the cliques.
         parents: the number of each bag's parent; -1 for the first one.
+        first: attributes of the first bag whose table is made before all others; none for the total.
     """
 
     domain: Domain
     bags: tuple[Clique, ...]
     parents: tuple[int, ...]
+    first: Clique = ()
 
     def __post_init__(self) -> None:
         if not self.bags or len(self.bags) != len(self.parents) or self.parents[0] != -1:
             raise ValueError("a junction tree has bags, each with its parent, the first one none")
+        if not set(self.first) <= set(self.bags[0]):
+            raise ValueError(f"the first bag {self.domain.text(self.bags[0])} lacks {self.domain.text(self.first)}")
         seen: set[int] = set(self.bags[0])
         for number, (bag, parent) in enumerate(zip(self.bags[1:], self.parents[1:], strict=True), start=1):
             if not 0 <= parent < number:
@@ -88,9 +92,9 @@ class JunctionTree:
 
     @cached_property
     def separators(self) -> tuple[Clique, ...]:
-        """What each bag shares with its parent; nothing for the first one."""
+        """What each bag shares with its parent: the table that is there before it; of the first one, `first`."""
         pairs = zip(self.bags, self.parents, strict=True)
-        return tuple(() if up < 0 else tuple(sorted({*bag} & {*self.bags[up]})) for bag, up in pairs)
+        return tuple(self.first if up < 0 else tuple(sorted({*bag} & {*self.bags[up]})) for bag, up in pairs)
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
@@ -133,7 +137,7 @@ def junction_tree(
         domain: all attributes.
         cliques: as declared.
         fill: whether bags may be wider than what is declared.
-        first: attributes that the first bag must have.
+        first: attributes that the first bag must have, whose table is made before all others.
         most_cells: of a bag.
 
     Raises:
@@ -230,4 +234,4 @@ def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique) -> JunctionTr
         number_of[new] = len(out)
         out.append(ordered[new])
         parents.append(number_of[up])
-    return JunctionTree(domain, tuple(out), tuple(parents))
+    return JunctionTree(domain, tuple(out), tuple(parents), first)

@@ -14,13 +14,17 @@ cells that are summed. So what several cliques say of one S is combined by a num
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from features.marginals.domain import Clique, Domain, subsets
 from postprocess.arrays import FloatArray, IntArray
 
 __all__ = ["cell_variances", "factor", "marginal", "residuals", "table"]
+
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 def residuals(values: FloatArray | IntArray, clique: Clique, domain: Domain) -> dict[Clique, FloatArray]:
@@ -68,7 +72,8 @@ def cell_variances(variances: Mapping[Clique, FloatArray], clique: Clique, domai
     return out
 
 
-def marginal(values: FloatArray | IntArray, clique: Clique, kept: Clique, domain: Domain) -> FloatArray | IntArray:
+def marginal(values: NDArray[Number], clique: Clique, kept: Clique, domain: Domain) -> NDArray[Number]:
     """Tables of some of a clique's attributes `(n, cells)`, in the dtype of the clique's `values` `(n, cells)`."""
     axes = tuple(1 + axis for axis, attribute in enumerate(clique) if attribute not in kept)
-    return values.reshape(len(values), *domain.shape(clique)).sum(axis=axes).reshape(len(values), -1)
+    sums: NDArray[Number] = values.reshape(len(values), *domain.shape(clique)).sum(axis=axes)
+    return sums.reshape(len(values), -1)

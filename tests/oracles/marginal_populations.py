@@ -1,0 +1,63 @@
+"""Small populations on small spines, measured with noise, for the tests of marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from features.marginals.cliques import JunctionTree, junction_tree
+from features.marginals.domain import Clique, Domain
+from features.marginals.linear import Measurement
+from features.marginals.records import Records, count
+from postprocess.arrays import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Records on a spine of three levels, with the junction tree of some cliques."""
+
+    tree: JunctionTree
+    records: Records
+    parents: tuple[IntArray, ...]
+    sizes: tuple[int, ...]
+
+    def area_of_leaf(self, level: int) -> IntArray:
+        """The area of a level that each leaf lies in."""
+        area = np.arange(self.sizes[-1])
+        for parent in reversed(self.parents[level:]):
+            area = parent[area]
+        return area
+
+    def truth(self, clique: Clique, level: int) -> IntArray:
+        """The table of a clique in each area of a level."""
+        return count(self.records, clique, self.tree.domain, self.area_of_leaf(level), self.sizes[level])
+
+    def measured(self, seed: int, variance: float, cliques: Sequence[Clique] | None = None) -> list[list[Measurement]]:
+        """Noisy tables of all cliques at all levels."""
+        rng = np.random.default_rng(seed)
+        out = []
+        for level, n in enumerate(self.sizes):
+            here = []
+            for clique in cliques if cliques is not None else self.tree.bags:
+                truth = self.truth(clique, level)
+                noise = np.rint(rng.normal(0, np.sqrt(variance), truth.shape)).astype(np.int64)
+                here.append(Measurement(clique, truth + noise, np.full(n, variance)))
+            out.append(here)
+        return out
+
+
+def population(
+    seed: int, cliques: Sequence[Clique] = ((0, 1), (1, 2, 3), (3, 4)), n: int = 400, *, first: Clique = ()
+) -> Population:
+    """Five attributes that hang together, in six leaves of two of three parents; one leaf is empty."""
+    rng = np.random.default_rng(seed)
+    domain = Domain(tuple("abcde"), (2, 3, 2, 4, 3))
+    parents = (np.zeros(3, dtype=np.int64), np.array([0, 0, 0, 1, 1, 2, 2]))
+    leaf = np.sort(rng.choice(7, n, p=[0.3, 0.2, 0.1, 0.2, 0.1, 0.1, 0.0]))
+    values = np.zeros((n, 5), dtype=np.int64)
+    values[:, 0] = rng.random(n) < 0.2 + 0.1 * leaf
+    for a in range(1, 5):
+        values[:, a] = (values[:, a - 1] + rng.choice(3, n, p=[0.7, 0.2, 0.1])) % domain.sizes[a]
+    return Population(junction_tree(domain, cliques, first=first), Records(leaf, values), parents, (1, 3, 7))
