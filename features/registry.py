@@ -42,6 +42,7 @@ FEATURES: Final = (
     Feature("exports", {"export": "features.exports.command"}),
     Feature("fitness", {"fitness": "features.fitness.command"}),
     Feature("imports", {"import": "features.imports.command"}),
+    Feature("marginals"),
     Feature("plan", {"plan": "features.plan.command"}),
     Feature("shares", keys={"postprocess.shares": ("features.shares.keys", "SharesKeys")}),
     Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),

@@ -55,6 +55,7 @@ def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, fir
     values = np.full((len(leaf), len(domain.names)), -1, dtype=np.int64)
     values[:, tree.bags[0]] = _values(cell, tree.bags[0], domain)
     there: list[int] = list(tree.bags[0])
+    copies = np.arange(len(leaf)) - np.searchsorted(leaf, leaf)  # number of a record in its leaf
     for number, (bag, separator) in enumerate(zip(tree.bags, tree.separators, strict=True)):
         if number == 0:
             continue
@@ -64,8 +65,8 @@ def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, fir
         order = [a for a in up if a not in separator]
         order += [a for a in there if a not in order and a not in separator]
         group = leaf * domain.size(separator) + _cells(values, separator, domain)
-        keys = [values[:, a] for a in reversed(order)]
-        ordered = np.lexsort((seed.numbers(_ORDER, np.array(number), leaf + first_leaf, _copies(leaf)), *keys, group))
+        luck = seed.numbers(_ORDER, np.array(number), leaf + first_leaf, copies)
+        ordered = np.lexsort((luck, *reversed(_packed(values, order, domain)), group))
         their_group, their_cell = _spread(tables[number], bag, separator, new, domain, seed, (number, first_leaf))
         if not np.array_equal(group[ordered], their_group):
             raise ValueError(f"tables of {domain.text(bag)} and {domain.text(up)} do not agree on their separator")
@@ -101,9 +102,17 @@ def _expanded(counts: IntArray) -> tuple[IntArray, IntArray]:
     return np.repeat(leaf, many), np.repeat(cell, many)
 
 
-def _copies(leaf: IntArray) -> IntArray:
-    """A number for each record of its leaf, from 0; records stand in the order of leaves."""
-    return np.arange(len(leaf)) - np.searchsorted(leaf, leaf)
+def _packed(values: IntArray, order: Sequence[int], domain: Domain) -> list[IntArray]:
+    """Keys by which records stand in the order of their values, as many attributes in each as a number holds."""
+    out: list[IntArray] = []
+    room = 0
+    for a in order:
+        if room < domain.sizes[a]:
+            out.append(np.zeros(len(values), dtype=np.int64))
+            room = 1 << 62
+        out[-1] = out[-1] * domain.sizes[a] + values[:, a]
+        room //= domain.sizes[a]
+    return out
 
 
 def _values(cell: IntArray, attributes: Clique, domain: Domain) -> IntArray:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
-WIDTH, HEIGHT = 860, 1368
+WIDTH, HEIGHT = 860, 1432
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}
 
@@ -109,6 +109,7 @@ ROOMS = (
     Room("pipeline/signatures", ("what is signed, by whom",), 227, 1294, 196, 54),
     Room("pipeline/survey", ("numbers from reports",), 434, 1294, 196, 54),
     Room("features/shares", ("public counts as facts",), 641, 1294, 199, 54),
+    Room("features/marginals", ("records with many attributes",), 297, 1358, 266, 54),
 )
 
 

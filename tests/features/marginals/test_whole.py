@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracles.marginal_populations import Population, population
 
 from features.marginals.cliques import JunctionTree, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.linear import Measurement, upward
+from features.marginals.population import Population
 from features.marginals.residuals import marginal
 from features.marginals.whole import First, Seed, possible_cells, whole_numbers
 from geography.errors import InputError
 from postprocess.arrays import IntArray
+
+Make = Callable[..., Population]
+Measure = Callable[..., list[list[Measurement]]]
 
 
 def _released(people: Population, levels: list[list[Measurement]], **known: object) -> list[list[IntArray]]:
@@ -46,31 +50,33 @@ def _check(people: Population, released: list[list[IntArray]]) -> None:
 
 @pytest.mark.parametrize("alike", [True, False])
 @pytest.mark.parametrize("seed", range(6))
-def test_areas_add_up_and_cliques_agree_whatever_the_noise(seed: int, alike: bool) -> None:
+def test_areas_add_up_and_cliques_agree_whatever_the_noise(
+    seed: int, alike: bool, population: Make, measured: Measure
+) -> None:
     people = population(seed)
-    _check(people, _released(people, people.measured(seed, (0.3, 4.0, 200.0)[seed % 3]), alike=alike))
+    _check(people, _released(people, measured(people, seed, (0.3, 4.0, 200.0)[seed % 3]), alike=alike))
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_cliques_that_had_to_be_filled_in_agree_as_well(seed: int) -> None:
+def test_cliques_that_had_to_be_filled_in_agree_as_well(seed: int, population: Make, measured: Measure) -> None:
     cycle = [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)]
     people = population(seed)
     tree = junction_tree(people.tree.domain, cycle, fill=True)
     people = Population(tree, people.records, people.parents, people.sizes)
-    _check(people, _released(people, people.measured(seed, 4.0, cycle)))
+    _check(people, _released(people, measured(people, seed, 4.0, cycle)))
 
 
-def test_with_hardly_any_noise_the_truth_comes_out() -> None:
+def test_with_hardly_any_noise_the_truth_comes_out(population: Make, measured: Measure) -> None:
     people = population(11)
-    released = _released(people, people.measured(0, 1e-9))
+    released = _released(people, measured(people, 0, 1e-9))
     for level, tables in enumerate(released):
         for bag, found in zip(people.tree.bags, tables, strict=True):
-            np.testing.assert_array_equal(found, people.truth(bag, level))
+            np.testing.assert_array_equal(found, people.table(bag, level))
 
 
-def test_the_same_seed_gives_the_same_numbers() -> None:
+def test_the_same_seed_gives_the_same_numbers(population: Make, measured: Measure) -> None:
     people = population(3)
-    levels = people.measured(3, 9.0)
+    levels = measured(people, 3, 9.0)
     up = upward(levels, people.parents, people.tree.domain, people.sizes)
     first, again = (whole_numbers(people.tree, up, people.parents, Seed(5)) for _ in range(2))
     for one, other in zip(first, again, strict=True):
@@ -78,20 +84,20 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
             np.testing.assert_array_equal(table, same)
 
 
-def test_what_one_clique_knows_of_a_separator_helps_its_neighbour() -> None:
+def test_what_one_clique_knows_of_a_separator_helps_its_neighbour(population: Make, measured: Measure) -> None:
     """A clique measured with much noise has the separator that its neighbour, measured with little, says."""
     people = population(4)
-    levels = people.measured(4, 400.0)
+    levels = measured(people, 4, 400.0)
     for level, here in enumerate(levels):
         here[0] = Measurement(
-            people.tree.bags[0], people.truth(people.tree.bags[0], level), np.full(len(here[0].values), 1e-6)
+            people.tree.bags[0], people.table(people.tree.bags[0], level), np.full(len(here[0].values), 1e-6)
         )
     released = _released(people, levels, alike=False)
     (below,) = [n for n, up in enumerate(people.tree.parents) if up == 0][:1]
     separator = people.tree.separators[below]
     for level, tables in enumerate(released):
         found = marginal(tables[below], people.tree.bags[below], separator, people.tree.domain)
-        np.testing.assert_array_equal(found, people.truth(separator, level))
+        np.testing.assert_array_equal(found, people.table(separator, level))
 
 
 def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
@@ -114,10 +120,10 @@ def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
     np.testing.assert_array_equal(released[1][0].sum(axis=1), totals[1][:, 0])
 
 
-def test_exact_numbers_are_kept_in_every_clique() -> None:
+def test_exact_numbers_are_kept_in_every_clique(population: Make, measured: Measure) -> None:
     people = population(7, first=(3,))
-    exact = [people.truth((3,), level) for level in range(3)]
-    levels = people.measured(7, 25.0)
+    exact = [people.table((3,), level) for level in range(3)]
+    levels = measured(people, 7, 25.0)
     for here, numbers in zip(levels, exact, strict=True):
         here.append(Measurement((3,), numbers, np.zeros(len(numbers))))
     released = _released(people, levels, first=First(exact=exact))
@@ -128,16 +134,16 @@ def test_exact_numbers_are_kept_in_every_clique() -> None:
                 np.testing.assert_array_equal(marginal(found, bag, (3,), people.tree.domain), numbers)
 
 
-def test_exact_numbers_that_do_not_add_up_are_refused() -> None:
+def test_exact_numbers_that_do_not_add_up_are_refused(population: Make, measured: Measure) -> None:
     people = population(7, first=(3,))
-    exact = [people.truth((3,), level) for level in range(3)]
+    exact = [people.table((3,), level) for level in range(3)]
     exact[2] = exact[2].copy()
     exact[2][4, 1] += 1
     with pytest.raises(InputError, match=r"exact numbers of d, area 1 of level 1: found \d+ in cell 1, and \d+ in its"):
-        _released(people, people.measured(7, 4.0), first=First(exact=exact))
+        _released(people, measured(people, 7, 4.0), first=First(exact=exact))
     exact[2][4, 1] -= 1 + exact[2][4, 1]
     with pytest.raises(InputError, match="found -1 in cell 1; they are not negative"):
-        _released(people, people.measured(7, 4.0), first=First(exact=exact))
+        _released(people, measured(people, 7, 4.0), first=First(exact=exact))
 
 
 def _possible_by_area(people: Population) -> list[NDArray[np.bool_]]:
@@ -153,10 +159,10 @@ def _possible_by_area(people: Population) -> list[NDArray[np.bool_]]:
     return out
 
 
-def test_cells_that_are_impossible_in_an_area_are_empty_there() -> None:
+def test_cells_that_are_impossible_in_an_area_are_empty_there(population: Make, measured: Measure) -> None:
     people = population(8, first=(3,))
     possible = _possible_by_area(people)
-    released = _released(people, people.measured(8, 25.0), first=First(possible=possible))
+    released = _released(people, measured(people, 8, 25.0), first=First(possible=possible))
     _check(people, released)
     for tables, can in zip(released, possible, strict=True):
         for bag, found in zip(people.tree.bags, tables, strict=True):
@@ -165,7 +171,7 @@ def test_cells_that_are_impossible_in_an_area_are_empty_there() -> None:
     assert not possible[2].all()
     wrong = [possible[0], possible[1], np.zeros_like(possible[2])]
     with pytest.raises(InputError, match="zeros of d, area 0 of level 1: cell 0 is possible there and in none of its"):
-        _released(people, people.measured(8, 25.0), first=First(possible=wrong))
+        _released(people, measured(people, 8, 25.0), first=First(possible=wrong))
 
 
 def _by_enumeration(tree: JunctionTree, zeros: dict[Clique, NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
@@ -184,7 +190,9 @@ def _by_enumeration(tree: JunctionTree, zeros: dict[Clique, NDArray[np.bool_]]) 
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_zeros_are_carried_to_all_cliques_as_enumeration_of_all_records_says(seed: int) -> None:
+def test_zeros_are_carried_to_all_cliques_as_enumeration_of_all_records_says(
+    seed: int, population: Make, measured: Measure
+) -> None:
     people = population(seed)
     rng = np.random.default_rng(seed)
     cliques: list[Clique] = [(0, 1), (1, 2, 3), (3, 4), (2,)]
@@ -196,14 +204,14 @@ def test_zeros_are_carried_to_all_cliques_as_enumeration_of_all_records_says(see
         return
     for found, can in zip(possible_cells(people.tree, zeros), expected, strict=True):
         np.testing.assert_array_equal(found, can)
-    released = _released(people, people.measured(seed, 100.0), zeros=zeros)
+    released = _released(people, measured(people, seed, 100.0), zeros=zeros)
     _check(people, released)
     for tables in released:
         for table, can in zip(tables, expected, strict=True):
             assert not table[:, ~can].any()
 
 
-def test_zeros_that_cross_cliques_are_refused() -> None:
+def test_zeros_that_cross_cliques_are_refused(population: Make) -> None:
     people = population(0)
     with pytest.raises(InputError, match="zeros of a x e: no clique has all of these attributes"):
         possible_cells(people.tree, {(0, 4): np.ones(6, dtype=bool)})
