@@ -34,22 +34,13 @@ class Spread:
         """Of numbers with these expectations."""
         return self.one * expectation + self.two * expectation**2
 
-    def weighted(self, tables: Tables, normal: FloatArray | None = None) -> Tables:
-        """The tables with what is expected of them put together with what is measured.
-
-        Args:
-            tables: measured.
-            normal: `(B, C, m)` standard normal numbers. With them the estimate is a draw of what the truth may be, with
-                its spread around the best estimate, which is smoother than any truth.
-        """
+    def weighted(self, tables: Tables) -> Tables:
+        """The tables with what is expected of them put together with what is measured."""
         m = expected(tables)
         spread = np.where(m > 0, self.variance(m), 1.0)
         both = spread + tables.variance
         estimate = (tables.estimate * spread + m * tables.variance) / both
-        left = tables.variance * spread / both
-        if normal is not None:
-            estimate = estimate + np.sqrt(left) * normal
-        return Tables(estimate, left, tables.rows, tables.columns)
+        return Tables(estimate, tables.variance * spread / both, tables.rows, tables.columns)
 
 
 def expected(tables: Tables) -> FloatArray:

@@ -65,18 +65,10 @@ class Design:
             measured: of each level those of `noise`.
             seed: public, for ties.
         """
-        up = self._upward(measured)
+        levels = [self._measurements(number, tables) for number, tables in enumerate(measured)]
+        up = upward(levels, self.parents, self.tree.domain, self.sizes)
         whole = whole_numbers(self.tree, up, self.parents, seed, self.first, self.zeros, alike=self.alike)
         return Release(downward(up, self.parents), whole)
-
-    def drawn(self, measured: Sequence[Tables], seed: Seed) -> list[list[IntArray]]:
-        """Whole numbers as different between areas as the true ones may be, given the measurements."""
-        up = self._upward(measured)
-        return whole_numbers(self.tree, up, self.parents, seed, self.first, self.zeros, alike=self.alike, draw=seed)
-
-    def _upward(self, measured: Sequence[Tables]) -> list[Level]:
-        levels = [self._measurements(number, tables) for number, tables in enumerate(measured)]
-        return upward(levels, self.parents, self.tree.domain, self.sizes)
 
     def _measurements(self, level: int, tables: Tables) -> list[Measurement]:
         n = self.sizes[level]

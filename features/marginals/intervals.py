@@ -4,8 +4,9 @@ A release stands in for the truth: new noise of the same strategy is added to it
 repeated. How far these releases are from it, by clique, level and size, is what the intervals are made of
 (`postprocess.downward.intervals`), with the exact variances of linear estimates for large counts.
 
-Where areas are expected to be alike, the release is smoother than the truth, and would show too small errors. There a
-draw of what the truth may be stands in for it, a new one for each simulated release (`Design.drawn`).
+Where areas are expected to be alike, the release is smoother than the truth, and would show too small errors of areas
+unlike their siblings. There the release that expects nothing of the kind, of the same measurements, stands in for the
+truth: its areas differ by more than they do in truth, by what noise adds, and so do not by less.
 
 A number that crosses cliques has none: no simulation says how far the model of independence is from the truth.
 """
@@ -13,7 +14,7 @@ A number that crosses cliques has none: no simulation says how far the model of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -99,7 +100,8 @@ def simulated_errors(
     levels, bags = range(len(design.sizes)), range(len(design.tree.bags))
     views = [[_view(design, release.estimates[level], level, bag) for bag in bags] for level in levels]
     errors = [[ErrorCounts.empty(view.table, view.basis, view.variances) for view in of_level] for of_level in views]
-    for truth, again in _pairs(design, measured, release, seed, replicates):
+    truth = replace(design, alike=False).release(measured, seed).whole if design.alike else release.whole
+    for again in _releases(design, truth, seed, replicates):
         for level in levels:
             for bag in bags:
                 view = views[level][bag]
@@ -108,15 +110,13 @@ def simulated_errors(
     return SimulatedErrors(design, release, errors)
 
 
-def _pairs(
-    design: Design, measured: Sequence[Tables], release: Release, seed: Seed, replicates: int
-) -> Iterator[tuple[list[list[IntArray]], list[list[IntArray]]]]:
-    """What stands in for the truth, and a release of it."""
+def _releases(
+    design: Design, truth: Sequence[Sequence[IntArray]], seed: Seed, replicates: int
+) -> Iterator[list[list[IntArray]]]:
     for replicate in range(replicates):
         own = Seed(int.from_bytes(public_key("spinewise marginals ties 1", seed.value, "", replicate)[:8], "big"))
-        truth = design.drawn(measured, own) if design.alike else release.whole
-        noisy = [noisy_again(design, truth[level], level, seed, replicate) for level in range(len(design.sizes))]
-        yield truth, design.release(noisy, own).whole
+        noisy = [noisy_again(design, whole, level, seed, replicate) for level, whole in enumerate(truth)]
+        yield design.release(noisy, own).whole
 
 
 def noisy_again(design: Design, whole: Sequence[IntArray], level: int, seed: Seed, replicate: int) -> Tables:

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from features.marginals.alike import expected, spread_of
 from features.marginals.cliques import JunctionTree, Stage
@@ -39,8 +38,8 @@ __all__ = ["First", "Seed", "possible_cells", "whole_numbers"]
 
 #: Cells of two-way tables that are worked on together.
 AT_ONCE = 1 << 20
-#: Uses of the public seed here, apart from others'.
-_ROUNDING, _NORMAL = 0x6D617267, (0x6D61726E, 0x6D61726D)
+#: A use of the public seed here, apart from others'.
+_ROUNDING = 0x6D617267
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,6 @@ class _Place:
     parent: IntArray | None
     above: Sequence[IntArray]
     alike: bool
-    draw: Seed | None
 
 
 def whole_numbers(
@@ -88,7 +86,6 @@ def whole_numbers(
     zeros: Mapping[Clique, BoolArray] | None = None,
     *,
     alike: bool = True,
-    draw: Seed | None = None,
 ) -> list[list[IntArray]]:
     """The whole numbers of each level: a table `(n, cells)` of each bag of the tree.
 
@@ -100,8 +97,6 @@ def whole_numbers(
         first: what is known of the first table.
         zeros: clique -> which of its cells can be positive anywhere, `(cells,)`.
         alike: whether the children of an area are expected to be alike.
-        draw: with it, numbers as different as true ones may be, in place of the best estimates where children are
-            expected to be alike: what simulated releases start from.
 
     Raises:
         InputError: the zeros leave no cell, or no child, for somebody; exact numbers do not add up.
@@ -111,7 +106,7 @@ def whole_numbers(
     _check_first(tree, first, parents, _any(possible[0], tree.bags[0], tree.first, tree.domain))
     out: list[list[IntArray]] = []
     for number, level in enumerate(levels):
-        place = _Place(number, level, None if number == 0 else parents[number - 1], out[-1] if out else [], alike, draw)
+        place = _Place(number, level, None if number == 0 else parents[number - 1], out[-1] if out else [], alike)
         out.append(_of_level(tree, place, seed, first, possible))
     return out
 
@@ -220,7 +215,7 @@ def _staged(
             _by_value(above, stage, domain),
             estimate.place.parent,
         )
-        return _in_order(_shared_out(sharing, seed, key, estimate.place), stage, domain)
+        return _in_order(_shared_out(sharing, seed, key, estimate.place.alike), stage, domain)
     can = _by_value(marginal(possible[None].astype(np.int64), estimate.bag, kept, domain), stage, domain) > 0
     target = _by_value(estimate.table(kept), stage, domain)
     if stage.held == base or not can.all():
@@ -356,12 +351,12 @@ class _Problems:
         return np.where(self.child.shape[1] == 1, self.tables.columns[:, None, :], self.tables.rows[:, :, None])
 
 
-def _shared_out(sharing: _Sharing, seed: Seed, key: int, place: _Place) -> IntArray:
+def _shared_out(sharing: _Sharing, seed: Seed, key: int, alike: bool) -> IntArray:
     """The children's tables `(n, held cells, values)`."""
     out = np.zeros(sharing.target.shape, dtype=np.int64)
     problems = list(sharing.problems())
-    if place.alike:
-        problems = _drawn_together(problems, place.draw, key)
+    if alike:
+        problems = _drawn_together(problems)
     for one in problems:
         ties = seed.numbers(_ROUNDING, np.array(key), one.child, one.cell * sharing.target.shape[2] + one.value)
         whole = one.solved(ties)
@@ -370,7 +365,7 @@ def _shared_out(sharing: _Sharing, seed: Seed, key: int, place: _Place) -> IntAr
     return out
 
 
-def _drawn_together(problems: Sequence[_Problems], draw: Seed | None, key: int) -> list[_Problems]:
+def _drawn_together(problems: Sequence[_Problems]) -> list[_Problems]:
     """The same with the expectation that children are alike, whose spread is found from all of them."""
     seen = [(expected(one.tables), one.tables) for one in problems if one.is_open]
     if not seen:
@@ -379,19 +374,7 @@ def _drawn_together(problems: Sequence[_Problems], draw: Seed | None, key: int) 
     square = np.concatenate([(tables.estimate - m)[m > 0] ** 2 for m, tables in seen])
     noise = np.concatenate([tables.variance[m > 0] for m, tables in seen])
     spread = spread_of(expectation, square, noise)
-    return [
-        replace(one, tables=spread.weighted(one.tables, None if draw is None else _normal(draw, key, one)))
-        if one.is_open
-        else one
-        for one in problems
-    ]
-
-
-def _normal(draw: Seed, key: int, problems: _Problems) -> FloatArray:
-    """Standard normal numbers `(B, C, m)`."""
-    keys = (np.array(key), problems.child, problems.cell, problems.value)
-    coarse, fine = (draw.numbers(use, *keys) for use in _NORMAL)
-    return np.asarray(ndtri(((coarse << 14) + fine + 0.5) / (1 << 28)))
+    return [replace(one, tables=spread.weighted(one.tables)) if one.is_open else one for one in problems]
 
 
 def _padded_families(parent: IntArray, n: int) -> Iterator[tuple[IntArray, IntArray]]:

@@ -35,5 +35,3 @@ def test_expected_is_the_product_of_row_and_column_and_the_mean_is_by_precision(
     spread = 3.0 + 9.0
     assert both.estimate[0, 0, 0] == pytest.approx((7 / 2 + 3 / spread) / (1 / 2 + 1 / spread))
     assert both.variance[0, 0, 0] == pytest.approx(1 / (1 / 2 + 1 / spread))
-    drawn = Spread(1.0, 1.0).weighted(tables, np.ones((1, 3, 2)))
-    np.testing.assert_allclose(drawn.estimate, both.estimate + np.sqrt(both.variance))

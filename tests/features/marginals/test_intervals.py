@@ -70,7 +70,7 @@ def test_nine_of_ten_truths_are_inside_whatever_their_size(alike: bool) -> None:
     shares = {place: float(np.mean(inside)) for place, inside in held.items() if len(inside) > 300}
     assert {(2, 0), (2, 1), (2, 2)} <= set(shares)
     assert min(shares.values()) > 0.87
-    assert shares[2, 2] < 0.95
+    assert shares[2, 2] < (0.97 if alike else 0.95)
 
 
 def test_intervals_made_for_less_noise_than_there_was_do_not_hold() -> None:
