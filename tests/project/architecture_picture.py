@@ -109,6 +109,7 @@ ROOMS = (
     Room("pipeline/signatures", ("what is signed, by whom",), 297, 1294, 266, 54),
     Room("features/shares", ("public counts as facts",), 574, 1294, 266, 54),
     Room("features/years", ("releases over time, one budget",), 20, 1358, 266, 54),
+    Room("features/marginals", ("records with many attributes",), 297, 1358, 266, 54),
 )
 
 

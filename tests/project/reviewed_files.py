@@ -17,6 +17,7 @@ FOLDERS = (
     "pipeline/confidential",
     "pipeline/questions",
     "features/*/confidential.py",
+    "features/marginals/choice.py",
     "features/years/carried.py",
     "features/years/chain.py",
     "features/years/design.py",

@@ -1,0 +1,237 @@
+"""From declared cliques to a junction tree: which tables are joined in which, and which pairs have to be added.
+
+Cliques are decomposable if they form a tree in which the cliques of any attribute hang together (the running
+intersection property). A spanning tree with the largest separators is one exactly if the sizes of its cliques less
+those of its separators add up to the number of attributes (Jensen and Jensen 1994). Cliques that are not
+decomposable are triangulated by minimum fill-in: bags are then wider than what is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from features.marginals.domain import Clique, Domain
+from geography.errors import InputError
+
+__all__ = ["Filling", "JunctionTree", "Stage", "filling", "junction_tree"]
+
+#: Cells of a bag, at most: whole numbers of one clique in every area are in memory.
+MOST_CELLS = 1 << 22
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What declared cliques lack of a junction tree.
+
+    Attributes:
+        bags: the cliques of the tree, each in none of the others.
+        pairs: of attributes that are in no declared clique together, and are in a bag.
+        wider: bags that no declared clique contains.
+    """
+
+    bags: tuple[Clique, ...]
+    pairs: tuple[Clique, ...]
+    wider: tuple[Clique, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A table that is made whole once a coarser one is: the one with one attribute more.
+
+    Attributes:
+        held: attributes of the table that is there before.
+        added: the attribute that comes to it.
+    """
+
+    held: Clique
+    added: int
+
+    @property
+    def table(self) -> Clique:
+        """Its attributes."""
+        return tuple(sorted((*self.held, self.added)))
+
+
+@dataclass(frozen=True)
+class JunctionTree:
+    """Cliques in an order in which each follows its parent; all paths between cliques with an attribute have it.
+
+    Attributes:
+        domain: the attributes; each is in a clique.
+        bags: the cliques.
+        parents: the number of each bag's parent; -1 for the first one.
+        first: attributes of the first bag whose table is made before all others; none for the total.
+    """
+
+    domain: Domain
+    bags: tuple[Clique, ...]
+    parents: tuple[int, ...]
+    first: Clique = ()
+
+    def __post_init__(self) -> None:
+        if not self.bags or len(self.bags) != len(self.parents) or self.parents[0] != -1:
+            raise ValueError("a junction tree has bags, each with its parent, the first one none")
+        if not set(self.first) <= set(self.bags[0]):
+            raise ValueError(f"the first bag {self.domain.text(self.bags[0])} lacks {self.domain.text(self.first)}")
+        seen: set[int] = set(self.bags[0])
+        for number, (bag, parent) in enumerate(zip(self.bags[1:], self.parents[1:], strict=True), start=1):
+            if not 0 <= parent < number:
+                raise ValueError(f"bag {number} of a junction tree does not follow its parent {parent}")
+            if not seen & set(bag) <= set(self.bags[parent]):
+                raise ValueError(
+                    f"bag {self.domain.text(bag)} shares attributes with bags before it that its parent "
+                    f"{self.domain.text(self.bags[parent])} has not: no running intersection"
+                )
+            seen |= set(bag)
+        if seen != set(range(len(self.domain.names))):
+            missing = [name for number, name in enumerate(self.domain.names) if number not in seen]
+            raise ValueError(f"no bag has the attributes {', '.join(missing)}")
+
+    @cached_property
+    def separators(self) -> tuple[Clique, ...]:
+        """What each bag shares with its parent: the table that is there before it; of the first one, `first`."""
+        pairs = zip(self.bags, self.parents, strict=True)
+        return tuple(self.first if up < 0 else tuple(sorted({*bag} & {*self.bags[up]})) for bag, up in pairs)
+
+    @cached_property
+    def stages(self) -> tuple[tuple[Stage, ...], ...]:
+        """Of each bag, the tables from its separator to its own, each with one attribute more; one in all an attribute.
+
+        Attributes that are in the separators of bags to come are first, so that these separators are made from the
+        estimates of their own tables; then those with few values.
+        """
+        out = []
+        for number, (bag, separator) in enumerate(zip(self.bags, self.separators, strict=True)):
+            later = [attributes for up, attributes in zip(self.parents, self.separators, strict=True) if up == number]
+            shared = {a: sum(a in attributes for attributes in later) for a in bag}
+            new = sorted(set(bag) - set(separator), key=lambda a: (-shared[a], self.domain.sizes[a], a))
+            held, stages = separator, []
+            for attribute in new:
+                stages.append(Stage(held, attribute))
+                held = stages[-1].table
+            out.append(tuple(stages))
+        return tuple(out)
+
+    def bag_of(self, attributes: Clique) -> int | None:
+        """The first bag that has all of the attributes; None if they cross bags."""
+        return next((number for number, bag in enumerate(self.bags) if set(attributes) <= set(bag)), None)
+
+    def described(self) -> str:
+        """A line for each bag: its attributes, cells, and what it shares with its parent."""
+        lines = []
+        for bag, separator, up in zip(self.bags, self.separators, self.parents, strict=True):
+            joined = "" if up < 0 else f", joined to {self.domain.text(self.bags[up])} by {self.domain.text(separator)}"
+            lines.append(f"{self.domain.text(bag)}: {self.domain.size(bag):,} cells{joined}")
+        return "\n".join(lines)
+
+
+def junction_tree(
+    domain: Domain, cliques: Sequence[Clique], *, fill: bool = False, first: Clique = (), most_cells: int = MOST_CELLS
+) -> JunctionTree:
+    """The junction tree of declared cliques. An attribute that is in none of them is a bag of its own.
+
+    Args:
+        domain: all attributes.
+        cliques: as declared.
+        fill: whether bags may be wider than what is declared.
+        first: attributes that the first bag must have, whose table is made before all others.
+        most_cells: of a bag.
+
+    Raises:
+        InputError: the cliques are not decomposable, and `fill` is not set, or a bag has too many cells.
+    """
+    lacking = filling(domain, [*cliques, first])
+    if lacking.wider and not fill:
+        raise InputError(f"cliques: {refusal(domain, lacking)}")
+    for bag in lacking.bags:
+        if domain.size(bag) > most_cells:
+            raise InputError(
+                f"cliques: {domain.text(bag)} has {domain.size(bag):,} cells; at most {most_cells:,} are allowed"
+            )
+    return _rooted(domain, lacking.bags, first)
+
+
+def refusal(domain: Domain, lacking: Filling) -> str:
+    """Why cliques are refused, and what they would become."""
+    bags = "; ".join(f"{domain.text(bag)} ({domain.size(bag):,} cells)" for bag in lacking.wider)
+    pairs = ", ".join(" with ".join(domain.names[a] for a in pair) for pair in lacking.pairs)
+    added = f"the pairs {pairs} would be added" if pairs else "no pair would be added"
+    return (
+        f"found cliques that form no tree: {added}, and these tables estimated without being measured: {bags}; "
+        "declare them, declare other cliques, or set fill = true"
+    )
+
+
+def filling(domain: Domain, cliques: Sequence[Clique]) -> Filling:
+    """The bags of a junction tree for cliques, and what they have that the cliques have not."""
+    singles = [(attribute,) for attribute in range(len(domain.names))]
+    declared = _maximal([*cliques, *singles])
+    bags = declared if _is_decomposable(declared) else _maximal(_eliminated(domain, declared))
+    together = {pair for clique in declared for pair in combinations(clique, 2)}
+    pairs = sorted({pair for bag in bags for pair in combinations(bag, 2)} - together)
+    wider = tuple(bag for bag in bags if bag not in declared)
+    return Filling(bags, tuple(pairs), wider)
+
+
+def _maximal(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
+    """Those that are in no other, each once, in order."""
+    distinct = sorted({tuple(sorted(set(clique))) for clique in cliques if clique})
+    return tuple(one for one in distinct if not any(set(one) < set(other) for other in distinct))
+
+
+def _is_decomposable(bags: Sequence[Clique]) -> bool:
+    """Whether the spanning tree with the largest separators has running intersections (Jensen and Jensen 1994)."""
+    shared = sum(len(set(bags[one]) & set(bags[other])) for one, other in _spanning(bags))
+    return sum(map(len, bags)) - shared == len({a for bag in bags for a in bag})
+
+
+def _spanning(bags: Sequence[Clique]) -> list[tuple[int, int]]:
+    """A spanning tree with the largest separators, from the first bag on (Prim): pairs of a bag in it and the next."""
+    edges, inside = [], [0]
+    outside = list(range(1, len(bags)))
+    while outside:
+        pair = max(
+            ((one, other) for one in inside for other in outside),
+            key=lambda pair: (len(set(bags[pair[0]]) & set(bags[pair[1]])), -pair[0], -pair[1]),
+        )
+        edges.append(pair)
+        inside.append(pair[1])
+        outside.remove(pair[1])
+    return edges
+
+
+def _eliminated(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
+    """Cliques of a triangulated graph: attributes are eliminated by the least fill-in, then the fewest cells."""
+    near: dict[int, set[int]] = {a: set() for clique in cliques for a in clique}
+    for clique in cliques:
+        for a in clique:
+            near[a] |= set(clique) - {a}
+    bags = []
+
+    def price(a: int) -> tuple[int, int, int]:
+        missing = sum(other not in near[one] for one, other in combinations(sorted(near[a]), 2))
+        return missing, domain.size({a, *near[a]}), a
+
+    while near:
+        a = min(near, key=price)
+        bags.append(tuple(sorted({a, *near[a]})))
+        for one in near[a]:
+            near[one] = (near[one] | near[a]) - {one, a}
+        del near[a]
+    return bags
+
+
+def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique) -> JunctionTree:
+    """The tree from the bag that has `first`, or the one with the most attributes shared with others."""
+    roots = [number for number, bag in enumerate(bags) if set(first) <= set(bag)]
+    root = max(roots, key=lambda n: (sum(len(set(bags[n]) & set(bag)) for bag in bags) - len(bags[n]), -n))
+    ordered = [bags[root], *(bag for number, bag in enumerate(bags) if number != root)]
+    number_of, out, parents = {0: 0}, [ordered[0]], [-1]
+    for up, new in _spanning(ordered):
+        number_of[new] = len(out)
+        out.append(ordered[new])
+        parents.append(number_of[up])
+    return JunctionTree(domain, tuple(out), tuple(parents), first)

@@ -1,0 +1,137 @@
+"""Records of every leaf, drawn along the junction tree so that they reproduce the table of every clique exactly.
+
+The records of the first clique are its counts. For each further clique, the records of a leaf that are in one cell of
+the separator are given the clique's new values, as many of each as its table has there. Given the separator, the model
+knows of no relation between old values and new ones (maximum entropy): a new value is spread evenly over the records,
+which stand in the order of the values that they have (systematic sampling with a random start for each value), so that
+each old value gets its share of it, nearly. Only which record gets which value is drawn; no count depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from features.marginals.cliques import JunctionTree
+from features.marginals.domain import Clique, Domain
+from features.marginals.whole import Seed
+from postprocess.arrays import IntArray
+
+__all__ = ["Records", "count", "draw_records"]
+
+#: Uses of the public seed here.
+_START, _ORDER = 0x6D617272, 0x6D61726F
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Whole records, in the order of the leaves.
+
+    Attributes:
+        leaf: `(N,)` the leaf of each.
+        values: `(N, number of attributes)` from 0.
+    """
+
+    leaf: IntArray
+    values: IntArray
+
+
+def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, first_leaf: int = 0) -> Records:
+    """The records of some leaves.
+
+    Args:
+        tree: of the cliques.
+        tables: of each bag `(n_leaves, cells)` whole numbers, which agree on separators (`whole.whole_numbers`).
+        seed: with which values are paired.
+        first_leaf: number of the first of these leaves: pairs do not depend on which others are drawn with it.
+
+    Raises:
+        ValueError: tables do not agree on a separator.
+    """
+    domain = tree.domain
+    leaf, cell = _expanded(tables[0])
+    values = np.full((len(leaf), len(domain.names)), -1, dtype=np.int64)
+    values[:, tree.bags[0]] = _values(cell, tree.bags[0], domain)
+    there: list[int] = list(tree.bags[0])
+    copies = np.arange(len(leaf)) - np.searchsorted(leaf, leaf)  # number of a record in its leaf
+    for number, (bag, separator) in enumerate(zip(tree.bags, tree.separators, strict=True)):
+        if number == 0:
+            continue
+        new = tuple(a for a in bag if a not in separator)
+        up = tree.bags[tree.parents[number]]
+        # Values of the neighbouring clique are nearest to what is added, then those of the others.
+        order = [a for a in up if a not in separator]
+        order += [a for a in there if a not in order and a not in separator]
+        group = leaf * domain.size(separator) + _cells(values, separator, domain)
+        luck = seed.numbers(_ORDER, np.array(number), leaf + first_leaf, copies)
+        ordered = np.lexsort((luck, *reversed(_packed(values, order, domain)), group))
+        their_group, their_cell = _spread(tables[number], bag, separator, new, domain, seed, (number, first_leaf))
+        if not np.array_equal(group[ordered], their_group):
+            raise ValueError(f"tables of {domain.text(bag)} and {domain.text(up)} do not agree on their separator")
+        values[ordered[:, None], list(new)] = _values(their_cell, new, domain)
+        there += new
+    return Records(leaf, values)
+
+
+def _spread(
+    counts: IntArray, bag: Clique, separator: Clique, new: Clique, domain: Domain, seed: Seed, place: tuple[int, int]
+) -> tuple[IntArray, IntArray]:
+    """The clique's own records in the order in which they are dealt: group of each, and its cell of new values."""
+    number, first_leaf = place
+    shape = domain.shape(bag)
+    axes = [1 + bag.index(a) for a in (*separator, *new)]
+    table = np.transpose(counts.reshape(-1, *shape), (0, *axes)).reshape(len(counts) * domain.size(separator), -1)
+    group, cell = np.nonzero(table)
+    many = table[group, cell]
+    leaf, inside = np.divmod(group, domain.size(separator))
+    size = table.shape[1]
+    start = seed.numbers(_START, np.array(number), leaf + first_leaf, inside * size + cell) + 0.5
+    at = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
+    position = (at + np.repeat(start / (1 << 14), many)) / np.repeat(many, many)
+    group, cell = np.repeat(group, many), np.repeat(cell, many)
+    order = np.lexsort((cell, position, group))
+    return group[order], cell[order]
+
+
+def _expanded(counts: IntArray) -> tuple[IntArray, IntArray]:
+    """Leaf and cell of each record of a table `(n, cells)`."""
+    leaf, cell = np.nonzero(counts)
+    many = counts[leaf, cell]
+    return np.repeat(leaf, many), np.repeat(cell, many)
+
+
+def _packed(values: IntArray, order: Sequence[int], domain: Domain) -> list[IntArray]:
+    """Keys by which records stand in the order of their values, as many attributes in each as a number holds."""
+    out: list[IntArray] = []
+    room = 0
+    for a in order:
+        if room < domain.sizes[a]:
+            out.append(np.zeros(len(values), dtype=np.int64))
+            room = 1 << 62
+        out[-1] = out[-1] * domain.sizes[a] + values[:, a]
+        room //= domain.sizes[a]
+    return out
+
+
+def _values(cell: IntArray, attributes: Clique, domain: Domain) -> IntArray:
+    """The values `(N, attributes)` of cells of their table."""
+    if not attributes:
+        return np.empty((len(cell), 0), dtype=np.int64)
+    return np.stack(np.unravel_index(cell, domain.shape(attributes)), axis=1)
+
+
+def _cells(values: IntArray, attributes: Clique, domain: Domain) -> IntArray:
+    """The cell of each record in the table of some attributes."""
+    cell = np.zeros(len(values), dtype=np.int64)
+    for a in attributes:
+        cell = cell * domain.sizes[a] + values[:, a]
+    return cell
+
+
+def count(records: Records, attributes: Clique, domain: Domain, area_of_leaf: IntArray, n: int) -> IntArray:
+    """The table `(n, cells)` of any attributes in n areas; `area_of_leaf` says which of them each leaf lies in."""
+    size = domain.size(attributes)
+    place = area_of_leaf[records.leaf] * size + _cells(records.values, attributes, domain)
+    return np.bincount(place, minlength=n * size).reshape(n, size)

@@ -1,0 +1,471 @@
+"""Non-negative whole numbers down the tree of areas: clique after clique along the junction tree, separators held.
+
+An area's children get their numbers once its own are whole. In each clique, first there is the table that it shares
+with its parent in the junction tree; then one attribute after the other comes to it (`cliques.Stage`), each by two-way
+tables between the children and the values of the attribute (`transport`): children add up to their parent in every
+cell, and every table adds up to the one before. So neighbouring cliques agree on their separator in every area, and no
+step can fail: row and column sums of a two-way table have the same sum by construction.
+
+The estimate that a table is drawn to is the linear one, given the whole numbers of the parent: what `linear.upward`
+says of the children, with what they miss of their parent shared out by their variances, subset by subset. In the
+clique's own cells noise is independent with one variance, and what other cliques say concerns separators only, which
+are made before the rest; so noise gives the distance that is minimised a weight for each child and no more. To it comes
+how alike the children of an area are (`alike`).
+
+At the top there are no sums over children. There the two-way tables are between what is held beyond the separator and
+the new attribute, whose sums are those of a table of their own, made before from its own, far better known estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.marginals.alike import expected, spread_of
+from features.marginals.cliques import JunctionTree, Stage
+from features.marginals.domain import Clique, Domain, subsets
+from features.marginals.linear import Level, shares
+from features.marginals.residuals import Number, marginal, residuals, table
+from features.marginals.transport import Tables, nearest, project_columns, round_columns, round_tables
+from geography.errors import InputError
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.families.rounding import tie_breaks
+
+__all__ = ["First", "Seed", "possible_cells", "whole_numbers"]
+
+#: Cells of two-way tables that are worked on together.
+AT_ONCE = 1 << 20
+#: A use of the public seed here, apart from others'.
+_ROUNDING = 0x6D617267
+
+
+@dataclass(frozen=True)
+class Seed:
+    """The public seed: with it, numbers that only break ties or choose at random are the same in every run."""
+
+    value: int
+
+    def numbers(self, use: int, *keys: IntArray) -> IntArray:
+        """Whole numbers of 14 bits that look random, one for each tuple of keys, which broadcast."""
+        return tie_breaks(self.value, (np.array(use), *keys))
+
+
+@dataclass(frozen=True, eq=False)
+class First:
+    """What is known of the table that is made first, `JunctionTree.first`.
+
+    Attributes:
+        exact: its numbers at each level, `(n, cells)`, where they are published exactly; None where they are estimated.
+        possible: which of its cells can be positive in each area, `(n, cells)` at each level; None if all.
+    """
+
+    exact: Sequence[IntArray] | None = None
+    possible: Sequence[BoolArray] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A level that gets its numbers: what is estimated of it, its parents and their tables; none at the top."""
+
+    number: int
+    level: Level
+    parent: IntArray | None
+    above: Sequence[IntArray]
+    alike: bool
+
+
+def whole_numbers(
+    tree: JunctionTree,
+    levels: Sequence[Level],
+    parents: Sequence[IntArray],
+    seed: Seed,
+    first: First | None = None,
+    zeros: Mapping[Clique, BoolArray] | None = None,
+    *,
+    alike: bool = True,
+) -> list[list[IntArray]]:
+    """The whole numbers of each level: a table `(n, cells)` of each bag of the tree.
+
+    Args:
+        tree: of the cliques.
+        levels: what is known of each level and below it, from `linear.upward`.
+        parents: of each level but the top.
+        seed: for ties.
+        first: what is known of the first table.
+        zeros: clique -> which of its cells can be positive anywhere, `(cells,)`.
+        alike: whether the children of an area are expected to be alike.
+
+    Raises:
+        InputError: the zeros leave no cell, or no child, for somebody; exact numbers do not add up.
+    """
+    first = first or First()
+    possible = possible_cells(tree, zeros or {})
+    _check_first(tree, first, parents, _any(possible[0], tree.bags[0], tree.first, tree.domain))
+    out: list[list[IntArray]] = []
+    for number, level in enumerate(levels):
+        place = _Place(number, level, None if number == 0 else parents[number - 1], out[-1] if out else [], alike)
+        out.append(_of_level(tree, place, seed, first, possible))
+    return out
+
+
+def _of_level(
+    tree: JunctionTree, place: _Place, seed: Seed, first: First, possible: Sequence[BoolArray]
+) -> list[IntArray]:
+    bags: list[IntArray] = []
+    for number, (bag, separator) in enumerate(zip(tree.bags, tree.separators, strict=True)):
+        above = None if place.parent is None else place.above[number]
+        estimate = _Estimate.of(place, bag, above, tree.domain)
+        if number == 0:
+            held = _first_table(tree, place, estimate, seed, first, possible[0])
+        else:
+            up = tree.parents[number]
+            held = marginal(bags[up], tree.bags[up], separator, tree.domain)
+        for stage in tree.stages[number]:
+            held = _staged(stage, separator, estimate, held, possible[number], seed)
+        bags.append(held)
+    return bags
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimate:
+    """What a bag of a level is drawn to: residuals given the parents' whole numbers, which are `above`."""
+
+    place: _Place
+    bag: Clique
+    domain: Domain
+    parts: Mapping[Clique, FloatArray]
+    above: IntArray | None
+
+    @classmethod
+    def of(cls, place: _Place, bag: Clique, above: IntArray | None, domain: Domain) -> _Estimate:
+        known = {part: place.level.known[part] for part in subsets(bag) if part in place.level.known}
+        if above is None or place.parent is None:
+            return cls(place, bag, domain, {part: one.values for part, one in known.items()}, None)
+        whole = residuals(above, bag, domain)
+        parts = {}
+        for part, one in known.items():
+            share = shares(one.variance, place.parent, len(above))
+            missing = whole[part]
+            np.subtract.at(missing, place.parent, one.values)
+            parts[part] = one.values + share[:, None] * missing[place.parent]
+        return cls(place, bag, domain, parts, above)
+
+    def table(self, kept: Clique) -> FloatArray:
+        """Of some of its attributes, `(n, cells)`."""
+        return table(self.parts, kept, self.domain)
+
+    def variance(self, kept: Clique) -> FloatArray:
+        """How much each area's cells may give way, up to a factor, `(n,)`: by the residual of the table itself."""
+        n = len(self.parts[()])
+        if kept not in self.place.level.known:
+            return np.ones(n)
+        variance = self.place.level.known[kept].variance
+        finite = np.where(np.isinf(variance), 0.0, variance)
+        largest = float(finite.max(initial=0.0)) or 1.0
+        return np.where(np.isinf(variance), largest, np.where(variance > 0, variance, largest))
+
+    def of_parents(self, kept: Clique) -> IntArray | None:
+        """The table of the parents, whole numbers."""
+        if self.above is None:
+            return None
+        return marginal(self.above, self.bag, kept, self.domain)
+
+
+def _first_table(
+    tree: JunctionTree, place: _Place, estimate: _Estimate, seed: Seed, first: First, possible: BoolArray
+) -> IntArray:
+    """The table that no other is held to: its columns add up over the children, and that is all."""
+    kept, domain = tree.first, tree.domain
+    if first.exact is not None:
+        return first.exact[place.number]
+    target = estimate.table(kept)
+    allowed = np.broadcast_to(marginal(possible[None].astype(np.int64), tree.bags[0], kept, domain) > 0, target.shape)
+    if first.possible is not None:
+        allowed = allowed & first.possible[place.number]
+    above = estimate.of_parents(kept)
+    ties = seed.numbers(_ROUNDING, np.arange(len(target))[:, None], np.arange(target.shape[1])[None, :])
+    if above is None or place.parent is None:
+        return np.where(allowed, np.maximum(np.rint(target), 0.0), 0.0).astype(np.int64)
+    out = np.zeros(target.shape, dtype=np.int64)
+    variance = np.broadcast_to(estimate.variance(kept)[:, None], target.shape)
+    for families, children in _padded_families(place.parent, len(above)):
+        real = children >= 0
+        can = allowed[children] & real[:, :, None]
+        x = project_columns(target[children], variance[children], can, above[families])
+        rounded = round_columns(x, can, above[families], ties[children])
+        out[children[real]] = rounded[real]
+    return out
+
+
+def _staged(
+    stage: Stage, base: Clique, estimate: _Estimate, held: IntArray, possible: BoolArray, seed: Seed
+) -> IntArray:
+    """The table of a stage `(n, cells)` from the one that is held; `base` is what the bag began with."""
+    domain, kept = estimate.domain, stage.table
+    above = estimate.of_parents(kept)
+    key = (estimate.place.number << 16) + stage.added
+    if above is not None and estimate.place.parent is not None:
+        sharing = _Sharing(
+            _by_value(estimate.table(kept), stage, domain),
+            estimate.variance(kept),
+            held,
+            _by_value(above, stage, domain),
+            estimate.place.parent,
+        )
+        return _in_order(_shared_out(sharing, seed, key, estimate.place.alike), stage, domain)
+    can = _by_value(marginal(possible[None].astype(np.int64), estimate.bag, kept, domain), stage, domain) > 0
+    target = _by_value(estimate.table(kept), stage, domain)
+    if stage.held == base or not can.all():
+        return _in_order(_split(target, held, np.broadcast_to(can, target.shape), seed, key), stage, domain)
+    alone = replace(stage, held=base)
+    of_base = marginal(held, stage.held, base, domain)
+    first = _staged(alone, base, estimate, of_base, possible, seed)
+    return _crossed(stage, base, target, held, _by_value(first, alone, domain), seed, key, domain)
+
+
+def _by_value(values: NDArray[Number], stage: Stage, domain: Domain) -> NDArray[Number]:
+    """Tables of a stage as `(n, held cells, values of the attribute)`."""
+    axis = 1 + stage.table.index(stage.added)
+    moved = np.moveaxis(values.reshape(len(values), *domain.shape(stage.table)), axis, -1)
+    return np.ascontiguousarray(moved).reshape(len(values), -1, domain.sizes[stage.added])
+
+
+def _in_order(values: IntArray, stage: Stage, domain: Domain) -> IntArray:
+    """The reverse of `_by_value`."""
+    axis = 1 + stage.table.index(stage.added)
+    shaped = values.reshape(len(values), *domain.shape(stage.held), domain.sizes[stage.added])
+    return np.ascontiguousarray(np.moveaxis(shaped, -1, axis)).reshape(len(values), -1)
+
+
+def _split(target: FloatArray, held: IntArray, can: BoolArray, seed: Seed, key: int) -> IntArray:
+    """At the top: each held number is shared among the values of the attribute, nearest to the target."""
+    n_values = target.shape[2]
+    flat = (-1, n_values, 1)
+    cells = np.arange(held.size)[:, None, None] * n_values + np.arange(n_values)[None, :, None]
+    columns = held.reshape(-1, 1)
+    x = project_columns(target.reshape(flat), np.ones((held.size, n_values, 1)), can.reshape(flat), columns)
+    ties = seed.numbers(_ROUNDING, np.array(key), cells)
+    return round_columns(x, can.reshape(flat), columns, ties).reshape(target.shape)
+
+
+def _crossed(
+    stage: Stage,
+    base: Clique,
+    target: FloatArray,
+    held: IntArray,
+    columns: IntArray,
+    seed: Seed,
+    key: int,
+    domain: Domain,
+) -> IntArray:
+    """At the top: in each cell of the base, a two-way table of what else is held and the attribute, both sums held."""
+    n, n_values = len(held), domain.sizes[stage.added]
+    order = [*base, *(a for a in stage.held if a not in base)]
+    axes = [1 + stage.held.index(a) for a in order]
+    shape = domain.shape(stage.held)
+    size = domain.size(base)
+    rows = np.transpose(held.reshape(n, *shape), (0, *axes)).reshape(n * size, -1)
+    cells = np.transpose(target.reshape(n, *shape, n_values), (0, *axes, len(axes) + 1)).reshape(n * size, -1, n_values)
+    tables = Tables(cells, np.ones(cells.shape), rows, columns.reshape(n * size, n_values))
+    ties = seed.numbers(_ROUNDING, np.array(key), np.arange(cells.size).reshape(cells.shape))
+    whole = round_tables(nearest(tables), tables, ties)
+    back = whole.reshape(n, *(domain.sizes[a] for a in order), n_values)
+    in_order = np.transpose(back, (0, *(1 + order.index(a) for a in stage.held), len(axes) + 1))
+    return _in_order(np.ascontiguousarray(in_order), stage, domain)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sharing:
+    """A stage at one level: what is shared out among children and values of the attribute.
+
+    Attributes:
+        target: `(n, held cells, values)`.
+        variance: of each child, `(n,)`.
+        held: `(n, held cells)`.
+        above: of the parents, `(n_parents, held cells, values)`.
+        parent: `(n,)`.
+    """
+
+    target: FloatArray
+    variance: FloatArray
+    held: IntArray
+    above: IntArray
+    parent: IntArray
+
+    def problems(self) -> Iterator[_Problems]:
+        """The two-way tables, those of about one shape together."""
+        n_held = self.held.shape[1]
+        child, cell = np.nonzero(self.held)
+        key = self.parent[child] * n_held + cell
+        order = np.argsort(key, kind="stable")
+        child, key = child[order], key[order]
+        of_column, value = np.nonzero(self.above.reshape(-1, self.above.shape[2]))
+        n_keys = self.above.shape[0] * n_held
+        n_rows, n_columns = (np.bincount(one, minlength=n_keys) for one in (key, of_column))
+        first_row, first_column = np.cumsum(n_rows) - n_rows, np.cumsum(n_columns) - n_columns
+        (problems,) = np.nonzero(n_rows)
+        sizes = np.stack([_padded(n_rows[problems]), _padded(n_columns[problems])], axis=1)
+        for rows, columns in np.unique(sizes, axis=0).tolist():
+            members = problems[(sizes == (rows, columns)).all(axis=1)]
+            step = max(1, AT_ONCE // (rows * columns))
+            for start in range(0, len(members), step):
+                some = members[start : start + step]
+                children = _listed(child, first_row[some], n_rows[some], rows)
+                values = _listed(value, first_column[some], n_columns[some], columns)
+                yield self._problems(some, children, values)
+
+    def _problems(self, numbers: IntArray, children: IntArray, values: IntArray) -> _Problems:
+        parents, cells = np.divmod(numbers, self.held.shape[1])
+        here, there, at = children[:, :, None], cells[:, None, None], values[:, None, :]
+        estimate = self.target[here, there, at]
+        tables = Tables(
+            estimate,
+            np.broadcast_to(self.variance[children][:, :, None], estimate.shape),
+            rows=np.where(children >= 0, self.held[children, cells[:, None]], 0),
+            columns=np.where(values >= 0, self.above[parents[:, None], cells[:, None], values], 0),
+        )
+        return _Problems(here, there, at, tables)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problems:
+    """Two-way tables, with child `(B, C, 1)`, held cell `(B, 1, 1)` and value `(B, 1, m)`; -1 for none."""
+
+    child: IntArray
+    cell: IntArray
+    value: IntArray
+    tables: Tables
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to find: with one row or column, the sums say all."""
+        return self.child.shape[1] > 1 and self.value.shape[2] > 1
+
+    def solved(self, ties: IntArray) -> IntArray:
+        """The whole numbers, `(B, C, m)`."""
+        if self.is_open:
+            return round_tables(nearest(self.tables), self.tables, ties)
+        return np.where(self.child.shape[1] == 1, self.tables.columns[:, None, :], self.tables.rows[:, :, None])
+
+
+def _shared_out(sharing: _Sharing, seed: Seed, key: int, alike: bool) -> IntArray:
+    """The children's tables `(n, held cells, values)`."""
+    out = np.zeros(sharing.target.shape, dtype=np.int64)
+    problems = list(sharing.problems())
+    if alike:
+        problems = _drawn_together(problems)
+    for one in problems:
+        ties = seed.numbers(_ROUNDING, np.array(key), one.child, one.cell * sharing.target.shape[2] + one.value)
+        whole = one.solved(ties)
+        real = np.broadcast_to((one.child >= 0) & (one.value >= 0), whole.shape)
+        out[tuple(part[real] for part in np.broadcast_arrays(one.child, one.cell, one.value))] = whole[real]
+    return out
+
+
+def _drawn_together(problems: Sequence[_Problems]) -> list[_Problems]:
+    """The same with the expectation that children are alike, whose spread is found from all of them."""
+    seen = [(expected(one.tables), one.tables) for one in problems if one.is_open]
+    if not seen:
+        return list(problems)
+    expectation = np.concatenate([m[m > 0] for m, _ in seen])
+    square = np.concatenate([(tables.estimate - m)[m > 0] ** 2 for m, tables in seen])
+    noise = np.concatenate([tables.variance[m > 0] for m, tables in seen])
+    spread = spread_of(expectation, square, noise)
+    return [replace(one, tables=spread.weighted(one.tables)) if one.is_open else one for one in problems]
+
+
+def _padded_families(parent: IntArray, n: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """Parents with about the same number of children: numbers `(B,)`, and children `(B, C)`, -1 for none."""
+    order = np.argsort(parent, kind="stable")
+    count = np.bincount(parent, minlength=n)
+    start = np.cumsum(count) - count
+    size = _padded(count)
+    for most in np.unique(size[size > 0]).tolist():
+        (members,) = np.nonzero(size == most)
+        yield members, _listed(order, start[members], count[members], most)
+
+
+def _padded(count: IntArray) -> IntArray:
+    """The next of some sizes, so that problems of about one size are solved together."""
+    most = int(count.max(initial=1))
+    grid = [*range(9), *range(10, 17, 2), *range(20, 33, 4)]
+    while grid[-1] < most:
+        grid += [grid[-1] + step * (grid[-1] // 4) for step in range(1, 5)]
+    sizes = np.array(grid)
+    return sizes[np.searchsorted(sizes, count)]
+
+
+def _listed(values: IntArray, first: IntArray, count: IntArray, size: int) -> IntArray:
+    """`(len(first), size)`: `count` of the values from `first` on, then -1."""
+    at = np.arange(size)
+    there = at < count[:, None]
+    return np.where(there, values[np.where(there, first[:, None] + at, 0)], -1)
+
+
+def possible_cells(tree: JunctionTree, zeros: Mapping[Clique, BoolArray]) -> list[BoolArray]:
+    """Of each bag the cells `(cells,)` that some whole record, of all attributes, can have.
+
+    Two passes of messages over the junction tree; a cell stays if its separators' cells stay in every neighbour.
+
+    Raises:
+        InputError: zeros of attributes that cross bags, or no record is possible.
+    """
+    domain = tree.domain
+    out = [np.ones(domain.size(bag), dtype=np.bool_) for bag in tree.bags]
+    for clique, can in zeros.items():
+        if (number := tree.bag_of(clique)) is None:
+            raise InputError(f"zeros of {domain.text(clique)}: no clique has all of these attributes")
+        out[number] &= _spread(can, clique, tree.bags[number], domain)
+    edges = [(n, tree.parents[n], tree.separators[n]) for n in range(1, len(tree.bags))]
+    for below, up, separator in reversed(edges):
+        out[up] &= _spread(_any(out[below], tree.bags[below], separator, domain), separator, tree.bags[up], domain)
+    for below, up, separator in edges:
+        out[below] &= _spread(_any(out[up], tree.bags[up], separator, domain), separator, tree.bags[below], domain)
+    if not all(can.any() for can in out):
+        raise InputError("zeros: no record is possible; at least one cell of each clique must be")
+    return out
+
+
+def _any(can: BoolArray, bag: Clique, kept: Clique, domain: Domain) -> BoolArray:
+    return marginal(can[None].astype(np.int64), bag, kept, domain)[0] > 0
+
+
+def _spread(can: BoolArray, kept: Clique, bag: Clique, domain: Domain) -> BoolArray:
+    """The cells of a bag that lie in some cells of a coarser table."""
+    shape = [domain.sizes[a] if a in kept else 1 for a in bag]
+    return np.broadcast_to(can.reshape(shape), domain.shape(bag)).ravel()
+
+
+def _check_first(tree: JunctionTree, first: First, parents: Sequence[IntArray], possible: BoolArray) -> None:
+    """Exact numbers add up; where somebody can be in a parent, somebody can be in a child."""
+    text = tree.domain.text(tree.first)
+    for number, exact in enumerate(first.exact or ()):
+        if (wrong := np.argwhere((exact < 0) | ((exact > 0) & ~possible))).size:
+            area, cell = wrong[0].tolist()
+            raise InputError(
+                f"exact numbers of {text}, area {area} of level {number}: found {exact[area, cell]:,} in cell {cell}; "
+                "they are not negative, and 0 where nobody can be"
+            )
+    for number, parent in enumerate(parents):
+        if first.exact is not None:
+            above = first.exact[number]
+            sums = np.zeros_like(above)
+            np.add.at(sums, parent, first.exact[number + 1])
+            if (wrong := np.argwhere(sums != above)).size:
+                area, cell = wrong[0].tolist()
+                raise InputError(
+                    f"exact numbers of {text}, area {area} of level {number}: found {above[area, cell]:,} in cell "
+                    f"{cell}, and {sums[area, cell]:,} in its parts; they must add up"
+                )
+        if first.possible is not None:
+            some = np.zeros_like(first.possible[number])
+            np.logical_or.at(some, parent, first.possible[number + 1])
+            if (wrong := np.argwhere(first.possible[number] & possible & ~some)).size:
+                area, cell = wrong[0].tolist()
+                raise InputError(
+                    f"zeros of {text}, area {area} of level {number}: cell {cell} is possible there and in none of its "
+                    "parts"
+                )

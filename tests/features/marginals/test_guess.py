@@ -1,0 +1,90 @@
+"""Numbers that cross cliques: the model's expectation by enumeration of all records, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from features.marginals.cliques import junction_tree
+from features.marginals.domain import Clique, Domain
+from features.marginals.guess import guess, measured_pairs, needed
+from features.marginals.population import Population
+from features.marginals.records import count, draw_records
+from features.marginals.whole import Seed
+from geography.errors import InputError
+
+Make = Callable[..., Population]
+
+
+def _by_enumeration(people: Population, attributes: Clique) -> NDArray[np.float64]:
+    """The product of the cliques' tables over those of their separators, for each of all records."""
+    tree, domain = people.tree, people.tree.domain
+    tables = {bag: people.table(bag, 2) for bag in tree.bags}
+    separators = {separator: people.table(separator, 2) for separator in tree.separators[1:]}
+    out = np.zeros((7, domain.size(attributes)))
+
+    def cell(record: tuple[int, ...], clique: Clique) -> int:
+        return int(np.ravel_multi_index([record[a] for a in clique], domain.shape(clique))) if clique else 0
+
+    for record in product(*map(range, domain.sizes)):
+        expected = np.ones(7)
+        for bag in tree.bags:
+            expected *= tables[bag][:, cell(record, bag)]
+        for separator in tree.separators[1:]:
+            below = separators[separator][:, cell(record, separator)]
+            expected = np.where(below > 0, expected / np.maximum(below, 1), 0.0)
+        out[:, cell(record, attributes)] += expected
+    return out
+
+
+@pytest.mark.parametrize("attributes", [(0, 4), (0, 2, 4), (1, 4), (0,), (), (0, 3, 4), (0, 1), (2, 4)])
+@pytest.mark.parametrize("cliques", [((0, 1), (1, 2, 3), (3, 4)), ((0, 1), (2, 3), (3, 4)), ((0, 2), (1, 2), (2, 3))])
+def test_guesses_are_the_models_expectation(attributes: Clique, cliques: tuple[Clique, ...], population: Make) -> None:
+    people = population(1, cliques)
+    found = guess(people.tree, [people.table(bag, 2) for bag in people.tree.bags], attributes)
+    np.testing.assert_allclose(found, _by_enumeration(people, attributes), atol=1e-9)
+
+
+def test_a_table_within_a_clique_is_its_own_and_needs_nothing(population: Make) -> None:
+    people = population(1)
+    tables = [people.table(bag, 2) for bag in people.tree.bags]
+    np.testing.assert_allclose(guess(people.tree, tables, (1, 3)), people.table((1, 3), 2))
+    assert needed(people.tree, (1, 3)) is None
+
+
+def test_records_have_about_what_is_guessed(population: Make) -> None:
+    people = population(1, n=30_000)
+    tables = [people.table(bag, 2) for bag in people.tree.bags]
+    records = draw_records(people.tree, tables, Seed(1))
+    found = count(records, (0, 4), people.tree.domain, np.arange(7), 7)
+    assert np.abs(found - guess(people.tree, tables, (0, 4))).max() < 40
+
+
+def test_what_would_be_needed_is_named_with_its_cells(population: Make) -> None:
+    people = population(1)
+    crossing = needed(people.tree, (0, 4))
+    assert crossing is not None
+    assert crossing.clique == (0, 4)
+    assert "a x e (6 cells) would be needed" in crossing.text
+    # Together with the others it closes a cycle: what comes with it is named as well.
+    assert crossing.wider
+    assert all(people.tree.domain.text(one) in crossing.text for one in crossing.wider)
+
+
+def test_the_matrix_of_pairs_says_which_were_measured(population: Make) -> None:
+    pairs = measured_pairs(population(1).tree)
+    together = {(0, 1), (1, 2), (1, 3), (2, 3), (3, 4)}
+    for one, other in product(range(5), range(5)):
+        assert pairs[one][other] == (one == other or (min(one, other), max(one, other)) in together)
+
+
+def test_a_guess_that_would_take_a_large_table_is_refused() -> None:
+    tree = junction_tree(Domain(tuple("abcdef"), (10,) * 6), [(number, number + 1) for number in range(5)])
+    tables = [np.ones((1, 100), dtype=np.int64) for _ in tree.bags]
+    guess(tree, tables, (0, 5), most_cells=10_000)
+    with pytest.raises(InputError, match=r"a guess would go through a table of 1,000 cells; at most 999 are allowed"):
+        guess(tree, tables, (0, 5), most_cells=999)

@@ -1,0 +1,109 @@
+"""Two-way tables with given sums: solutions equal cvxpy's, and whole numbers the best of all that there are."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from features.marginals.transport import Tables, nearest, project_columns, round_columns, round_tables
+
+
+def _tables(seed: int, shape: tuple[int, int, int], most: int = 20) -> Tables:
+    """Random ones, some rows and columns of which are empty; estimates are the truth with much noise."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, most, shape) * (rng.random(shape) < 0.4)
+    truth[0, -1], truth[0, :, -1] = 0, 0
+    variance = np.broadcast_to(rng.uniform(0.2, 5.0, (*shape[:2], 1)), shape)
+    return Tables(truth + rng.normal(0, 6, shape), variance, truth.sum(axis=2), truth.sum(axis=1))
+
+
+def _by_cvxpy(tables: Tables, number: int) -> NDArray[np.float64]:
+    x = cp.Variable(tables.estimate.shape[1:], nonneg=True)
+    weights = 1.0 / np.sqrt(tables.variance[number])
+    sums = [cp.sum(x, axis=1) == tables.rows[number], cp.sum(x, axis=0) == tables.columns[number]]
+    objective = cp.sum_squares(cp.multiply(weights, x - tables.estimate[number]))
+    cp.Problem(cp.Minimize(objective), sums).solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11)
+    return np.asarray(x.value)
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 7), (6, 8, 3), (4, 5, 5), (3, 1, 4), (3, 4, 1), (2, 6, 40)])
+def test_solutions_are_those_of_another_solver(shape: tuple[int, int, int]) -> None:
+    tables = _tables(1, shape)
+    x = nearest(tables)
+    np.testing.assert_allclose(x.sum(axis=2), tables.rows, atol=1e-6)
+    np.testing.assert_allclose(x.sum(axis=1), tables.columns, atol=1e-6)
+    assert x.min() >= 0
+    for number in range(len(x)):
+        np.testing.assert_allclose(x[number], _by_cvxpy(tables, number), atol=2e-4)
+
+
+def test_each_solution_is_the_same_whoever_is_in_its_batch() -> None:
+    tables = _tables(2, (40, 5, 6))
+    x = nearest(tables)
+    for number in range(0, 40, 7):
+        np.testing.assert_array_equal(x[number], nearest(tables.part(np.array([number])))[0])
+
+
+def _all_with_sums(rows: list[int], columns: list[int]) -> list[NDArray[np.int64]]:
+    """All whole-number tables with these sums, by going through all rows."""
+    if not rows:
+        return [np.zeros((0, len(columns)), dtype=np.int64)] if not any(columns) else []
+    out = []
+    for first in product(*(range(min(rows[0], column) + 1) for column in columns)):
+        if sum(first) == rows[0]:
+            left = [column - taken for column, taken in zip(columns, first, strict=True)]
+            out += [np.vstack([[first], rest]) for rest in _all_with_sums(rows[1:], left)]
+    return out
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whole_numbers_next_to_the_solution_are_there_and_are_the_nearest_of_all(seed: int) -> None:
+    tables = _tables(100 + seed, (1, 3, 4), most=4)
+    x = nearest(tables)
+    rounded = round_tables(x, tables, np.zeros(x.shape, dtype=np.int64))[0]
+    near = [
+        table
+        for table in _all_with_sums(tables.rows[0].tolist(), tables.columns[0].tolist())
+        if np.abs(table - x[0]).max() < 1 + 1e-6
+    ]
+    assert any((table == rounded).all() for table in near)
+
+    def away(table: NDArray[np.int64]) -> float:
+        return float(((table - x[0]) ** 2).sum())
+
+    assert away(rounded) <= min(map(away, near)) + 1e-3
+
+
+def test_many_tables_are_rounded_at_once_with_their_sums() -> None:
+    tables = _tables(3, (200, 6, 9))
+    x = nearest(tables)
+    rounded = round_tables(x, tables, np.random.default_rng(0).integers(0, 1 << 14, x.shape))
+    np.testing.assert_array_equal(rounded.sum(axis=2), tables.rows)
+    np.testing.assert_array_equal(rounded.sum(axis=1), tables.columns)
+    assert np.abs(rounded - x).max() < 1 + 1e-4
+    assert rounded.min() >= 0
+
+
+def test_columns_alone_are_projected_as_by_another_solver_and_rounded_to_their_sums() -> None:
+    rng = np.random.default_rng(4)
+    estimate, variance = rng.normal(2, 5, (5, 4, 3)), rng.uniform(0.2, 5.0, (5, 4, 3))
+    allowed = rng.random((5, 4, 3)) < 0.7
+    allowed[:, 0] = True
+    columns = rng.integers(0, 15, (5, 3))
+    x = project_columns(estimate, variance, allowed, columns)
+    for table, column in product(range(5), range(3)):
+        own = cp.Variable(4, nonneg=True)
+        objective = cp.sum_squares(
+            cp.multiply(1 / np.sqrt(variance[table, :, column]), own - estimate[table, :, column])
+        )
+        limits = [cp.sum(own) == columns[table, column], own[~allowed[table, :, column]] == 0]
+        cp.Problem(cp.Minimize(objective), limits).solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11)
+        np.testing.assert_allclose(x[table, :, column], own.value, atol=1e-4)
+    rounded = round_columns(x, allowed, columns, np.zeros(x.shape, dtype=np.int64))
+    np.testing.assert_array_equal(rounded.sum(axis=1), columns)
+    assert not rounded[~allowed].any()
+    assert np.abs(rounded - x).max() < 1

@@ -1,0 +1,217 @@
+"""Whole numbers of all cliques in all areas: they add up, agree, keep what is known, and are there in every case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from features.marginals.cliques import JunctionTree, junction_tree
+from features.marginals.domain import Clique, Domain
+from features.marginals.linear import Measurement, upward
+from features.marginals.population import Population
+from features.marginals.residuals import marginal
+from features.marginals.whole import First, Seed, possible_cells, whole_numbers
+from geography.errors import InputError
+from postprocess.arrays import IntArray
+
+Make = Callable[..., Population]
+Measure = Callable[..., list[list[Measurement]]]
+
+
+def _released(people: Population, levels: list[list[Measurement]], **known: object) -> list[list[IntArray]]:
+    up = upward(levels, people.parents, people.tree.domain, people.sizes)
+    return whole_numbers(people.tree, up, people.parents, Seed(5), **known)  # type: ignore[arg-type]
+
+
+def _check(people: Population, released: list[list[IntArray]]) -> None:
+    """Nothing is negative, areas add up in every clique, neighbouring cliques agree on separators in every area."""
+    tree = people.tree
+    for number, bag in enumerate(tree.bags):
+        for level, n in enumerate(people.sizes):
+            assert released[level][number].shape == (n, tree.domain.size(bag))
+            assert released[level][number].min() >= 0
+        for level, parent in enumerate(people.parents):
+            sums = np.zeros_like(released[level][number])
+            np.add.at(sums, parent, released[level + 1][number])
+            np.testing.assert_array_equal(sums, released[level][number])
+    for tables in released:
+        for one, bag in zip(tables, tree.bags, strict=True):
+            for other, neighbour in zip(tables, tree.bags, strict=True):
+                shared = tuple(sorted(set(bag) & set(neighbour)))
+                np.testing.assert_array_equal(
+                    marginal(one, bag, shared, tree.domain), marginal(other, neighbour, shared, tree.domain)
+                )
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_areas_add_up_and_cliques_agree_whatever_the_noise(
+    seed: int, alike: bool, population: Make, measured: Measure
+) -> None:
+    people = population(seed)
+    _check(people, _released(people, measured(people, seed, (0.3, 4.0, 200.0)[seed % 3]), alike=alike))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cliques_that_had_to_be_filled_in_agree_as_well(seed: int, population: Make, measured: Measure) -> None:
+    cycle = [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)]
+    people = population(seed)
+    tree = junction_tree(people.tree.domain, cycle, fill=True)
+    people = Population(tree, people.records, people.parents, people.sizes)
+    _check(people, _released(people, measured(people, seed, 4.0, cycle)))
+
+
+def test_with_hardly_any_noise_the_truth_comes_out(population: Make, measured: Measure) -> None:
+    people = population(11)
+    released = _released(people, measured(people, 0, 1e-9))
+    for level, tables in enumerate(released):
+        for bag, found in zip(people.tree.bags, tables, strict=True):
+            np.testing.assert_array_equal(found, people.table(bag, level))
+
+
+def test_the_same_seed_gives_the_same_numbers(population: Make, measured: Measure) -> None:
+    people = population(3)
+    levels = measured(people, 3, 9.0)
+    up = upward(levels, people.parents, people.tree.domain, people.sizes)
+    first, again = (whole_numbers(people.tree, up, people.parents, Seed(5)) for _ in range(2))
+    for one, other in zip(first, again, strict=True):
+        for table, same in zip(one, other, strict=True):
+            np.testing.assert_array_equal(table, same)
+
+
+def test_what_one_clique_knows_of_a_separator_helps_its_neighbour(population: Make, measured: Measure) -> None:
+    """A clique measured with much noise has the separator that its neighbour, measured with little, says."""
+    people = population(4)
+    levels = measured(people, 4, 400.0)
+    for level, here in enumerate(levels):
+        here[0] = Measurement(
+            people.tree.bags[0], people.table(people.tree.bags[0], level), np.full(len(here[0].values), 1e-6)
+        )
+    released = _released(people, levels, alike=False)
+    (below,) = [n for n, up in enumerate(people.tree.parents) if up == 0][:1]
+    separator = people.tree.separators[below]
+    for level, tables in enumerate(released):
+        found = marginal(tables[below], people.tree.bags[below], separator, people.tree.domain)
+        np.testing.assert_array_equal(found, people.table(separator, level))
+
+
+def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
+    """One clique of one attribute in two leaves: the least-squares problem of the children, by cvxpy."""
+    domain = Domain(("a",), (5,))
+    tree = junction_tree(domain, [(0,)])
+    rng = np.random.default_rng(0)
+    values = rng.normal(3, 6, (3, 5))
+    top = Measurement((0,), np.array([[9.0, 5, 0, 3, 4]]), np.array([1e-9]))
+    leaves = Measurement((0,), values, np.full(3, 1.0))
+    parents = [np.zeros(3, dtype=np.int64)]
+    totals = [np.array([[21]]), np.array([[4], [10], [7]])]
+    exact = [Measurement((), total, np.zeros(len(total))) for total in totals]
+    up = upward([[top, exact[0]], [leaves, exact[1]]], parents, domain, (1, 3))
+    released = whole_numbers(tree, up, parents, Seed(1), First(exact=totals), alike=False)
+    x = cp.Variable((3, 5), nonneg=True)
+    limits = [cp.sum(x, axis=0) == released[0][0][0], cp.sum(x, axis=1) == totals[1][:, 0]]
+    cp.Problem(cp.Minimize(cp.sum_squares(x - values)), limits).solve(solver="CLARABEL")
+    assert np.abs(released[1][0] - x.value).max() < 1 + 1e-4
+    np.testing.assert_array_equal(released[1][0].sum(axis=1), totals[1][:, 0])
+
+
+def test_exact_numbers_are_kept_in_every_clique(population: Make, measured: Measure) -> None:
+    people = population(7, first=(3,))
+    exact = [people.table((3,), level) for level in range(3)]
+    levels = measured(people, 7, 25.0)
+    for here, numbers in zip(levels, exact, strict=True):
+        here.append(Measurement((3,), numbers, np.zeros(len(numbers))))
+    released = _released(people, levels, first=First(exact=exact))
+    _check(people, released)
+    for tables, numbers in zip(released, exact, strict=True):
+        for bag, found in zip(people.tree.bags, tables, strict=True):
+            if 3 in bag:
+                np.testing.assert_array_equal(marginal(found, bag, (3,), people.tree.domain), numbers)
+
+
+def test_exact_numbers_that_do_not_add_up_are_refused(population: Make, measured: Measure) -> None:
+    people = population(7, first=(3,))
+    exact = [people.table((3,), level) for level in range(3)]
+    exact[2] = exact[2].copy()
+    exact[2][4, 1] += 1
+    with pytest.raises(InputError, match=r"exact numbers of d, area 1 of level 1: found \d+ in cell 1, and \d+ in its"):
+        _released(people, measured(people, 7, 4.0), first=First(exact=exact))
+    exact[2][4, 1] -= 1 + exact[2][4, 1]
+    with pytest.raises(InputError, match="found -1 in cell 1; they are not negative"):
+        _released(people, measured(people, 7, 4.0), first=First(exact=exact))
+
+
+def _possible_by_area(people: Population) -> list[NDArray[np.bool_]]:
+    """The attribute d is what divides the leaves, with one value in two of them."""
+    leaves = np.array(
+        [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]]
+    )
+    out = [leaves.astype(bool)]
+    for parent in reversed(people.parents):
+        above = np.zeros((int(parent.max()) + 1, 4), dtype=bool)
+        np.logical_or.at(above, parent, out[0])
+        out.insert(0, above)
+    return out
+
+
+def test_cells_that_are_impossible_in_an_area_are_empty_there(population: Make, measured: Measure) -> None:
+    people = population(8, first=(3,))
+    possible = _possible_by_area(people)
+    released = _released(people, measured(people, 8, 25.0), first=First(possible=possible))
+    _check(people, released)
+    for tables, can in zip(released, possible, strict=True):
+        for bag, found in zip(people.tree.bags, tables, strict=True):
+            if 3 in bag:
+                assert not marginal(found, bag, (3,), people.tree.domain)[~can].any()
+    assert not possible[2].all()
+    wrong = [possible[0], possible[1], np.zeros_like(possible[2])]
+    with pytest.raises(InputError, match="zeros of d, area 0 of level 1: cell 0 is possible there and in none of its"):
+        _released(people, measured(people, 8, 25.0), first=First(possible=wrong))
+
+
+def _by_enumeration(tree: JunctionTree, zeros: dict[Clique, NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
+    """Of each bag the cells that some record has, by going through all records."""
+    domain = tree.domain
+    out = [np.zeros(domain.size(bag), dtype=bool) for bag in tree.bags]
+
+    def cell(record: tuple[int, ...], clique: Clique) -> int:
+        return int(np.ravel_multi_index([record[a] for a in clique], domain.shape(clique)))
+
+    for record in product(*map(range, domain.sizes)):
+        if all(can[cell(record, clique)] for clique, can in zeros.items()):
+            for bag, can in zip(tree.bags, out, strict=True):
+                can[cell(record, bag)] = True
+    return out
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_zeros_are_carried_to_all_cliques_as_enumeration_of_all_records_says(
+    seed: int, population: Make, measured: Measure
+) -> None:
+    people = population(seed)
+    rng = np.random.default_rng(seed)
+    cliques: list[Clique] = [(0, 1), (1, 2, 3), (3, 4), (2,)]
+    zeros = {clique: rng.random(people.tree.domain.size(clique)) < 0.6 for clique in cliques}
+    expected = _by_enumeration(people.tree, zeros)
+    if not any(can.any() for can in expected):
+        with pytest.raises(InputError, match="no record is possible"):
+            possible_cells(people.tree, zeros)
+        return
+    for found, can in zip(possible_cells(people.tree, zeros), expected, strict=True):
+        np.testing.assert_array_equal(found, can)
+    released = _released(people, measured(people, seed, 100.0), zeros=zeros)
+    _check(people, released)
+    for tables in released:
+        for table, can in zip(tables, expected, strict=True):
+            assert not table[:, ~can].any()
+
+
+def test_zeros_that_cross_cliques_are_refused(population: Make) -> None:
+    people = population(0)
+    with pytest.raises(InputError, match="zeros of a x e: no clique has all of these attributes"):
+        possible_cells(people.tree, {(0, 4): np.ones(6, dtype=bool)})
