@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from pipeline.errors import InputError
+from pipeline.model.series import FIRST
 from pipeline.privacy.ledger import prefix as ledger_prefix
 from pipeline.privacy.ledger.chain import EventKind, LedgerError
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
@@ -29,6 +30,7 @@ from pipeline.privacy.ledger.prefix import Prefix
 from pipeline.privacy.ledger.schema import _ALWAYS as ALWAYS
 from pipeline.privacy.ledger.schema import _POSTGRESQL_GUARDS as POSTGRESQL_GUARDS
 from pipeline.privacy.ledger.schema import GUARDS as GUARD_NAMES
+from pipeline.privacy.ledger.series import SeriesUse
 from pipeline.privacy.ledger.store import StoredEvents, _read
 from pipeline.privacy.ledger.writes import disclose, key_of
 
@@ -104,10 +106,13 @@ def test_with_a_given_clock_and_id_a_ledger_is_the_same_to_its_last_hash(tmp_pat
     with Ledger.open(url, clock=clock) as ledger:
         assert ledger.id == "5e" * 32
         times = [datetime.fromisoformat(event.time) for event in ledger.events()]
-        assert {event.kind for event in ledger.events()} == set(get_args(EventKind))
         assert times == [start + timedelta(minutes=minute) for minute in range(29)]
         assert ledger.now() == start + timedelta(minutes=29)
         assert ledger.head().hash == "741a282c81f504a20d4571fa593f69368ebb14d8b99e17be959ef20bdf706b9a"
+        # The two kinds of events that came later, with series.
+        ledger.commit(ledger.reserve(charge(9, series=SeriesUse("padron", "f" * 64, 3, 0, "2030", FIRST))))
+        assert {event.kind for event in ledger.events()} == set(get_args(EventKind))
+        assert ledger.head().hash == "733e4d6f3f2bf78b59cd0836b84099fac79f192ab758bdbd63fee4714cf59bcc"
 
 
 class Read:
