@@ -31,7 +31,7 @@ PATTERNS, ALL_PATTERNS = 3, 64
 #: of its largest query about 410, which made 6,622 cells positive.
 POSITIVE_SHARE, POSITIVE_ANSWERS = 0.05, 0.15
 #: What a large family takes of the time that its squares stand for: it has few matrices, and is begun near its end.
-LARGE_SHARE = 0.1
+LARGE_SHARE = 0.05
 
 
 @dataclass(frozen=True)

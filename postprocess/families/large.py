@@ -57,13 +57,15 @@ def guesses(family: Family) -> Iterator[Guess]:
             continue
         primal, dual = float(np.abs(x - z).max()), float(np.abs(z - before).max())
         last = iteration == LOOK_AT[-1]
-        if last or max(primal, dual) < tries[0]:
+        tried = last or max(primal, dual) < tries[0]
+        if tried:
+            quadratic.resolvents.clear()  # they take as much memory as the precisions, and the exact method needs it
             yield _guess(family, z, -scale * u, possible)
             tries = [size for size in tries if size <= max(primal, dual)]
             if last or not tries:
                 return
         change = _balance(primal, dual)
-        if change != 1.0:
+        if tried or change != 1.0:
             scale, u = scale * change, u / change
             quadratic = _Quadratic(family, scale)
 

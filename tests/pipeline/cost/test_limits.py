@@ -15,6 +15,7 @@ from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
 from pipeline.runs.request import Request, check_request
+from pipeline.spec.preset import load_preset
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: CPU seconds, on any machine that is not many times slower than the ones that this was made on.
@@ -133,3 +134,23 @@ def _own(path: Path) -> tuple[ReleaseSpec, Universe]:
 )
 def test_which_sizes_are_planned(levels: int, apart: int, combinations: int, planned: bool) -> None:
     assert is_planned(levels, apart, combinations) == planned
+
+
+@needs("plan")
+def test_characteristics_of_persons_are_refused_at_once_with_the_figure(tmp_path: Path) -> None:
+    """The preset dhc-persons on the schema that it is made for: 1,227,744 cells."""
+    roles = [value for recode in load_preset("dhc-persons").recodes if recode.name == "relgq_4"
+             for _, group in recode.groups for value in group]  # fmt: skip
+    shape = {"sex": 2, "age": 116, "hispanic": 2, "cenrace": 63}
+    schema = {"relgq": roles} | {name: [str(i) for i in range(n)] for name, n in shape.items()}
+    path = write_binary(tmp_path, 1)
+    text = path.read_text().replace('[privacy]\nrho = "2"\n', 'strategy = "dhc-persons"\n')
+    text = text.replace('a0 = ["no", "yes"]\n', "".join(f"{name} = {values}\n" for name, values in schema.items()))
+    head, strategy, rest = text.partition("[strategy.queries]")
+    assert strategy
+    path.write_text(head.replace("'", '"') + "[input]" + rest.partition("[input]")[2])
+    plan_release = feature_module("features.plan.release_plan").plan_release
+    began = time.process_time()
+    with pytest.raises(InputError, match=r"found 1,227,744 possible cells, too many to solve: .* at most 1,000,000"):
+        plan_release(path, None, 1)
+    assert time.process_time() - began < SECONDS
