@@ -50,6 +50,7 @@ from pipeline.release.measurements import (
     header_of,
     read_measurement,
 )
+from pipeline.release.run_directory import is_of_others
 from pipeline.storage.files import write_json
 
 #: Half of the share of releases of the same persons that are refused: tails of whole numbers are up to twice as heavy.
@@ -118,10 +119,12 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe) -> tuple[str,
     for part in (found.totals, found.reports, np.array(list(found.unused.values())), found.whole):
         digest.update(np.array([*part.shape], dtype="<i8").tobytes())
         digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
-    _keep(job, universe, found, _beside(collected, found))
+    fingerprint = key.keyed_hash(f"input/{universe.name}", digest.digest())
+    if not is_of_others(job.run, universe.name, fingerprint):
+        _keep(job, universe, found, _beside(collected, found))
     unused = sum(found.unused.values())
     remarks = [f"{universe.key('input')}: {counted(unused, 'report')} cannot be used"] if unused else []
-    return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
+    return fingerprint, remarks
 
 
 def measure_reports(job: Job, universe: Universe, level: str) -> None:

@@ -40,6 +40,7 @@ from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.records.units import LeftOut, tabulate_units
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
+from pipeline.release.run_directory import is_of_others
 from postprocess.problem import Constraints
 
 #: Answers with noise in memory at a time.
@@ -47,7 +48,7 @@ _AT_ONCE = 1 << 22
 
 
 def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
-    """Write the confidential histogram of every level to restricted/.
+    """Write the confidential histogram of every level to restricted/, unless the run was begun on other records.
 
     Returns:
         The keyed fingerprint of the leaves' histogram, and a confidential sentence on records that were not counted,
@@ -70,8 +71,9 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
         )  # fmt: skip
     digest = hashlib.sha256()
     update_with_counts(digest, leaves)
-    folder = job.folder(universe)
-    for level, counts in zip(job.spine.levels, roll_up(job.spine, leaves), strict=True):
+    fingerprint = key.keyed_hash(f"input/{universe.name}", digest.digest())
+    folder, of_others = job.folder(universe), is_of_others(job.run, universe.name, fingerprint)
+    for level, counts in () if of_others else zip(job.spine.levels, roll_up(job.spine, leaves), strict=True):
         target = folder.true_histogram(level.name)
         place = (level.name, level.geocodes, universe.schema)
         write_histogram(target, job.run.staging, *place, counts, private=True, signed=universe.measure.signed)
@@ -87,7 +89,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
             f"{universe.key('ends')}: the amounts of {counted(left_out.taken_down, 'unit')} with more than the ends of "
             "a total were taken down"
         )
-    return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
+    return fingerprint, remarks
 
 
 def _summed_beside(job: Job, universe: Universe) -> tuple[AmountAttribute, ...]:

@@ -75,6 +75,12 @@ def record_input(run: RunDirectory, fingerprints: Mapping[str, str]) -> None:
     write_json(run.record, record, run.staging, private=True)
 
 
+def is_of_others(run: RunDirectory, universe: str, fingerprint: str) -> bool:
+    """Whether the directory is bound to other records of a universe; nothing that is counted is then kept in it."""
+    recorded = recorded_input(run) if run.record.exists() else None  # a trial is bound to nothing
+    return recorded is not None and recorded.get(universe) != fingerprint
+
+
 def recorded_input(run: RunDirectory) -> dict[str, str] | None:
     """The fingerprints given to `record_input`; None where nothing can have been measured yet."""
     fingerprints: dict[str, str] | None = _read_record(run)["input_fingerprints"]

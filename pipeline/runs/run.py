@@ -124,7 +124,6 @@ class ReleaseRun:
 
     def count(self) -> None:
         """Count and check the records, and bind the directory to them."""
-        self.job.run.finished.unlink(missing_ok=True)
         sealed = self._seal()
         self._perform_steps(self._measuring.counting())
         if sealed == self._seal():  # otherwise a file has changed while it was counted
@@ -140,6 +139,7 @@ class ReleaseRun:
         """Draw the noise and publish the measurements; from here on no step needs the records but `accuracy`."""
         # From here on the directory changes; without a manifest it cannot be taken for a complete release.
         self.job.run.manifest.unlink(missing_ok=True)
+        self.job.run.finished.unlink(missing_ok=True)
         self._checkpoints = Checkpoints(self.job.run)
         self._perform_steps([*self._measuring.measuring(), *self._measuring.closing_charge()])
         self._measuring.end()

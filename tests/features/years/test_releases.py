@@ -283,17 +283,20 @@ def test_a_design_that_costs_more_than_it_says_is_noticed(own_series: Made) -> N
     assert "what people with 3 spells lose is not what the design gives" in found
 
 
-def test_true_counts_that_another_run_replaced_are_noticed(own_series: Made) -> None:
-    """A run of 2032 on other records is refused, but has counted them: 2033 would be mixed with these."""
+def test_true_counts_that_were_replaced_are_noticed(own_series: Made) -> None:
+    """A run of 2032 on other records replaces nothing; where somebody did, 2033 would be mixed with other counts."""
     shutil.rmtree(own_series.release("2033"))
     other = own_series.given / "persons-2033.csv"
     with pytest.raises(InputError, match="as begun on other records"):
         run_period(own_series.spec, own_series.out, "2032", other)
+    counts = own_series.release("2032") / "restricted" / "histograms" / "county.parquet"
+    own = counts.read_bytes()
+    shutil.copy(own_series.release("2031") / "restricted" / "histograms" / "county.parquet", counts)
     with pytest.raises(RefusedError) as refused:
         run_period(own_series.spec, own_series.out, "2033", other)
     assert "not the counts that this release was measured from" in refused.value.details.read_text()
     assert not list(own_series.release("2033").rglob("measurements"))
-    run_period(own_series.spec, own_series.out, "2032", own_series.given / "persons-2032.csv")
+    counts.write_bytes(own)
     run_period(own_series.spec, own_series.out, "2033", other)
     found = list(audit(own_series.release("2033")))
     assert [one for one in found if not one.passed] == []
