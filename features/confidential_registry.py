@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -17,11 +19,20 @@ _PARTS: Final = {
 }
 
 
-def parts() -> dict[type, Any]:
-    """Of the installed features: type of a source -> what sees its records (`pipeline.confidential.parts.Parts`)."""
-    found = dict[type, Any]()
-    for feature, parts_of in _PARTS.items():
-        for places in parts_of if is_installed(feature) else ():
-            source, part = (getattr(import_module(module), name) for module, name in places)
-            found[source] = part()
-    return found
+def makers() -> dict[type, Callable[[], Any]]:
+    """Of the installed features: type of a source -> what imports and makes what sees its records."""
+    return {
+        _named(source): partial(_made, part)
+        for feature, parts in _PARTS.items()
+        if is_installed(feature)
+        for source, part in parts
+    }
+
+
+def _named(place: tuple[str, str]) -> Any:
+    module, name = place
+    return getattr(import_module(module), name)
+
+
+def _made(place: tuple[str, str]) -> Any:
+    return _named(place)()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, runtime_checkable
@@ -83,9 +83,26 @@ class TrueRecords:
 Parts = Mapping[type[Source], ConfidentialPart]
 
 
+class _Installed(Mapping[type[Source], ConfidentialPart]):
+    """Made when they are asked for: of sources that a run does not have nothing is imported."""
+
+    def __init__(self) -> None:
+        own: dict[type[Source], Callable[[], ConfidentialPart]] = {OwnNoise: TrueRecords}
+        self._makers = {**own, **import_module("features.confidential_registry").makers()}
+
+    def __getitem__(self, source: type[Source]) -> ConfidentialPart:
+        return self._makers[source]()
+
+    def __iter__(self) -> Iterator[type[Source]]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
 def installed_parts() -> Parts:
     """Of every source of this installation; only what sees the records asks for it.
 
     The list of features is asked by name: the core imports no feature, and its list is above the core.
     """
-    return {OwnNoise: TrueRecords(), **import_module("features.confidential_registry").parts()}
+    return _Installed()

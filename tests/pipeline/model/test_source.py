@@ -63,8 +63,16 @@ def test_the_scan_finds_each_way_of_asking() -> None:
     assert {text: list(asked(ast.parse(text))) for text in ways} == ways
 
 
+def made_from(source: type[Source]) -> Iterator[type[Source]]:
+    """Its subclasses, and theirs."""
+    for one in source.__subclasses__():
+        yield one
+        yield from made_from(one)
+
+
 def test_every_source_has_what_sees_its_records() -> None:
     parts = installed_parts()
-    concrete = {one for one in Source.__subclasses__() if one.__module__.split(".")[0] in PACKAGES}
+    concrete = {one for one in made_from(Source) if one.__module__.split(".")[0] in PACKAGES}
     assert OwnNoise in concrete
     assert set(parts) == concrete
+    assert all(parts[one].measure for one in parts)

@@ -104,6 +104,7 @@ def test_the_manifest_lists_every_file_and_warns_of_the_test_key(town: Path) -> 
 
 def test_other_records_are_refused_and_the_release_stays(copied: Path, tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
+
     def kept() -> dict[str, bytes]:
         files = (path for path in (copied / "town").rglob("*") if path.is_file() and path.name != "run.log")
         return {path.relative_to(copied).as_posix(): path.read_bytes() for path in files}
