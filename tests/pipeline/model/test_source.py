@@ -63,7 +63,7 @@ def test_the_scan_finds_each_way_of_asking() -> None:
     assert {text: list(asked(ast.parse(text))) for text in ways} == ways
 
 
-def made_from(source: type[Source]) -> Iterator[type[Source]]:
+def made_from(source: type) -> Iterator[type]:
     """Its subclasses, and theirs."""
     for one in source.__subclasses__():
         yield one
