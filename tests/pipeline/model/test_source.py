@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from project.conftest import PACKAGES
 from project.documents import PROJECT
@@ -63,7 +64,7 @@ def test_the_scan_finds_each_way_of_asking() -> None:
     assert {text: list(asked(ast.parse(text))) for text in ways} == ways
 
 
-def made_from(source: type) -> Iterator[type]:
+def made_from(source: type[Any]) -> Iterator[type[Any]]:
     """Its subclasses, and theirs."""
     for one in source.__subclasses__():
         yield one
