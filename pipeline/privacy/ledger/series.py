@@ -8,31 +8,19 @@ of the release before; it costs nothing. The same run again is the period that i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.chain import Event, LedgerError
+from pipeline.privacy.ledger.dataset import DatasetState
 from pipeline.privacy.ledger.details import details_text, read_details
 
 __all__ = ["SeriesUse", "apply_period", "apply_series", "is_known", "names_of"]
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-class SeriesOfDataset(Protocol):
-    """What a dataset, `events.DatasetState`, has of series."""
-
-    name: str
-    closed: bool
-    series: MutableMapping[str, Event]
-    periods: MutableMapping[str, tuple[Event, ...]]
-    runs: MutableMapping[str, tuple[Event, ...]]
-
-    def add_charge(self, event: Event) -> None:
-        """Note what a run was charged for."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +59,7 @@ class SeriesUse:
         return {"count": self.number, "cost": "0", "details": details_text(content)}
 
 
-def is_known(state: SeriesOfDataset, use: SeriesUse, run: str) -> bool:
+def is_known(state: DatasetState, use: SeriesUse, run: str) -> bool:
     """Whether the run was let through before, as this period; nothing is recorded then.
 
     Raises:
@@ -107,7 +95,7 @@ def is_known(state: SeriesOfDataset, use: SeriesUse, run: str) -> bool:
     return False
 
 
-def apply_series(state: SeriesOfDataset, event: Event) -> None:
+def apply_series(state: DatasetState, event: Event) -> None:
     """Open a series. LedgerError where it is open, or nothing was charged for it."""
     name = read_details(event.details, "name", "strategy")["name"]
     if name in state.series:
@@ -117,7 +105,7 @@ def apply_series(state: SeriesOfDataset, event: Event) -> None:
         raise LedgerError(f"opens the series {name!r} of {event.count} periods, for which nothing was charged")
 
 
-def apply_period(state: SeriesOfDataset, event: Event) -> None:
+def apply_period(state: DatasetState, event: Event) -> None:
     """Note a period of a series. LedgerError where it is not the next one."""
     stated = _stated(event)
     name = str(stated["series"])

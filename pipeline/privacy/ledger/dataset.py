@@ -1,0 +1,118 @@
+"""A dataset of a ledger as its events so far leave it: what was spent, for what, and what may still be."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, MutableSet
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from pipeline.privacy.budget import Framework
+from pipeline.privacy.ledger.chain import Event
+from pipeline.privacy.ledger.disclosures import Exact, Subject
+from pipeline.privacy.ledger.key_uses import KeyUse
+
+#: What a budget can be set aside for by this name: answers to questions, which are charged under names that begin so.
+QUESTIONS: Final = "questions"
+ANSWER: Final = "answer "
+
+
+@dataclass
+class DatasetState:
+    """A dataset as the events so far leave it.
+
+    Attributes:
+        budget, spent: rho or epsilon, exact.
+        runs: fingerprint -> what the run was charged for.
+        releases: the names under which these runs were charged.
+        committed: the runs that have drawn all of it.
+        allowed: what was declared exact, in order; each stands for one meaning.
+        exact: fingerprint of a run -> what it discloses exactly, as events.
+        disclosed: each disclosure of these once; the declarations bound how many there are.
+        keys: fingerprint of a run -> the key that it uses; none for a run that was charged before keys were recorded.
+        uses: commitment and universe of a key -> each way in which it is used, once.
+        purposes: name -> the part of the budget that is set aside for it; the rest is for all that has no purpose.
+        spent_for: purpose -> what was spent of it; "" for all that has none.
+        draws: release -> the `draw` that it is committed to.
+        redraws: attempts at other draws of these releases, by the number of the event.
+        units: column of the units that every charge must be for, such as patients; "" where that was not declared.
+        series: name -> the `series` that opened it; `periods`: name -> each `period` of it that was drawn, in order.
+    """
+
+    name: str
+    population: str
+    framework: Framework
+    neighbours: str
+    budget: Fraction
+    spent: Fraction = Fraction(0)
+    closed: bool = False
+    runs: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    releases: MutableSet[str] = field(default_factory=set)
+    committed: MutableSet[str] = field(default_factory=set)
+    allowed: list[Subject] = field(default_factory=list)
+    exact: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    disclosed: dict[Exact, None] = field(default_factory=dict)
+    keys: MutableMapping[str, KeyUse] = field(default_factory=dict)
+    uses: MutableMapping[str, tuple[KeyUse, ...]] = field(default_factory=dict)
+    purposes: dict[str, Fraction] = field(default_factory=dict)
+    spent_for: dict[str, Fraction] = field(default_factory=dict)
+    draws: MutableMapping[str, Event] = field(default_factory=dict)
+    redraws: MutableMapping[str, Event] = field(default_factory=dict)
+    units: str = ""
+    series: MutableMapping[str, Event] = field(default_factory=dict)
+    periods: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
+
+    def add_charge(self, event: Event) -> None:
+        """Note what a run was charged for."""
+        before = self.runs.get(event.run, ())
+        if not before:
+            self.releases.add(event.release)
+        self.runs[event.run] = (*before, event)
+
+    def add_exact(self, event: Event) -> None:
+        """Note what a run discloses exactly."""
+        self.exact[event.run] = (*self.exact.get(event.run, ()), event)
+        self.disclosed[event.exact()] = None
+
+    def add_key(self, run: str, use: KeyUse) -> None:
+        """Note the key that a run uses, and how."""
+        self.keys[run] = use
+        before = self.uses.get(use.stream, ())
+        if use not in before:
+            self.uses[use.stream] = (*before, use)
+
+    @property
+    def left(self) -> Fraction:
+        """The budget that is not spent, rho or epsilon, exact."""
+        return self.budget - self.spent
+
+    def purpose_of(self, release: str) -> str:
+        """What a charge under this name is for: `QUESTIONS`, or a release by its name; "" where that has no part."""
+        name = QUESTIONS if release.startswith(ANSWER) else release if release != QUESTIONS else ""
+        return name if name in self.purposes else ""
+
+    def total_for(self, purpose: str) -> Fraction:
+        """What is set aside for a purpose; for "", what is set aside for none."""
+        if not purpose and not self.purposes:
+            return self.budget
+        return self.purposes[purpose] if purpose else self.budget - sum(self.purposes.values(), Fraction(0))
+
+    def left_for(self, purpose: str) -> Fraction:
+        """What is left of that."""
+        return self.total_for(purpose) - self.spent_for.get(purpose, Fraction(0))
+
+    def spend(self, purpose: str, cost: Fraction) -> None:
+        """Note that so much is spent for a purpose."""
+        self.spent += cost
+        self.spent_for[purpose] = self.spent_for.get(purpose, Fraction(0)) + cost
+
+    def named(self, purpose: str) -> str:
+        """The dataset, or its part for a purpose, for messages: what its budget is of."""
+        if not self.purposes:
+            return self.name
+        return f"{self.name}, set aside for {purpose}" if purpose else f"{self.name}, set aside for nothing by name"
+
+    @property
+    def unit(self) -> str:
+        """What the budget is measured in: "rho" or "epsilon"."""
+        return "rho" if self.framework == "zcdp" else "epsilon"
