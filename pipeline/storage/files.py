@@ -29,7 +29,7 @@ from pipeline.errors import InputError, MemoryShortError, ReleaseError
 from pipeline.storage.durable import sync_folder
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
-from pipeline.storage.small_files import check_regular
+from pipeline.storage.regular import check_regular
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import ReleaseError
 from pipeline.storage.local_name import local_name
 from pipeline.storage.pages import PageError, pages
-from pipeline.storage.small_files import check_regular
+from pipeline.storage.regular import check_regular
 
 #: Numbers in one row group: writers of releases put 2^20 into one, or 2^24 of a table, or one row.
 _MOST_VALUES: Final = 1 << 24

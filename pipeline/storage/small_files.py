@@ -6,27 +6,9 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import Final
 
 from pipeline.errors import InputError
-
-#: What a path that is neither a regular file nor a folder is called in messages.
-NOT_REGULAR: Final = "is not a file that can be read twice, but a pipe, a device or the like"
-
-
-def is_special(path: Path) -> bool:
-    """Whether a path, or what a link leads to, is there and is neither a regular file nor a folder."""
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-
-
-def check_regular(path: Path) -> None:
-    """OSError where a path is there and is neither a regular file nor a folder: whoever opened a pipe would wait."""
-    if is_special(path):
-        raise OSError(errno.EINVAL, NOT_REGULAR, os.fspath(path))
+from pipeline.storage.regular import NOT_REGULAR, is_special
 
 
 def check_not_special(path: Path, where: str) -> None:
