@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -246,3 +247,19 @@ def test_no_other_place_is_named() -> None:
         assert not re.search(r"\.\./shared/(?!data\b)", text), (
             f"{name_of(path)} names another folder than ../shared/data"
         )
+
+
+@pytest.mark.parametrize("page", sorted((PROJECT / "docs" / "reference").glob("*.md")), ids=lambda page: page.stem)
+def test_what_the_reference_lists_is_there(page: Path) -> None:
+    """The site is built with the slow tests; what was moved is named here."""
+    listed = re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE)
+    assert listed
+    assert [name for name in listed if not _is_there(name)] == []
+
+
+def _is_there(name: str) -> bool:
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
