@@ -45,7 +45,7 @@ def read_key(path: Path) -> tuple[bytes, bool]:
         NoKeyError: the file cannot be read or holds no key.
     """
     try:
-        text = path.read_bytes()[:1024].decode("ascii", "replace").strip()
+        text = path.read_bytes()[:1024].strip().decode("ascii", "replace")
     except OSError as error:
         raise NoKeyError(f"{path}: cannot be read ({error.strerror})") from None
     if _TEST.fullmatch(text):

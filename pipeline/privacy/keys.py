@@ -116,7 +116,7 @@ class MasterKey:
         Raises:
             InputError: it is not a key; its content is not shown.
         """
-        text = content.decode("ascii", errors="replace").strip()
+        text = content.strip().decode("ascii", errors="replace")
         if text.startswith(_TEST_PREFIX):
             return cls.from_text(text)
         match = _FILE_TEXT.fullmatch(text)
