@@ -185,7 +185,7 @@ def expanded(name: str | Path) -> Path:
 
 def _read_levels(value: object, info: ValidationInfo) -> dict[str, int] | tuple[str, ...]:
     if is_public(info) and isinstance(value, list) and all(isinstance(item, list) for item in value):
-        value = dict(value)
+        value = _pairs(value)
     if not isinstance(value, Mapping | list | tuple):
         raise ValueError(
             f"found {describe(value)}; allowed are a table of prefix lengths, {{ county = 5, block = 15 }}, "
@@ -205,6 +205,15 @@ def _read_levels(value: object, info: ValidationInfo) -> dict[str, int] | tuple[
     if problems:
         raise Misfit(*problems)
     return dict(value) if isinstance(value, Mapping) else tuple(value)
+
+
+def _pairs(levels: list[list[object]]) -> dict[str, object]:
+    """Levels with their prefix lengths, as a manifest has them in their order; ValueError where they are none."""
+    if any(len(pair) != 2 or not isinstance(pair[0], str) for pair in levels):
+        raise ValueError(f"found {describe(levels)}; pairs of a level's name and its prefix length are needed")
+    if len(read := {str(name): length for name, length in levels}) < len(levels):
+        raise ValueError(f"found {describe(levels)}; each level is named once")
+    return read
 
 
 def _misfits_of_levels(value: Mapping[str, object] | Sequence[str]) -> list[tuple[str, str]]:

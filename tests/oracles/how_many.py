@@ -31,7 +31,7 @@ KINDS = {
     "ledger": (80, 250, 2_500),
     "exported ledger": (100, 30, 310),
     "key": (100, 44, 440),
-    "command line": (20, 120, 120),
+    "command line": (20, 240, 240),
 }
 FEW = {kind: few for kind, (few, _, _) in KINDS.items()}
 MANY = {kind: most if OF_A_VERSION else many for kind, (_, many, most) in KINDS.items()}

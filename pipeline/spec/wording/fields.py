@@ -62,7 +62,7 @@ def _paragraph(value: object) -> str:
 def _texts(value: object, info: ValidationInfo) -> dict[str, str]:
     """Language -> text, from one text or a table of languages."""
     if is_public(info) and isinstance(value, list):
-        if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in value):
             raise ValueError(f"found {describe(value)}; pairs of a language and a text are needed")
         value = dict(value)
     if isinstance(value, str):
