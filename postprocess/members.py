@@ -168,7 +168,7 @@ class Implied:
         """A family's kinds, precision and linear term with these measurements.
 
         Args:
-            members: `(r, k)` from `members_in`.
+            members: `(r, k)` as in `values`.
             rows: of the family's children.
             kind: `(C,)` which precision a child has.
             precision: `(K, k, k)` without the measurements.

@@ -169,8 +169,8 @@ class UnitsCounted:
 
     Attributes:
         units: `(n,)` number of each record's unit.
-        records: `(n,)` leaf * n_cells + cell of `question.read`.
-        counted: `(n,)` leaf * n_cells + cell of `question.schema` as which it is counted; -1 where it is not.
+        records: `(n,)` leaf * n_cells + cell of `Resolved.read`.
+        counted: `(n,)` leaf * n_cells + cell of `Resolved.schema` as which it is counted; -1 where it is not.
     """
 
     units: NDArray[np.int64]

@@ -45,7 +45,7 @@ class Guess:
     Attributes:
         x: `(C, k)`; cells at a bound are guessed active.
         pull: `(C, k)` minus the multipliers of the cells' bounds.
-        range_sums: `(C, g)` the sums in `family.ranges`, side by side; those at a limit are guessed active.
+        range_sums: `(C, g)` the sums in `Family.ranges`, side by side; those at a limit are guessed active.
         range_pull: `(C, g)` minus their multipliers.
     """
 
@@ -82,7 +82,7 @@ class Exact:
     Attributes:
         primal: persons by which a constraint is missed.
         dual: largest gradient of the Lagrangian in a free cell, relative to the largest linear term.
-        multipliers: `(C, g)` of the held sums and of the sums in `family.ranges`, side by side.
+        multipliers: `(C, g)` of the held sums and of the sums in `Family.ranges`, side by side.
     """
 
     x: FloatArray

@@ -17,6 +17,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text
 PACKAGES = [pattern.rstrip("*") for pattern in PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]
 #: A path of the project within `backticks`: a file or folder below one of these, or one of the files beside them.
 _BELOW = (
+    "auditor",
     "geography",
     "pipeline",
     "postprocess",

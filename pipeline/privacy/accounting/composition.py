@@ -2,7 +2,7 @@
 
 A release states the least of the bounds that are sound for its mechanisms (`statements`); these show what the others
 would state. Sequential composition over levels and queries and parallel composition over the disjoint geounits of a
-level are not here: the first is the sum of rho or epsilon, the second is in `mechanisms.MOVED`.
+level are not here: the first is the sum of rho or epsilon, the second is in `budget.MOVED`.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class DiscreteGaussian:
         return None
 
     def draw(self, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:
-        """The noise `(count,)` at these positions of a stream; see `noise.Sampler.draw`."""
+        """The noise `(count,)` at these positions of a stream; see `sampler.Sampler.draw`."""
         return sampler_for(self.noise).draw(stream_key, start, count)
 
 
@@ -122,7 +122,7 @@ class DiscreteLaplace:
         return moved / self.scale
 
     def draw(self, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:
-        """The noise `(count,)` at these positions of a stream; see `noise.Sampler.draw`."""
+        """The noise `(count,)` at these positions of a stream; see `sampler.Sampler.draw`."""
         return sampler_for(self.noise).draw(stream_key, start, count)
 
 

@@ -4,7 +4,7 @@ The events are all there is; what a dataset has spent is found by going through 
 on the way. So nothing is charged in a ledger that was tampered with, and an exported ledger can be checked by anyone.
 
 A chain of hashes shows any change to an event, and any event left out, put in or moved. It does not show that the
-last events are missing, nor that all of it was written anew: the note that each run's directory keeps (`ledger_notes`)
+last events are missing, nor that all of it was written anew: the note that each run's directory keeps (`notes`)
 does.
 """
 

@@ -1,6 +1,6 @@
 """The exponential mechanism, exact: a choice among candidates with the stated probabilities to the last bit.
 
-The probabilities are exp(-epsilon loss / 2) over their sum, for whole-number losses. As in `noise`, a choice is the
+The probabilities are exp(-epsilon loss / 2) over their sum, for whole-number losses. As in `sampler`, a choice is the
 inverse of the cumulative distribution at a uniform from a keyed stream: its first 64-bit word decides unless it falls
 on a word that the enclosures of the cumulative probabilities do not decide, one or two for each candidate. In
 that case further words of the stream follow, at higher precision. No float takes part, so there is no softmax whose
@@ -29,7 +29,7 @@ __all__ = ["Exponential", "cumulative"]
 _WORD_BITS: Final = 64
 _GUARD_BITS: Final = 64
 _POSITIONS: Final = 2**63
-_REFINEMENT_WORDS: Final = 2**65  # of one position, as in `noise`
+_REFINEMENT_WORDS: Final = 2**65  # of one position, as in `sampler`
 _MOST_WORDS: Final = 64
 _LARGEST_LOSS: Final = 2**61
 

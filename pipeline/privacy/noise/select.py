@@ -31,7 +31,7 @@ class Select:
 
     The loss of a version is how many people the population lacks, or has too many, for that version to be the most
     detailed one supported. One person more or less moves it by at most 1, and moves it in one geounit; a changed record
-    that leaves one geounit for another moves it in two. So `mechanisms.MOVED` holds for it as for noise, and a choice
+    that leaves one geounit for another moves it in two. So `budget.MOVED` holds for it as for noise, and a choice
     costs what `Exponential` states. The chance that one of the k versions whose loss is t or more is chosen is at most
     k exp(-epsilon t / 2).
 
