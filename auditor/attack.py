@@ -86,7 +86,7 @@ class Attacked:
     trials: Found
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The result as JSON has it."""
         return asdict(self)
 
 

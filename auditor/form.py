@@ -66,12 +66,12 @@ class Universe:
 
     @property
     def name(self) -> str:
-        """Of the companion; empty for the release's own."""
+        """The companion's name; empty for the release's own universe."""
         return self.counted.name
 
     @property
     def cells(self) -> Cells:
-        """Of the histogram."""
+        """The cells of the histogram."""
         return self.counted.cells
 
     @property
@@ -136,7 +136,7 @@ class Universe:
 
     @property
     def mechanism(self) -> str:
-        """Of the noise."""
+        """The mechanism of the noise."""
         return "discrete_gaussian" if self.zcdp else "discrete_laplace"
 
     def scale(self, cost: Fraction) -> Fraction:

@@ -105,7 +105,7 @@ class Release:
 
     @cached_property
     def spine_fingerprint(self) -> str:
-        """Of the public spine."""
+        """The fingerprint of the public spine."""
         return spine_fingerprint(self.spine)
 
     @cached_property

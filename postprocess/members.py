@@ -64,12 +64,12 @@ class Implied:
     factors: FloatArray
 
     def of_rows(self, rows: slice | IntArray) -> Implied:
-        """Those of some geounits."""
+        """The measurements of some geounits."""
         return replace(self, values=self.values[rows], variances=self.variances[rows], factors=self.factors[rows])
 
     @classmethod
     def joined(cls, parts: Sequence[Implied]) -> Implied:
-        """Those of successive geounits together."""
+        """The measurements of successive geounits together."""
         names = ("values", "variances", "factors")
         return cls(parts[0].counted, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 

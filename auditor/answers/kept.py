@@ -50,7 +50,7 @@ class Axis:
     labels: tuple[str, ...]
 
     def content(self) -> list[Any]:
-        """As the fingerprints have it."""
+        """The content as the fingerprints have it."""
         grouped = [*self.values, *self.further, self.keep.tolist(), self.group.tolist(), self.term]
         return [self.name, *grouped, *self.labels]
 
@@ -119,7 +119,7 @@ class Answer:
 
     @property
     def n_cells(self) -> int:
-        """Of all axes."""
+        """The number of cells of all axes."""
         return math.prod(self.shape)
 
     @property
@@ -129,7 +129,7 @@ class Answer:
 
     @property
     def n_groups(self) -> int:
-        """Of each place."""
+        """The number of groups of each place."""
         return math.prod(len(self.axes[number].labels) for number in self.order)
 
     @cached_property
@@ -258,7 +258,7 @@ class Answer:
 
     @cached_property
     def spine_fingerprint(self) -> str:
-        """Of the areas."""
+        """The fingerprint of the areas."""
         return spine_fingerprint(self.spine)
 
     def records(self, secret: bytes) -> str:

@@ -19,7 +19,7 @@ from postprocess.differences import ErrorMeasures
 
 @dataclass(frozen=True)
 class Compared:
-    """The same tables protected in another way.
+    """A release's tables, protected in another way.
 
     Attributes:
         name: of the way, short.

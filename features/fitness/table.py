@@ -138,7 +138,7 @@ class TableFitness:
 
     @property
     def whole(self) -> ErrorMeasures:
-        """Of all areas."""
+        """The errors of all areas."""
         return self._measures(self.every)
 
     @property

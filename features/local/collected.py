@@ -24,7 +24,7 @@ class Collected(ABC):
     @property
     @abstractmethod
     def mechanism(self) -> Mechanism:
-        """That every respondent used."""
+        """The mechanism that every respondent used."""
 
     @property
     @abstractmethod

@@ -28,7 +28,7 @@ class CollectedAnswers(Collected):
 
     @property
     def mechanism(self) -> ListedMechanism:
-        """That every respondent used."""
+        """The mechanism that every respondent used."""
         return self.listed
 
     @property

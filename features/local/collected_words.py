@@ -65,7 +65,7 @@ class CollectedWords(Collected):
 
     @property
     def mechanism(self) -> Rappor:
-        """That every respondent used."""
+        """The mechanism that every respondent used."""
         return self.rappor
 
     @property

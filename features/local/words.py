@@ -49,7 +49,7 @@ class WordsOfReports:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Of the attribute, for the spec."""
+        """The attribute's values, for the spec."""
         return (*self.found.words, self.rest)
 
     def data(self) -> dict[str, Any]:

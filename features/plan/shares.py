@@ -19,7 +19,7 @@ class Foretelling(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the shares in use."""
+        """The names of the shares in use."""
 
     def foretold(
         self, expectation: Expectation, planned: Sequence[LevelCovariances], stated: str | None, like: Path | None
@@ -78,7 +78,7 @@ class SharedRow:
 
 
 def names_of_shares(universe: Universe) -> tuple[str, ...]:
-    """Of the shares that a universe uses."""
+    """The names of the shares that a universe uses."""
     return tuple(name for one in universe.facts if isinstance(one, Foretelling) for name in one.names)
 
 

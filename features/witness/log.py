@@ -43,7 +43,7 @@ class Log:
 
     @property
     def hashes(self) -> list[bytes]:
-        """Of the tree's leaves."""
+        """The hashes of the tree's leaves."""
         return [leaf_hash(entry.data()) for entry in self.entries]
 
     def place_of(self, entry: Entry) -> int | None:

@@ -34,7 +34,7 @@ def signing_key(
 def required_signing_key(
     settings: Settings, file: Path | None, descriptor: int | None, command: str | None
 ) -> SigningKey:
-    """The same; InputError if neither names one."""
+    """The agency's signing key; InputError if neither names one."""
     key = signing_key(settings, file, descriptor, command)
     if key is None:
         raise InputError(

@@ -69,7 +69,7 @@ class Reported:
 
     @property
     def seconds(self) -> float:
-        """Of one core."""
+        """Predicted seconds of one core."""
         return PER_INVERTED * self.inverted + PER_FACTOR * self.factors
 
     @property

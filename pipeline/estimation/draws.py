@@ -245,7 +245,7 @@ class DrawnTop:
     steps: dict[int, IntArray]
 
     def of_rows(self, rows: slice) -> DrawnTop:
-        """That of some geounits."""
+        """The part of some geounits."""
         return DrawnTop(self.normals, self.histograms[rows], {i: steps[rows] for i, steps in self.steps.items()})
 
 

@@ -96,7 +96,7 @@ class Wanted:
         return self.header.mechanism == "exact"
 
     def variances(self) -> NDArray[np.float64]:
-        """Of each geounit, `(n,)`."""
+        """The variance of each geounit's answers, `(n,)`."""
         kinds = np.zeros(len(self.geocodes), dtype=np.int8) if self.kinds is None else self.kinds
         return np.array(self.header.variances)[kinds]
 

@@ -90,7 +90,7 @@ class ClusterWorkers(Workers):
         tasks: Sequence[Task],
         done: Callable[[Task], None] | None = None,
     ) -> Iterator[Result]:
-        """As `Workers.run`."""
+        """Run tasks, as `Workers.run`."""
         if not tasks or not isinstance(tasks[0], Portable):
             yield from super().run(function, tasks, done)
             return

@@ -75,7 +75,7 @@ class PublicInput(ABC, Generic[T]):
 
     @abstractmethod
     def again(self, scope: InputScope, run: RunDirectory) -> T:
-        """The same from what `write` has published.
+        """The value read back from what `write` has published.
 
         Raises:
             ReleaseError: a file is missing or damaged, or is not what the spec says.
@@ -122,7 +122,7 @@ class HasInputs(Protocol):
     """Keys of a feature with which a spec has public inputs."""
 
     def public_inputs(self) -> Sequence[PublicInput[Any]]:
-        """Of the feature."""
+        """The public inputs of the feature."""
 
 
 @runtime_checkable
@@ -149,7 +149,7 @@ def sha256_of_files(paths: Sequence[Path]) -> str:
 
 
 def sha256_of_numbers(numbers: NDArray[np.generic]) -> str:
-    """Of an array's values."""
+    """The SHA-256 of an array's values."""
     return hashlib.sha256(np.ascontiguousarray(numbers).data).hexdigest()
 
 

@@ -403,7 +403,7 @@ class HasProducts(Protocol):
     """Keys of a feature with which a release has files of it."""
 
     def products(self) -> Sequence[Product]:
-        """Of the feature."""
+        """The published files of the feature."""
 
 
 def products_of(features: Iterable[object]) -> tuple[Product, ...]:

@@ -30,7 +30,7 @@ class ReportNoise:
 
     @property
     def variance(self) -> float:
-        """Of each count, persons squared."""
+        """The variance of each count, persons squared."""
         return float(self.scale)
 
 
@@ -42,7 +42,7 @@ class Allocating(Protocol):
     """Where the noise is from, see `source.Source`."""
 
     def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
-        """Of each level, top first."""
+        """The allocation of each level, top first."""
 
     def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
         """The noise on counts, given that which is drawn."""

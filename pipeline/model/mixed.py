@@ -43,12 +43,12 @@ class MixedNoise:
 
     @property
     def scale(self) -> Fraction:
-        """Of what is drawn, exact."""
+        """The exact scale of what is drawn."""
         return self.drawn.scale
 
     @property
     def variance(self) -> float:
-        """Of each count, persons squared."""
+        """The variance of each count, persons squared."""
         return self.drawn.variance * float(self.counts)
 
     @property

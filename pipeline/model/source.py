@@ -55,11 +55,11 @@ class Randomiser(Protocol):
 
     @property
     def name(self) -> str:
-        """As a spec has it."""
+        """The mechanism's name in a spec."""
 
     @property
     def bound(self) -> Bound:
-        """Of one report."""
+        """The bound of one report."""
 
     @property
     def for_ever(self) -> Bound | None:
@@ -70,11 +70,11 @@ class Randomiser(Protocol):
 
     @property
     def ratio(self) -> Fraction:
-        """Of one report, see `Bound`."""
+        """The ratio of one report, see `Bound`."""
 
     @property
     def epsilon(self) -> Decimal:
-        """Of one report, see `Bound`."""
+        """The epsilon of one report, see `Bound`."""
 
     def parameters(self) -> dict[str, str]:
         """Exact, as a spec has them."""

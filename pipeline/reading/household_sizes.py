@@ -58,7 +58,7 @@ class SizesOfHouseholds:
         return _frame(self._read(level), "geocode")
 
     def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Numbers) -> pd.DataFrame:
-        """Of areas; see `Release.household_sizes_over`."""
+        """The sizes of households over areas; see `Release.household_sizes_over`."""
         persons = self._persons
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
         if not named:

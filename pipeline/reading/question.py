@@ -122,7 +122,7 @@ class Question:
         return _exact_frame(release.spine.levels[number].geocodes, "geocode", labels, exact, total)
 
     def exact_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
-        """The same of `over`.
+        """Which numbers of `over` are exact.
 
         Raises:
             InputError: as in `over`.
@@ -144,7 +144,7 @@ class Question:
         return derived.shares(Places.at(self.release, level), self._asked())
 
     def shares_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
-        """The same for areas, as in `over`."""
+        """The shares of areas taken together, as in `over`."""
         return derived.shares(Places.over(self.release, areas), self._asked())
 
     def ratios_at(self, level: str, to: Question) -> pd.DataFrame:
@@ -160,7 +160,7 @@ class Question:
         return derived.ratios(Places.at(self.release, level), self._asked(), to._asked())
 
     def ratios_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], to: Question) -> pd.DataFrame:
-        """The same for areas, as in `over`."""
+        """The ratios of areas taken together, as in `over`."""
         return derived.ratios(Places.over(self.release, areas), self._asked(), to._asked())
 
     def medians_at(self, level: str) -> pd.DataFrame:
@@ -172,7 +172,7 @@ class Question:
         return derived.medians(Places.at(self.release, level), self._asked(), self.release.schema)
 
     def medians_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
-        """The same for areas, as in `over`."""
+        """The medians of areas taken together, as in `over`."""
         return derived.medians(Places.over(self.release, areas), self._asked(), self.release.schema)
 
     def cumulative_at(self, level: str) -> pd.DataFrame:
@@ -186,7 +186,7 @@ class Question:
         return self._cumulated(lambda question: question.at(level))
 
     def cumulative_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
-        """The same for areas, as in `over`."""
+        """The cumulative numbers of areas taken together, as in `over`."""
         return self._cumulated(lambda question: question.over(areas))
 
     def ranks_at(self, level: str) -> pd.DataFrame:

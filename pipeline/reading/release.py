@@ -248,7 +248,7 @@ class Release:
     def household_sizes_over(
         self, areas: Sequence[str] | Mapping[str, Sequence[str]], companion: str = ""
     ) -> pd.DataFrame:
-        """The same for areas, as in `Question.over`.
+        """The sizes of households of areas taken together, as in `Question.over`.
 
         The interval of an area that is no geounit is that of the linear estimates, which does not know what households
         have learned from the persons: it is wider than it need be.

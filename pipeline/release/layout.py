@@ -301,7 +301,7 @@ class RunDirectory:
 
     @property
     def accuracy_page(self) -> Path:
-        """The same as a page."""
+        """The comparison with the truth, as a page."""
         return self.restricted / "accuracy.html"
 
     @property
@@ -311,5 +311,5 @@ class RunDirectory:
 
     @property
     def fitness_page(self) -> Path:
-        """The same as a page."""
+        """The judgement of fitness, as a page."""
         return self.restricted / "fitness.html"

@@ -99,7 +99,7 @@ class MeasurementHeader:
 
     @property
     def variances(self) -> tuple[float, ...]:
-        """Of each kind of geounit."""
+        """The variance of each kind of geounit."""
         return (self.variance, *(variance for _, variance in self.others))
 
     def _to_json(self) -> dict[str, object]:
@@ -273,7 +273,7 @@ class MeasurementFile:
         return Measurement(self.header, codes, values, variances)
 
     def variances(self) -> NDArray[np.float64]:
-        """Of all geounits, `(n,)`."""
+        """The variances of all geounits, `(n,)`."""
         with reading(self._path):
             return np.asarray(self._file.read(columns=["variance"]).column(0).to_numpy(), dtype=np.float64)
 

@@ -68,7 +68,7 @@ class PublicKey:
         return cls(*_parsed(content, f"public key file {path}", private=False))
 
     def text(self) -> str:
-        """As it is written to a file."""
+        """The key as it is written to a file."""
         return "".join(
             f"{self.name}+{self.key_id(kind).hex()}+{base64.b64encode(kind + key).decode()}\n"
             for kind, key in self.keys.items()

@@ -63,7 +63,7 @@ NO_SLOTS = Slots()
 
 
 def installed_slots() -> Slots:
-    """Those of this installation.
+    """The slots of this installation.
 
     The list of features is asked by name: the core imports no feature, and its list is above the core.
     """

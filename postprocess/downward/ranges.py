@@ -68,7 +68,7 @@ class Windows:
         sizes: BoolArray | None = None,
         held: bool = False,
     ) -> Windows:
-        """Those of a table.
+        """The ranges of a table.
 
         Args:
             errors: of the table.

@@ -24,7 +24,7 @@ class SolverReport:
 
     @classmethod
     def of(cls, solutions: Iterable[Solution]) -> SolverReport:
-        """Of some families' solutions."""
+        """The report of some families' solutions."""
         every = tuple(solutions)
         return cls(
             families=len(every),

@@ -174,7 +174,7 @@ def _shares_of_rows(
 
 
 def without_values(queries: Sequence[Measured]) -> tuple[Measured, ...]:
-    """The same queries and variances, without answers."""
+    """The measurements' queries and variances, without answers."""
     return tuple(replace(query, values=np.zeros((0, 0), dtype=np.int8)) for query in queries)
 
 

@@ -56,7 +56,7 @@ class LevelVariances:
         return self.of_classes(basis, marginal)[self.classes]
 
     def of_classes(self, basis: Basis, marginal: Marginal) -> FloatArray:
-        """The same of each class, `(n_classes, size)`."""
+        """Variances of each class's answers, `(n_classes, size)`."""
         variances = np.maximum(basis.answer_variances(self.covariance, marginal), 0.0)
         if self.unmeasured.any():
             blind = basis.answer_variances(self.unmeasured, marginal)
@@ -65,13 +65,13 @@ class LevelVariances:
         return out
 
     def of_rows(self, rows: slice) -> LevelVariances:
-        """Those of some geounits."""
+        """The variances of some geounits."""
         used, local = np.unique(self.classes[rows], return_inverse=True)
         own = [blocks[used] if len(blocks) > 1 else blocks for blocks in (self.covariance, self.unmeasured, self.known)]
         return LevelVariances(local.ravel(), *own)
 
     def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
-        """Those of some queries' answers alone, without the matrices."""
+        """The variances of some queries' answers alone, without the matrices."""
         return AnswerVariances(self.classes, {marginal.key: self.of_classes(basis, marginal) for marginal in marginals})
 
 
@@ -92,13 +92,13 @@ class AnswerVariances:
         return self.by_query[marginal.key]
 
     def of_rows(self, rows: slice | IntArray) -> AnswerVariances:
-        """Those of some geounits."""
+        """The variances of some geounits."""
         used, local = np.unique(self.classes[rows], return_inverse=True)
         return AnswerVariances(local.ravel(), {key: values[used] for key, values in self.by_query.items()})
 
     @classmethod
     def joined(cls, parts: Sequence[AnswerVariances]) -> AnswerVariances:
-        """Those of successive geounits together."""
+        """The variances of successive geounits together."""
         if len(parts) == 1:
             return parts[0]
         sizes = [len(next(iter(part.by_query.values()))) for part in parts]

@@ -63,7 +63,7 @@ class Shared:
         return cls(name, query, answers, numbers, shares)
 
     def of_rows(self, rows: slice | IntArray) -> Shared:
-        """That of some geounits, whole families."""
+        """The part of some geounits, whole families."""
         centres = None if self.centres is None else self.centres[rows]
         return replace(self, numbers=self.numbers[rows], shares=self.shares[rows], centres=centres)
 

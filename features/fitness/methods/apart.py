@@ -38,7 +38,7 @@ class Apart:
 
     @property
     def noise(self) -> NoiseSpec:
-        """Of every number."""
+        """The noise of every number."""
         tables = sum(len(table.levels) for table in self.universe.tables)
         one = self.universe
         return noise_for(one.framework, one.record_budget, Fraction(1, tables), Fraction(1), one.neighbours)

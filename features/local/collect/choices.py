@@ -39,7 +39,7 @@ class Choice(ListedMechanism):
 
     @property
     def bound(self) -> Bound:
-        """Of one report: p / q."""
+        """The bound of one report: p / q."""
         return Bound(self.p / self.q)
 
     @property

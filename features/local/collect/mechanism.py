@@ -93,7 +93,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def bound(self) -> Bound:
-        """Of one report."""
+        """The bound of one report."""
 
     @property
     @abstractmethod

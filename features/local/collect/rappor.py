@@ -76,7 +76,7 @@ class Rappor(Mechanism):
 
     @property
     def bound(self) -> Bound:
-        """Of one report."""
+        """The bound of one report."""
         q, p = self.q_star, self.p_star
         return Bound((q * (1 - p) / (p * (1 - q))) ** self.hashes)
 

@@ -35,7 +35,7 @@ class Numerals:
 
     @property
     def locale(self) -> Locale:
-        """Of the language."""
+        """The locale of the language."""
         for tag in (self.language, self.language.partition("-")[0]):
             try:
                 return Locale.parse(tag, sep="-")

@@ -90,12 +90,12 @@ class Changes(Stated):
 
     @property
     def numbers(self) -> int:
-        """Of all tables."""
+        """How many numbers all tables have."""
         return sum(table.numbers for table in self.tables)
 
     @property
     def changed(self) -> int:
-        """Others than before."""
+        """How many numbers are others than before."""
         return sum(table.changed for table in self.tables)
 
     @property
