@@ -22,11 +22,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from features.questions.answering import answered
+from features.questions.confidential import AnsweringHere
+from features.questions.request import QuestionRequest, check_question
 from pipeline.confidential.custody import KeySource
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.runs.questions.answering import AnsweringHere, answered
-from pipeline.runs.questions.request import QuestionRequest, check_question
 from pipeline.spec.release_spec import load_spec
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "eusilc_population.parquet"

@@ -21,12 +21,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from features.questions.answering import answered
+from features.questions.confidential import AnsweringHere
+from features.questions.request import QuestionRequest, check_question
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.runs.questions.answering import AnsweringHere, answered
-from pipeline.runs.questions.request import QuestionRequest, check_question
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.runs.updates.update import update_release

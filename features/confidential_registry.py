@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from features.registry import is_installed
 
@@ -17,6 +17,17 @@ _PARTS: Final = {
         (("features.years.source", "MixedPeriods"), ("features.years.confidential", "SeriesRecords")),
     ),
 }
+
+#: Feature -> module and class of what it asks of the records beside a release's measurements, and what answers it.
+_QUESTIONS: Final = {
+    "questions": (("features.questions.work", "QuestionWork"), ("features.questions.confidential", "answered")),
+}
+
+
+def answering(question: type) -> Callable[..., Any]:
+    """What sees the records for a question of that type; KeyError where no installed feature asks it."""
+    answers = {_named(asked): answer for feature, (asked, answer) in _QUESTIONS.items() if is_installed(feature)}
+    return cast("Callable[..., Any]", _named(answers[question]))
 
 
 def makers() -> dict[type, Callable[[], Any]]:

@@ -45,6 +45,9 @@ FEATURES: Final = (
     Feature("local", {"words": "features.local.command"}, {"collect": ("features.local.keys", "LocalKeys")}),
     Feature("marginals"),
     Feature("plan", {"plan": "features.plan.command"}),
+    Feature(
+        "questions", {"ask": "features.questions.command"}, {"questions": ("features.questions.keys", "QuestionsKeys")}
+    ),
     Feature("shares", keys={"postprocess.shares": ("features.shares.keys", "SharesKeys")}),
     Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),
     Feature(

@@ -30,8 +30,8 @@ from flows.commands import (
     validate,
     verify,
 )
-from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
+from flows.commands.queries import update
 from geography.errors import InputError, SpinewiseError
 from pipeline.execution.interrupts import STATUS, end_on_interrupt, interruption_of, say_stopped, tell_nothing_more
 from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
@@ -103,7 +103,6 @@ _CORE = {
     "run": run,
     "validate": validate,
     "query": query,
-    "ask": ask,
     "update": update,
     "compare": compare,
     "verify": verify,

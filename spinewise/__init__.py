@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.reading.release import Release, open_release
     from pipeline.reading.rubin import Pooled, rubin
+    from spinewise.answers import Answer, update
     from spinewise.ledgers import open_ledger
     from spinewise.pictures import plot
     from spinewise.plans import ReleasePlan, plan
-    from spinewise.questions import Answer, Dataset, Question, open_dataset, update
+    from spinewise.questions import Dataset, Question, open_dataset
     from spinewise.runs import estimate, rerun, run
     from spinewise.specs import Spec
     from spinewise.verification import RerunResult, Verification, verify
@@ -75,10 +76,11 @@ _HOMES = {
     "pipeline.privacy.ledger.ledger": ("Ledger",),
     "pipeline.reading.release": ("Release", "open_release"),
     "pipeline.reading.rubin": ("Pooled", "rubin"),
+    "spinewise.answers": ("Answer", "update"),
     "spinewise.ledgers": ("open_ledger",),
     "spinewise.pictures": ("plot",),
     "spinewise.plans": ("ReleasePlan", "plan"),
-    "spinewise.questions": ("Answer", "Dataset", "Question", "open_dataset", "update"),
+    "spinewise.questions": ("Dataset", "Question", "open_dataset"),
     "spinewise.runs": ("estimate", "rerun", "run"),
     "spinewise.specs": ("Spec",),
     "spinewise.verification": ("RerunResult", "Verification", "verify"),
@@ -88,9 +90,10 @@ check_own_packages()
 
 from features.registry import is_installed  # noqa: E402
 
-if not is_installed("plan"):
-    for _name in _HOMES.pop("spinewise.plans"):
-        __all__.remove(_name)
+for _feature, _home in (("plan", "spinewise.plans"), ("questions", "spinewise.questions")):
+    if not is_installed(_feature):
+        for _name in _HOMES.pop(_home):
+            __all__.remove(_name)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 

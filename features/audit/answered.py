@@ -8,12 +8,11 @@ from auditor.reading.errors import FormError
 from features.audit.collected import FindingReporter, collected, installed_versions
 from features.audit.findings import Audit, certain
 from features.audit.independent import independent_findings
-from pipeline.confidential.custody import KeySource
-from pipeline.confidential.questions import key_of_answer
+from pipeline.confidential.custody import KeySource, key_of_answer
 from pipeline.errors import InputError
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.checking import verify_answer
+from pipeline.runs.questions.public_files import verify_answer
 
 
 def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, report: FindingReporter) -> Audit:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,16 +35,12 @@ from features.audit.findings import Finding, certain
 from features.audit.independent import GROUP
 from features.audit.trials import scratch
 from features.audit.whole_trial import own_settings
-from pipeline.confidential.custody import KeySource
-from pipeline.confidential.questions import counted
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.questions.kept import keep_counts, keep_units
 from pipeline.questions.text import STATISTICS
-from pipeline.runs.questions.answering import AnsweringHere, answered
-from pipeline.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
+from pipeline.spec.slots import installed_slots
 
 _SPEC: Final = """
 name = "asked"
@@ -99,6 +95,33 @@ WAYS: Final = ("records", "units", "totals", "signed")
 _OF_WAYS: Final = {"sum": WAYS, "mean": WAYS, "count units": ("units",), "count": ("records", "units")}
 
 
+class AsksQuestions(Protocol):
+    """A feature by which records are asked, in this process."""
+
+    def checked(self, spec: Path, text: str, key: Path, **request: Any) -> Any:
+        """A question of a spec under a key; `request`: rho, epsilon, the folder `out` and the name of the answer."""
+
+    def answered(self, checked: Any) -> Path:
+        """The directory of its answer."""
+
+    def keep_counted(self, checked: Any, key: MasterKey, answer: Path) -> None:
+        """Put into restricted/ of an answer what would be counted of the records of another question."""
+
+
+@runtime_checkable
+class HasQuestions(Protocol):
+    """Keys of a feature by which records are asked."""
+
+    def tried_questions(self) -> AsksQuestions:
+        """What the audit asks by."""
+
+
+def installed_questions() -> AsksQuestions | None:
+    """What the audit asks by; None where no feature asks questions."""
+    features: Sequence[object] = installed_slots().filled
+    return next((keys.tried_questions() for keys in features if isinstance(keys, HasQuestions)), None)
+
+
 @dataclass(frozen=True)
 class Question:
     """A question on terms.
@@ -138,6 +161,8 @@ def question_findings(*, quick: bool, seed: int) -> Iterator[Finding]:
         quick: one question of each statistic under each budget.
         seed: of the records.
     """
+    if (asking := installed_questions()) is None:
+        return
     for question in questions(quick=quick):
         with (
             tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder,
@@ -145,22 +170,25 @@ def question_findings(*, quick: bool, seed: int) -> Iterator[Finding]:
             threadpool_limits(1),
         ):
             yield certain(
-                GROUP, "questions", question.subject, question_problems(Path(folder), question, seed), well=_WELL
+                GROUP,
+                "questions",
+                question.subject,
+                question_problems(Path(folder), question, seed, asking),
+                well=_WELL,
             )
 
 
 _WELL: Final = "drawn again by the second program; neighbours cost no more than was charged; planted faults are found"
 
 
-def question_problems(folder: Path, question: Question, seed: int) -> list[str]:
+def question_problems(folder: Path, question: Question, seed: int, asking: AsksQuestions) -> list[str]:
     """What is wrong with a question that is asked here, with its ledger and key in `folder`; see `own_settings`."""
     ledger, key = folder / "ledger.db", folder / "key"
     opened(folder, question, seed)
     people = people_of(seed, question)
     try:
-        checked = asked(folder, question, people, key)
-        root = answered(checked, AnsweringHere(checked))
-        wrong = [*_found(root, key, ledger), *_moved(root, folder, question, people, key)]
+        root = asking.answered(asked(folder, question, people, key, asking))
+        wrong = [*_found(root, key, ledger), *_moved(root, folder, question, people, key, asking)]
     except SpinewiseError as error:
         return [f"a sound question failed: {error}"]
     except FormError as error:
@@ -181,7 +209,7 @@ def opened(folder: Path, question: Question, seed: int) -> None:
     MasterKey(hashlib.sha256(f"made-up records {seed}, {question.subject}".encode()).digest()).write(folder / "key")
 
 
-def asked(folder: Path, question: Question, people: Sequence[tuple[str, ...]], key: Path) -> CheckedQuestion:
+def asked(folder: Path, question: Question, people: Sequence[tuple[str, ...]], key: Path, asking: AsksQuestions) -> Any:
     """Write records and spec, and check the question; it has a key of its own, whatever the user's settings name."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "areas.csv").write_text("area\n" + "".join(f"{area}\n" for area in _AREAS), encoding="utf-8")
@@ -199,9 +227,7 @@ def asked(folder: Path, question: Question, people: Sequence[tuple[str, ...]], k
     )
     spec.write_text(text, encoding="utf-8")
     rho, epsilon = ("1/4", None) if zcdp else (None, "1")
-    return check_question(
-        QuestionRequest(spec, question.text, rho, epsilon, out=folder / "answers", name="tried", key=KeySource(key))
-    )
+    return asking.checked(spec, question.text, key, rho=rho, epsilon=epsilon, out=folder / "answers", name="tried")
 
 
 def people_of(seed: int, question: Question) -> list[tuple[str, ...]]:
@@ -229,7 +255,9 @@ def _changes(question: Question) -> list[list[tuple[str, ...]]]:
     return [[], *people]
 
 
-def _moved(root: Path, folder: Path, question: Question, people: list[tuple[str, ...]], key: Path) -> list[str]:
+def _moved(
+    root: Path, folder: Path, question: Question, people: list[tuple[str, ...]], key: Path, asking: AsksQuestions
+) -> list[str]:
     """Whether the records of neighbours give numbers that cost more than is charged; and whether they nearly do.
 
     Half of the sensitivity would be found: some pair has to cost more than the budget with the noise of that.
@@ -238,13 +266,10 @@ def _moved(root: Path, folder: Path, question: Question, people: list[tuple[str,
     variants = []
     for number, change in enumerate(_changes(question)):
         place = folder / f"neighbour{number}"
-        checked = asked(place, question, [*people, *change], key)
-        counts, _, units = counted(checked.work, given)
+        checked = asked(place, question, [*people, *change], key, asking)
         copy = place / "answer"
         shutil.copytree(root, copy)
-        keep_counts(copy / "restricted", copy, counts)
-        if units is not None:
-            keep_units(copy / "restricted", copy, units.units, units.records, units.counted)
+        asking.keep_counted(checked, given, copy)
         variants.append(Answer(copy))
     dearest: dict[str, Fraction] = {}
     for i, one in enumerate(variants):

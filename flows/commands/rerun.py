@@ -141,10 +141,10 @@ def _key_of(run: RunDirectory, source: KeySource) -> KeySource:
 
 
 def _rerun_answer(answer: Path, given: Records, output: Output) -> None:
+    from features.registry import part_of
     from pipeline.errors import InputError
     from pipeline.execution.console import tell_problems
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.questions.checking import rerun_answer
     from pipeline.runs.questions.combining import is_combined, release_of
 
     run = RunDirectory(answer)
@@ -155,6 +155,7 @@ def _rerun_answer(answer: Path, given: Records, output: Output) -> None:
     release = release_of(run, combined_with) if combined else None
     if combined and release is None:
         output.remark("Note: combined numbers were not computed again: name the release with --release")
+    rerun_answer = part_of("questions", "answering").rerun_answer
     differing, files = rerun_answer(run, given.spec, given.data, source, release), 3 if release is None else 5
     if differing and not output.json:
         tell_problems(f"{answer}: {len(differing)} of {files} public files differ", differing)

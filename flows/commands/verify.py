@@ -170,8 +170,8 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
     from pipeline.execution.console import tell_problems
     from pipeline.published import release_at
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.questions.checking import verify_answer
     from pipeline.runs.questions.combining import is_combined, release_of
+    from pipeline.runs.questions.public_files import verify_answer
     from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems

@@ -176,6 +176,19 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
     return key if beacon is None else key.at_beacon(beacon.randomness)
 
 
+def key_of_answer(run: RunDirectory, given: MasterKey | None) -> MasterKey:
+    """The key that an answer was made with, given or the one that it kept; InputError where it is another."""
+    from pipeline.questions.manifest import read_answer  # which a run does not need
+
+    if given is None and not run.key.exists():
+        raise InputError(f"{run.root}: the key is not here; give it with --key-file, --key-fd or --key-command")
+    key = MasterKey.read(run.key) if given is None else given
+    manifest = read_answer(run)
+    if key.commitment(manifest.key_salt) != manifest.key_commitment:
+        raise InputError(f"the key is not the one that {run.root} was made with; nothing was drawn")
+    return key
+
+
 def destroy_key(run: RunDirectory) -> str:
     """Overwrite and remove the key that a run kept; returns its commitment.
 

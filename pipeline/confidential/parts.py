@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.confidential.measure import check_universe, measure_level, tabulate_universe
 from pipeline.execution.job import Job
 from pipeline.model.source import OwnNoise, Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.problems import MistakeLog
+from pipeline.release.layout import RunDirectory
 
 
 class ConfidentialPart(Protocol):
@@ -106,3 +108,29 @@ def installed_parts() -> Parts:
     The list of features is asked by name: the core imports no feature, and its list is above the core.
     """
     return _Installed()
+
+
+class Question(Protocol):
+    """What a feature asks of the records beside the measurements of a release. Public; sent to the process."""
+
+    @property
+    def run(self) -> RunDirectory:
+        """Where the noisy numbers are written."""
+
+
+class Answering(Protocol):
+    """What sees the records for a question: it charges the ledger, writes noisy numbers, and says what is public."""
+
+    def __call__(self, question: Any, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
+        """See `Answering`.
+
+        Args:
+            question: what is asked.
+            holder: gives the key of the directory.
+            source: of the key, where something that was drawn before is drawn again.
+        """
+
+
+def answering(question: Question) -> Answering:
+    """What answers a question, imported when it is asked."""
+    return cast("Answering", import_module("features.confidential_registry").answering(type(question)))

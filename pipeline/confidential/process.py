@@ -18,7 +18,7 @@ from importlib import import_module
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ from pipeline.confidential.handed_tables import (
     without_tables,
 )
 from pipeline.confidential.missing_columns import refuse_missing_columns
-from pipeline.confidential.parts import installed_parts
+from pipeline.confidential.parts import Question, answering, installed_parts
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
@@ -49,9 +49,6 @@ from pipeline.publishing.public_inputs import inputs_to_measure
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
-
-if TYPE_CHECKING:
-    from pipeline.confidential.questions import QuestionWork
 
 #: The longest answer, in bytes.
 _LONGEST: Final = 1 << 20
@@ -165,8 +162,8 @@ class MeasuringProcess:
         with self._comparing or MeasuringProcess(KeySource(), None) as process:
             process.ask("compare", _Work.of(job), job=job)
 
-    def question(self, work: QuestionWork) -> Mapping[str, Any]:
-        """See `questions.answer`."""
+    def question(self, work: Question) -> Mapping[str, Any]:
+        """See `parts.Answering`."""
         return self.ask("question", work)
 
     def ask(self, what: str, *details: object, job: Job | None = None) -> Mapping[str, Any]:
@@ -338,13 +335,9 @@ class _Server:
         write_accuracy(self._taken(work))
         return {}
 
-    def question(self, work: QuestionWork) -> Mapping[str, object]:
-        from pipeline.confidential.questions import answer, key_of_answer  # which a run does not need
-
+    def question(self, work: Question) -> Mapping[str, object]:
         self.run = work.run
-        if work.again is not None:
-            return answer(work, key_of_answer(work.again, self._source.read()))
-        return answer(work, self._holder.key(work.run))
+        return answering(work)(work, self._holder, self._source)
 
     def end(self) -> Mapping[str, object]:
         stated = self.steps.statement()

@@ -1,4 +1,4 @@
-"""Questions on the records: a small typed language, whose sensitivity follows from how it is built.
+"""Answers to questions on the records: a small typed language, whose sensitivity follows from how it is built.
 
-Pure: nothing here reads a record, a key or a ledger. `pipeline.confidential.questions` draws the noise.
+Pure: nothing here reads a record, a key or a ledger, or asks anything.
 """

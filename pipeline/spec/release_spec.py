@@ -24,7 +24,6 @@ from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySectio
 from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
 from pipeline.spec.provenance_section import ProvenanceSection
 from pipeline.spec.public import encode, encode_budget, encode_household_table, encode_universe
-from pipeline.spec.questions.section import QuestionsSection
 from pipeline.spec.resolve import UniverseContext, UniverseResolver
 from pipeline.spec.resolve_joins import resolve_household_tables, resolve_joins, with_size_tables
 from pipeline.spec.sections import (
@@ -85,9 +84,6 @@ class ReleaseSpec(UniverseSections):
     )
     provenance: ProvenanceSection | None = Field(
         default=None, description="where the public inputs come from: public sources, or the records"
-    )
-    questions: QuestionsSection | None = Field(
-        default=None, description="what `spinewise ask` may name beyond the attributes; no release depends on it"
     )
     _source: str = PrivateAttr(default="spec")
     _update: UpdateSection | None = PrivateAttr(default=None)
@@ -262,7 +258,9 @@ class ReleaseSpec(UniverseSections):
         content = encode_universe(self, main)
         if not self.join:
             del content["join"]
-        content.pop("questions", None)
+        for part in self.parts:
+            for key in () if part.is_published else keys_of(type(part)):
+                content.pop(key, None)
         del content["household_tables"]
         if self.household_tables:
             content["household_tables"] = [encode_household_table(table) for table in self.tables_of_households()]

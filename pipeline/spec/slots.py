@@ -29,11 +29,13 @@ class FeatureKeys(Section):
         slot: of the section.
         after: the core's key that they stand after, in lists of keys, in published specs and in the JSON schema.
         stand_for: required keys of the section that may be left out with these.
+        is_published: whether the spec of a release has them.
     """
 
     slot: ClassVar[str]
     after: ClassVar[str]
     stand_for: ClassVar[tuple[str, ...]] = ()
+    is_published: ClassVar[bool] = True
 
     @classmethod
     def implied(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -122,7 +124,7 @@ def stated_in(section: BaseModel, without: Sequence[str] = ()) -> dict[str, Any]
     """Key -> value of a section's fields but some, by their names, with those of features at their places."""
     fields = ((name, one.alias or name) for name, one in type(section).model_fields.items() if name not in without)
     found = [(key, getattr(section, name)) for name, key in fields]
-    for part in section.parts if isinstance(section, SlottedSection) else ():
+    for part in reversed(section.parts) if isinstance(section, SlottedSection) else ():
         at = next((1 + number for number, (key, _) in enumerate(found) if key == part.after), len(found))
         found[at:at] = stated_in(part).items()
     return dict(found)
@@ -136,7 +138,7 @@ def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
 def fields_of(model: type[BaseModel], slots: Slots) -> dict[str, FieldInfo]:
     """Key -> field of a section, with those that features add, in the order of lists, published specs and schema."""
     found = list(zip(keys_of(model), model.model_fields.values(), strict=True))
-    for keys in slots.of(model):
+    for keys in reversed(slots.of(model)):  # so that those after the same key are in the order of the list
         at = 1 + [key for key, _ in found].index(keys.after)
         found[at:at] = zip(keys_of(keys), keys.model_fields.values(), strict=True)
     return dict(found)

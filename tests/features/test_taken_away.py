@@ -35,11 +35,17 @@ def test_every_folder_is_listed_and_has_a_page() -> None:
 #: Tests outside of these features still import them.
 _USED_BY_TESTS = {"example", "exports", "imports"}
 #: Has names of a feature for Python users, which are not there without its folder.
-_NAMES = {"local": {"spinewise/collect.py"}, "plan": {"spinewise/plans.py"}}
+_NAMES = {
+    "local": {"spinewise/collect.py"},
+    "plan": {"spinewise/plans.py"},
+    "questions": {"spinewise/questions.py"},
+}
+#: Of these names, those that `spinewise` itself has.
+_OF_SPINEWISE = {"plan": {"ReleasePlan", "plan"}, "questions": {"Dataset", "Question", "open_dataset"}}
 
 
 #: Its benchmarks, beside bench_NAME.
-_BENCHMARKS = {"local": ("bench_collect", "local_*", "survey_of_state")}
+_BENCHMARKS = {"local": ("bench_collect", "local_*", "survey_of_state"), "questions": ("bench_update",)}
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
@@ -144,9 +150,7 @@ def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Wh
     assert whole.commands - _commands(without) == set(feature.commands)
     for name in feature.commands:
         assert f"Error: No such command '{name}'." in _command(without, name, "anything", status=2)
-    assert _python_names(without) == _python_names(PROJECT) - (
-        {"ReleasePlan", "plan"} if feature.name == "plan" else set()
-    )
+    assert _python_names(without) == _python_names(PROJECT) - _OF_SPINEWISE.get(feature.name, set())
     if feature.name != "plan":
         _command(without, "plan", whole.spec)
     if feature.name == "audit":

@@ -118,7 +118,7 @@ def test_one_changed_number_is_noticed(made: tuple[SmallRelease, Path], tmp_path
     release, folder = made
     root = folder / release.published[-1]
     if release.name == "answers":
-        pytest.skip("tests/pipeline/runs/questions plants its faults in answers")
+        pytest.skip("tests/features/questions plants its faults in answers")
     files = files_by_product(root)
     assert len(files) >= 7
     every = Path(shutil.copytree(root, tmp_path / "every" / root.name))

@@ -103,13 +103,14 @@ ROOMS = (
     Room("pipeline/storage", ("atomic, durable, private writing",), 297, 1166, 266, 54),
     Room("geography", ("the spine: levels, parents",), 574, 1166, 266, 54),
     Room("pipeline/metadata", ("what the columns of each file are",), 20, 1230, 266, 54),
-    Room("pipeline/questions", ("what a question asks, and how far",), 297, 1230, 266, 54),
+    Room("pipeline/questions", ("answers: their language and form",), 297, 1230, 266, 54),
     Room("features/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
     Room("features/local", ("reports randomised by their senders",), 20, 1294, 266, 54),
     Room("pipeline/signatures", ("what is signed, by whom",), 297, 1294, 266, 54),
     Room("features/shares", ("public counts as facts",), 574, 1294, 266, 54),
     Room("features/years", ("releases over time, one budget",), 20, 1358, 266, 54),
     Room("features/marginals", ("records with many attributes",), 297, 1358, 266, 54),
+    Room("features/questions", ("the records asked, for a charge",), 574, 1358, 266, 54),
 )
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-import pipeline.confidential.questions
 import pipeline.questions.manifest
 import pipeline.questions.quantiles
 import pipeline.questions.sensitivity
@@ -23,12 +23,13 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.questions.derived import Terms
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolved import Resolved
 from releases.mutant import Asked, Edit, Mutant, Patch, Plant, attribute, mutant
 
 #: The module in which an answer is drawn.
-asking: Any = pipeline.confidential.questions
+asking: Any = pytest.importorskip("features.questions.confidential")
 
 
 def _asked(text: str, way: str = "records", framework: str = "zcdp", neighbours: str = "change-one") -> Asked:
@@ -130,12 +131,12 @@ def _scale(change: Callable[[Fraction, Any, int], Fraction]) -> Plant:
 
 def _whole_budgets(patch: Patch) -> None:
     """A sum and a count of a mean have the noise of all of the budget each."""
-    sound = asking.Terms.parts
+    sound = Terms.parts
 
     def parts(own: Any, question: Any, n_places: int) -> Any:
         return sound(replace(own, budget=2 * own.budget), question, n_places)
 
-    patch.setattr(asking.Terms, "parts", parts)
+    patch.setattr(Terms, "parts", parts)
 
 
 def _larger_end(patch: Patch) -> None:

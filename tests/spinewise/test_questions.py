@@ -7,11 +7,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from releases.asked import ledger_of, spent, write_workers
+from releases.asked import asking, ledger_of, spent, write_workers
 from releases.command import printed, spinewise
 
 import spinewise as sw
-from pipeline.runs.questions.answering import AnsweringHere, answered
 
 
 @pytest.fixture
@@ -26,7 +25,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records in this process, which is quicker; the measuring process has tests of its own."""
     import spinewise.questions as questions
 
-    monkeypatch.setattr(questions, "answer_question", lambda checked: answered(checked, AnsweringHere(checked)))
+    answered, here = asking("answering").answered, asking("confidential").AnsweringHere
+    monkeypatch.setattr(questions, "answer_question", lambda checked: answered(checked, here(checked)))
 
 
 @pytest.mark.usefixtures("here")

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
+from pipeline.questions.domain import Domain
 from pipeline.questions.manifest import AnswerManifest
 from pipeline.questions.resolve import resolve
-from pipeline.questions.resolved import Axis, Resolved
-from pipeline.questions.stated import domain_of
+from pipeline.questions.resolved import Axis, Resolved, records_of_unit
 from pipeline.questions.text import QuestionError, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -158,7 +158,9 @@ def question_in(asked: AskedOnce, release: Counted) -> Resolved:
         )
     if reason := universe.source.refusal("sum"):
         raise NoSumOfCellsError(reason)
-    domain = domain_of(release.spec, universe.schema)
+    at_most = release.spec.privacy.at_most
+    units = None if at_most is None else records_of_unit(at_most)
+    domain = Domain(release.spec.geography.level_names, universe.schema, {}, units=units)
     known = {*universe.schema.names, *(recode.name for recode in universe.schema.recodes), *domain.levels}
     beside = [*parsed.by, *(condition.name for condition in parsed.where)]
     if parsed.amount is not None:

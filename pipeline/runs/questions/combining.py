@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.estimation.answers.together import PartByPartError, check_size, estimated_together
+from pipeline.estimation.answers.together import estimated_together
 from pipeline.execution.settings import load_settings
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
 from pipeline.questions.released.added import refuse_drawn_twice
-from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, SumsOfCells, sums_of_cells
+from pipeline.questions.released.cells import AskedOnce, SumsOfCells, sums_of_cells
 from pipeline.questions.released.combined import (
     COMBINED,
     SUMMARY,
@@ -31,62 +30,14 @@ from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
-from postprocess.statistics import typical_half_width
-
-if TYPE_CHECKING:
-    from pipeline.runs.questions.request import CheckedQuestion
 
 __all__ = [
     "combination_problems",
     "combine_answer",
-    "foretold",
     "is_combined",
     "put_together",
     "release_of",
-    "why_not",
 ]
-
-
-def foretold(checked: CheckedQuestion, release: Path, variance: float) -> float | None:
-    """Half the width that combined 90 % intervals would typically have, of those with any; None where there are none.
-
-    It depends on no record: variances follow from the noise alone.
-
-    Args:
-        checked: the question.
-        release: finished.
-        variance: of the noise of the answer.
-    """
-    try:
-        opened = open_finished(release, check_hashes=False)
-        sums = sums_of_cells(_asked(checked), opened)
-        nothing = np.zeros((len(sums.keys) // len(sums.positions), len(sums.positions)), dtype=np.int64)
-        found = estimated_together(opened, sums, nothing, variance).both.variances
-    except InputError:
-        return None
-    return typical_half_width(found)
-
-
-def _asked(checked: CheckedQuestion) -> AskedOnce:
-    work, question = checked.work, checked.question
-    context = (work.dataset, work.framework, str(work.budget), work.neighbours, str(work.at_once))
-    return AskedOnce(question.text, work.dataset, context, work.fingerprint(), work.spine.fingerprint())
-
-
-def why_not(checked: CheckedQuestion, release: Path) -> str | None:
-    """Why the answer of a question could not be combined with a release, in a sentence; None where it can.
-
-    Raises:
-        InputError: there is no such release, or it is of other areas, another schema or dataset.
-        ReleaseError: a file of it was changed.
-    """
-    opened = open_finished(release, check_hashes=True)
-    try:
-        check_size(opened)
-        sums_of_cells(_asked(checked), opened)
-    except (NoSumOfCellsError, PartByPartError) as error:
-        return str(error)
-    return None
 
 
 def combine_answer(run: RunDirectory, release: Path) -> Combination:

@@ -9,15 +9,41 @@ from typing import Final
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.questions.derived import Terms, derived
-from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, manifest_bytes
+from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, manifest_bytes, read_answer
 from pipeline.questions.quantiles import CLIP
+from pipeline.questions.released.combined import COMBINED, SUMMARY
 from pipeline.questions.resolved import EVERYWHERE
 from pipeline.questions.stated_domain import looked_up, stated_domain
 from pipeline.questions.tables import Measurements, answer_bytes, read_measurements
 from pipeline.questions.text import QuestionError, parse
+from pipeline.release.layout import RunDirectory
 from pipeline.release.software import NAME, NOT_INSTALLED, PACKAGES
 from pipeline.runs.questions.costs import cost_problems, units_problems
 from pipeline.storage.files import sha256_file
+
+
+def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
+    """What is wrong with an answer, by its public files alone: a sentence each; empty if nothing is.
+
+    Args:
+        run: the answer.
+        release: that it is combined with, if it is; without it combined numbers are not computed again.
+
+    Raises:
+        ReleaseError: the manifest cannot be read.
+    """
+    from pipeline.runs.questions.combining import combination_problems, is_combined  # with what estimates
+
+    manifest, combined = read_answer(run), is_combined(run)
+    problems = [*answer_problems(run.public, manifest), *_unlisted(run, manifest, combined)]
+    return problems + (combination_problems(run, manifest, release) if combined and not problems else [])
+
+
+def _unlisted(run: RunDirectory, manifest: AnswerManifest, combined: bool) -> list[str]:
+    listed = {*manifest.files, MANIFEST, run.answer_signature.name, *((COMBINED, SUMMARY) if combined else ())}
+    found = sorted(run.public.iterdir())
+    links = [f"{path.name}: is a link" for path in found if path.name in listed and path.is_symlink()]
+    return [*links, *(f"{path.name}: is not listed" for path in found if path.name not in listed)]
 
 
 def answer_problems(folder: Path, manifest: AnswerManifest, *, of_release: bool = False) -> list[str]:

@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from releases.asked import ask, key_at, ledger_of, write_workers
+from releases.asked import ask, asking, key_at, ledger_of, write_workers
 from typer.testing import CliRunner
 
-import pipeline.confidential.questions
 from auditor.program import main
 from flows.cli import app
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.answering import AnsweringHere
-from pipeline.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.runs.questions.public_files import verify_answer
 
 
 @pytest.fixture
@@ -51,15 +49,16 @@ def test_an_answer_without_noise_passes_every_judge_but_the_second_program(
     tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`verify` and the ledger see no records; `rerun` draws with the same faulty program."""
-    sound = pipeline.confidential.questions.noise_of
-    monkeypatch.setattr(pipeline.confidential.questions, "noise_of", lambda *given: 0 * sound(*given))
+    confidential, answering = asking("confidential"), asking("answering")
+    sound = confidential.noise_of
+    monkeypatch.setattr(confidential, "noise_of", lambda *given: 0 * sound(*given))
     root = ask(write_workers(tmp_path, n=60), "count by county, sex")
     run = RunDirectory(root)
     assert verify_answer(run) == []
     with Ledger.open(str(ledger), state=tmp_path / "state") as opened:
         assert opened.verify() == ()
-    again = again_of(run, None, None, KeySource())
-    assert compared(run, again, AnsweringHere(again)) == []
+    again = answering.again_of(run, None, None, KeySource())
+    assert answering.compared(run, again, confidential.AnsweringHere(again)) == []
     done = CliRunner().invoke(app, ["audit", str(root)])
     assert done.exit_code == 1
     assert "FAILED independent: noise redrawn, the count: " in done.output

@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from releases.asked import asking
 
 import features.audit.questions_asked as trial
-import pipeline.confidential.questions
-from features.audit.questions_asked import ASKED, WAYS, Question, question_findings, question_problems, questions
+from features.audit.questions_asked import (
+    ASKED,
+    WAYS,
+    Question,
+    installed_questions,
+    question_findings,
+    question_problems,
+    questions,
+)
 from features.audit.whole_trial import own_settings
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.questions.text import STATISTICS, parse
@@ -36,7 +44,10 @@ def test_a_statistic_without_a_question_stops_the_audit(monkeypatch: pytest.Monk
 
 def problems(folder: Path, question: Question) -> list[str]:
     with own_settings(folder):
-        return question_problems(folder, question, 1)
+        asks = installed_questions()
+        if asks is None:
+            pytest.skip("no feature asks questions")
+        return question_problems(folder, question, 1, asks)
 
 
 def test_a_sound_question_passes_and_one_without_noise_does_not(
@@ -46,8 +57,9 @@ def test_a_sound_question_passes_and_one_without_noise_does_not(
     for folder in folders:
         folder.mkdir()
     assert problems(folders[0], SUM) == []
-    sound = pipeline.confidential.questions.noise_of
-    monkeypatch.setattr(pipeline.confidential.questions, "noise_of", lambda *given: 0 * sound(*given))
+    confidential = asking("confidential")
+    sound = confidential.noise_of
+    monkeypatch.setattr(confidential, "noise_of", lambda *given: 0 * sound(*given))
     assert any("noise redrawn" in one for one in problems(folders[1], SUM))
 
 

@@ -17,9 +17,9 @@ from auditor.check.release import check_release
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
+from pipeline.questions.domain import Domain
 from pipeline.questions.manifest import read_answer_file
 from pipeline.questions.resolve import resolve
-from pipeline.questions.stated import domain_of
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.questions.text import parse
 from pipeline.release.manifest import read_manifest
@@ -269,7 +269,8 @@ def cheaper(answer: Path, release: Path) -> None:
     stated["budget"] = stated["parts"][0]["budget"] = stated["receipts"][0]["cost"] = "1/20"
     stated["parts"][0]["scale"] = str(10 * Fraction(stated["parts"][0]["scale"]))
     opened = open_finished(release, check_hashes=True)
-    asked = resolve(parse(stated["question"]), domain_of(opened.spec, opened.universes[0].schema))
+    domain = Domain(opened.spec.geography.level_names, opened.universes[0].schema)
+    asked = resolve(parse(stated["question"]), domain)
     stated["fingerprint"] = asked.fingerprint("workers", "zcdp", "1/20", "change-one", "1")
     path.write_text(json.dumps(stated, indent=1, ensure_ascii=False) + "\n", "utf-8")
     manifest = read_answer_file(path)

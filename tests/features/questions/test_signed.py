@@ -12,11 +12,12 @@ from releases.asked import ask, ledger_of, write_workers
 from releases.signed import Done, cli, keys_in
 from releases.updated import answer_to, charged_release
 
+from features.questions.answering import again_of, compared
+from features.questions.confidential import AnsweringHere
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.answering import AnsweringHere
-from pipeline.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.runs.questions.public_files import verify_answer
 from pipeline.signatures.statement import drop_stale_signature, sign_release, signature_problems
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")

@@ -10,19 +10,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.spine import Spine
+from features.questions.kept import NOT_COUNTED, keep_areas, keep_counts, keep_question, keep_units
+from features.questions.request import CheckedQuestion
+from features.questions.work import QuestionWork
 from pipeline.confidential.charge import receipt_of
+from pipeline.confidential.custody import Keyholder, KeySource, key_of_answer
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
-from pipeline.model.record_source import RecordSource
-from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.draws import DrawLedger
@@ -32,8 +32,6 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
-from pipeline.questions.derived import Terms
-from pipeline.questions.kept import NOT_COUNTED, keep_areas, keep_counts, keep_question, keep_units
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
 from pipeline.questions.quantiles import Ranked, losses
 from pipeline.questions.resolved import Resolved
@@ -43,7 +41,6 @@ from pipeline.questions.windows import bought, columns_of, counts_in_windows, fi
 from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.units import UnitRecords, read_units, taken_to_ends
-from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import record_input, recorded_input
 from pipeline.storage.files import write_bytes
@@ -56,63 +53,27 @@ _LABEL = "input of a question"
 _AT_ONCE = 1 << 20
 
 
-@dataclass(frozen=True)
-class QuestionWork:
-    """A question to be answered; public, but for where the records are.
+class AnsweringHere:
+    """This process holds records, key and ledger, for tests and audits of made-up records."""
 
-    Attributes:
-        run: the answer's directory.
-        name: of the answer.
-        dataset: the ledger's, charged.
-        records: how they are read; `source_for`.
-        at_once: records of one person that may change together.
-        budget: rho or epsilon, exact.
-        again: an answer that is to be drawn again; `run` is then where to.
-    """
+    def __init__(self, checked: CheckedQuestion) -> None:
+        self._source = checked.request.key
+        self._holder = Keyholder(checked.request.key, checked.spec.privacy.key)
 
-    run: RunDirectory
-    name: str
-    question: Resolved
-    records: RecordSource
-    spine: Spine
-    dataset: str
-    framework: Framework
-    neighbours: Neighbours
-    at_once: int
-    budget: Fraction
-    again: RunDirectory | None = None
+    def identity(self) -> str:
+        """See `answering.Answering.identity`."""
+        return self._holder.identity()
 
-    def parts(self) -> tuple[Measured | Ranked, ...]:
-        """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
-        return self.terms.parts(self.question, self.n_places)
+    def question(self, work: QuestionWork) -> Mapping[str, object]:
+        """See `answering.Answering.question`."""
+        return answered(work, self._holder, self._source)
 
-    @property
-    def terms(self) -> Terms:
-        """On which terms it is asked."""
-        return Terms(self.dataset, self.framework, self.neighbours, self.at_once, self.budget)
 
-    @property
-    def n_places(self) -> int:
-        """How many places it has numbers for."""
-        return 1 if self.question.level is None else len(self.spine.level(self.question.level))
-
-    def fingerprint(self) -> str:
-        """SHA-256 over the question, what it is asked of, and its budget: what an answer publishes of them."""
-        return self.question.fingerprint(*self.context)
-
-    def privacy_fingerprint(self) -> str:
-        """SHA-256 over all that the noise depends on, but for records, areas and key: how the records are read too."""
-        return self.question.fingerprint(json.dumps(self.reading), *self.context)
-
-    @property
-    def context(self) -> tuple[str, ...]:
-        """What both fingerprints have beside the question."""
-        return self.terms.context(self.question)
-
-    @property
-    def reading(self) -> list[object]:
-        """How the records are read: else the same answer for nothing says that another reading changes no count."""
-        return self.records.reading(self.question.read.names)
+def answered(work: QuestionWork, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
+    """See `pipeline.confidential.parts.Answering`."""
+    if work.again is not None:
+        return answer(work, key_of_answer(work.again, source.read()))
+    return answer(work, holder.key(work.run))
 
 
 def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
@@ -336,17 +297,6 @@ def places_of(work: QuestionWork) -> tuple[list[str], NDArray[np.int64]]:
         return [""], np.zeros(spine.n_leaves, dtype=np.int64)
     number = spine.index_of(level)
     return list(map(str, spine.levels[number].geocodes)), spine.leaf_ancestors(number)
-
-
-def key_of_answer(run: RunDirectory, given: MasterKey | None) -> MasterKey:
-    """The key that an answer was made with, given or the one that it kept; InputError where it is another."""
-    if given is None and not run.key.exists():
-        raise InputError(f"{run.root}: the key is not here; give it with --key-file, --key-fd or --key-command")
-    key = MasterKey.read(run.key) if given is None else given
-    manifest = read_answer(run)
-    if key.commitment(manifest.key_salt) != manifest.key_commitment:
-        raise InputError(f"the key is not the one that {run.root} was made with; nothing was drawn")
-    return key
 
 
 def refuse_other(

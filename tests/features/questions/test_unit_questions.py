@@ -13,8 +13,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import pipeline.confidential.questions
-from pipeline.confidential.questions import units_counted
+import features.questions.confidential
+from features.questions.confidential import units_counted
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.questions.domain import Domain
@@ -108,7 +108,7 @@ def test_a_cap_that_is_forgotten_is_found(number: int) -> None:
 
 @pytest.mark.parametrize("number", [7, 8, 10, 11])
 def test_ends_that_are_forgotten_are_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline.confidential.questions, "taken_to_ends", lambda _units, amounts, _amount: (amounts, 0))
+    monkeypatch.setattr(features.questions.confidential, "taken_to_ends", lambda _units, amounts, _amount: (amounts, 0))
     assert costs(QUESTIONS[number], "zcdp", "add-remove") > 1
 
 

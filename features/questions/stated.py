@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from features.questions.section import QuestionsPart
 from pipeline.errors import SpecError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Schema
@@ -27,7 +28,8 @@ def domain_of(spec: ReleaseSpec, schema: Schema) -> Domain:
     columns: dict[str, Attribute] = {}
     files: dict[str, str] = {}
     texts: dict[str, dict[str, str]] = {}
-    stated = {} if spec.questions is None else spec.questions.columns
+    keys = spec.part(QuestionsPart)
+    stated = {} if keys is None or keys.questions is None else keys.questions.columns
     taken = {*schema.names, *(recode.name for recode in schema.recodes), *spec.geography.level_names}
     for name, section in stated.items():
         if name in taken:

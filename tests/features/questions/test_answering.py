@@ -12,15 +12,16 @@ import pandas as pd
 import pytest
 from releases.asked import ask, checked, key_at, ledger_of, public_files, spent, truth, write_workers
 
-import pipeline.confidential.questions as confidential
+import features.questions.confidential as confidential
+from features.questions.answering import again_of, answered, compared
+from features.questions.confidential import AnsweringHere
+from features.questions.explaining import explain_question
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, ReleaseError, SpecError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.answering import AnsweringHere, answered
-from pipeline.runs.questions.checking import again_of, compared, verify_answer
-from pipeline.runs.questions.explaining import explain_question
+from pipeline.runs.questions.public_files import verify_answer
 
 
 @pytest.fixture

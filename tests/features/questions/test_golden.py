@@ -2,7 +2,7 @@
 
 Any change of a stream, of what it is bound to, of a mechanism or of what is counted changes these numbers, and with
 them all answers that are asked again or rerun: whoever changes one on purpose raises `_DOMAIN` of
-pipeline/confidential/questions.py.
+features/questions/confidential.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,7 @@ from pipeline.errors import SpecError
 from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute
 from pipeline.spec.fields import Misfit, Name, NamedTable, Section, Value
+from pipeline.spec.slots import FeatureKeys
 
 
 class QuestionColumnSection(Section):
@@ -70,4 +71,16 @@ class QuestionsSection(Section):
 
     columns: NamedTable[Name, QuestionColumnSection] = Field(
         default={}, description="further columns of the records, by the name that questions use"
+    )
+
+
+class QuestionsPart(FeatureKeys):
+    """The section [questions]; `keys.QuestionsKeys` says what comes with it."""
+
+    slot: ClassVar[str] = ""
+    after: ClassVar[str] = "provenance"
+    is_published: ClassVar[bool] = False
+
+    questions: QuestionsSection | None = Field(
+        default=None, description="what `spinewise ask` may name beyond the attributes; no release depends on it"
     )

@@ -9,9 +9,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from features.questions.stated import domain_of, source_for
+from features.questions.work import QuestionWork
 from geography.spine import Spine
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.questions import QuestionWork
 from pipeline.errors import InputError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.exact import parse_exact
@@ -25,7 +26,6 @@ from pipeline.questions.quantiles import CLIP, Ranked
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import EVERYWHERE, Resolved
 from pipeline.questions.sensitivity import Measured
-from pipeline.questions.stated import domain_of, source_for
 from pipeline.questions.stated_domain import DomainStated, stated_domain
 from pipeline.questions.text import Asked, parse
 from pipeline.release.layout import RunDirectory

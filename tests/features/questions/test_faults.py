@@ -13,12 +13,13 @@ import pandas as pd
 import pytest
 from releases.asked import ask, checked, ledger_of, truth, write_workers
 
-import pipeline.confidential.questions as confidential
+import features.questions.confidential as confidential
 import pipeline.privacy.noise.select as select
 import pipeline.questions.quantiles as quantiles
 import pipeline.questions.sensitivity as sensitivity
+from features.questions.answering import again_of, compared
+from features.questions.confidential import AnsweringHere, noise_of
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.questions import noise_of
 from pipeline.errors import SpinewiseError
 from pipeline.model.schema import AmountAttribute
 from pipeline.privacy.ledger.ledger import Ledger
@@ -27,8 +28,7 @@ from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import Sampler
 from pipeline.questions.manifest import RankStated, read_answer
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.answering import AnsweringHere
-from pipeline.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.runs.questions.public_files import verify_answer
 from pipeline.runs.receipts import KnownLedger, compare_receipts
 
 QUANTILE = "median wages by tract, sex, age, shift"

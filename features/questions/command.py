@@ -84,15 +84,16 @@ def ask(
     spare_pandas()
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
+    from features.questions.answering import answer_question
+    from features.questions.explaining import explain_question, why_not
+    from features.questions.request import QuestionRequest, check_question
     from pipeline.confidential.custody import KeySource, configured_source
     from pipeline.confidential.signing import signing_key
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.questions.answering import answer_question
-    from pipeline.runs.questions.combining import combine_answer, why_not
-    from pipeline.runs.questions.request import QuestionRequest, check_question
+    from pipeline.runs.questions.combining import combine_answer
     from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import drop_stale_signature, is_signed, sign_release
@@ -105,8 +106,6 @@ def ask(
     request = QuestionRequest(parsed, question, rho, epsilon, between, unit, out, name, data, key)
     checked = check_question(request)
     if explain:
-        from pipeline.runs.questions.explaining import explain_question
-
         explained = explain_question(checked, release)
         output.result(str(explained), asdict(explained))
         return

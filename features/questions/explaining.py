@@ -8,19 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
+from features.questions.request import CheckedQuestion
 from pipeline.errors import InputError, SpinewiseError
+from pipeline.estimation.answers.together import PartByPartError, check_size, estimated_together
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.ledger.events import ANSWER
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.refusals import amount_text
+from pipeline.published import open_finished
 from pipeline.questions.intervals import half_width
 from pipeline.questions.listed import half_width_at_once
 from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
+from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums_of_cells
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.windows import n_numbers, typical_reach
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.combining import foretold
-from pipeline.runs.questions.request import CheckedQuestion
+from postprocess.statistics import typical_half_width
 
 
 @dataclass(frozen=True)
@@ -245,3 +248,45 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
     typical = float(np.median(inexact)) if inexact.size else 0.0
     combined = None if release is None else foretold(checked, release, first.noise.variance)
     return Published(str(folder), typical, bool(typical <= own), combined)
+
+
+def foretold(checked: CheckedQuestion, release: Path, variance: float) -> float | None:
+    """Half the width that combined 90 % intervals would typically have, of those with any; None where there are none.
+
+    It depends on no record: variances follow from the noise alone.
+
+    Args:
+        checked: the question.
+        release: finished.
+        variance: of the noise of the answer.
+    """
+    try:
+        opened = open_finished(release, check_hashes=False)
+        sums = sums_of_cells(_asked(checked), opened)
+        nothing = np.zeros((len(sums.keys) // len(sums.positions), len(sums.positions)), dtype=np.int64)
+        found = estimated_together(opened, sums, nothing, variance).both.variances
+    except InputError:
+        return None
+    return typical_half_width(found)
+
+
+def _asked(checked: CheckedQuestion) -> AskedOnce:
+    work, question = checked.work, checked.question
+    context = (work.dataset, work.framework, str(work.budget), work.neighbours, str(work.at_once))
+    return AskedOnce(question.text, work.dataset, context, work.fingerprint(), work.spine.fingerprint())
+
+
+def why_not(checked: CheckedQuestion, release: Path) -> str | None:
+    """Why the answer of a question could not be combined with a release, in a sentence; None where it can.
+
+    Raises:
+        InputError: there is no such release, or it is of other areas, another schema or dataset.
+        ReleaseError: a file of it was changed.
+    """
+    opened = open_finished(release, check_hashes=True)
+    try:
+        check_size(opened)
+        sums_of_cells(_asked(checked), opened)
+    except (NoSumOfCellsError, PartByPartError) as error:
+        return str(error)
+    return None

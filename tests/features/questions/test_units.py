@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from releases.asked import ask, checked, ledger_of, spent, truth, write_workers
 
-import pipeline.runs.questions.request
+import features.questions.request
 from auditor.ledger import chain_problems, read_ledger
+from features.questions.answering import rerun_answer
+from features.questions.explaining import explain_question
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import MANIFEST, read_answer
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.checking import rerun_answer, verify_answer
-from pipeline.runs.questions.explaining import explain_question
+from pipeline.runs.questions.public_files import verify_answer
 
 UNITS = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
 TOTAL = ('missing = "0"', 'missing = "0"\nends = "total"')
@@ -32,7 +33,7 @@ def rows(root: Path) -> list[dict[str, str]]:
 @pytest.fixture
 def boundless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Budgets that leave hardly any noise, to compare with numbers by hand."""
-    monkeypatch.setattr(pipeline.runs.questions.request, "LARGEST_RHO", 10**6)
+    monkeypatch.setattr(features.questions.request, "LARGEST_RHO", 10**6)
 
 
 @pytest.fixture

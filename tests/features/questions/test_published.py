@@ -10,10 +10,10 @@ import pytest
 from releases.asked import checked
 from releases.small import QUICK, write_town
 
+from features.questions.explaining import Published, explain_question
 from pipeline.errors import InputError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.reading.release import open_release
-from pipeline.runs.questions.explaining import Published, explain_question
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ import pytest
 from releases.asked import ask, checked, ledger_of, spent, truth, write_workers
 
 import pipeline.records.columns as columns
+from features.questions.answering import again_of, compared
+from features.questions.confidential import AnsweringHere
 from pipeline.errors import InputError
 from pipeline.model.schema import ClippedAttribute
 from pipeline.questions.manifest import read_answer
 from pipeline.records.columns import AmountNumbers
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.answering import AnsweringHere
-from pipeline.runs.questions.checking import again_of, compared, verify_answer
+from pipeline.runs.questions.public_files import verify_answer
 
 #: With rho = 1/2 the noise on a count has sigma^2 = 2.
 TEXT, RHO, FAR = "count by tract, sex where wages > 60000", "1/2", 6

@@ -18,7 +18,7 @@ from releases.asked import ask, ledger_of, write_workers
 
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.checking import verify_answer
+from pipeline.runs.questions.public_files import verify_answer
 
 RECODES = (
     "[strategy.queries]",

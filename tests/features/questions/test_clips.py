@@ -13,13 +13,14 @@ import pytest
 from releases.asked import ask, checked, forge, ledger_of, public_files, spent, write_workers
 from releases.clipped import CLIP, ENDS, chosen, wages
 
+from features.questions.answering import again_of, compared
+from features.questions.confidential import AnsweringHere
+from features.questions.explaining import explain_question
 from pipeline.errors import InputError
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.questions.manifest import RankStated, read_answer
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.answering import AnsweringHere
-from pipeline.runs.questions.checking import again_of, compared, verify_answer
-from pipeline.runs.questions.explaining import explain_question
+from pipeline.runs.questions.public_files import verify_answer
 
 
 @pytest.fixture

@@ -17,6 +17,9 @@ from releases.command import printed, spinewise
 from releases.small import run as run_release
 from releases.small import write_town
 
+from features.questions.answering import again_of, compared
+from features.questions.confidential import AnsweringHere
+from features.questions.explaining import explain_question, why_not
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished
@@ -25,12 +28,10 @@ from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums
 from pipeline.questions.released.combined import read_combination
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
-from pipeline.runs.questions.answering import AnsweringHere
-from pipeline.runs.questions.checking import again_of, compared, verify_answer
-from pipeline.runs.questions.combining import combine_answer, is_combined, release_of, why_not
-from pipeline.runs.questions.explaining import explain_question
+from pipeline.runs.questions.combining import combine_answer, is_combined, release_of
+from pipeline.runs.questions.public_files import verify_answer
 from pipeline.storage.files import sha256_file
-from spinewise.questions import Answer
+from spinewise.answers import Answer
 
 #: What makes of the spec of questions that of a release with a test key, which is quick.
 RELEASED = (('dataset = "workers"', 'key = "insecure-test:1"'), ("[input]", "[publish]\nreplicates = 2\n[input]"))

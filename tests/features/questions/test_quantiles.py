@@ -14,13 +14,14 @@ import pytest
 from releases.asked import ask, checked, forge, ledger_of, public_files, spent, truth, write_workers
 
 from auditor.ledger import chain_problems, priced, read_ledger
+from features.questions.answering import again_of, compared
+from features.questions.confidential import AnsweringHere
+from features.questions.explaining import explain_question
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import RankStated, read_answer
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.answering import AnsweringHere
-from pipeline.runs.questions.checking import again_of, compared, verify_answer
-from pipeline.runs.questions.explaining import explain_question
+from pipeline.runs.questions.public_files import verify_answer
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 
 

@@ -1,0 +1,1 @@
+"""Questions on the records: asked, charged to a ledger, answered with noise."""

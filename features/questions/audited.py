@@ -1,0 +1,32 @@
+"""What an audit asks of made-up records, and what it looks at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from features.questions.answering import answered
+from features.questions.confidential import AnsweringHere, counted
+from features.questions.kept import keep_counts, keep_units
+from features.questions.request import CheckedQuestion, QuestionRequest, check_question
+from pipeline.confidential.custody import KeySource
+from pipeline.privacy.keys import MasterKey
+
+
+class TriedQuestions:
+    """Questions that are asked in this process; see `features.audit.questions_asked.AsksQuestions`."""
+
+    def checked(self, spec: Path, text: str, key: Path, **request: Any) -> CheckedQuestion:
+        """A question under a key; `request` as `QuestionRequest`."""
+        return check_question(QuestionRequest(spec, text, key=KeySource(key), **request))
+
+    def answered(self, checked: CheckedQuestion) -> Path:
+        """The directory of its answer."""
+        return answered(checked, AnsweringHere(checked))
+
+    def keep_counted(self, checked: CheckedQuestion, key: MasterKey, answer: Path) -> None:
+        """Put into restricted/ of an answer what would be counted of the records of another question."""
+        counts, _, units = counted(checked.work, key)
+        keep_counts(answer / "restricted", answer, counts)
+        if units is not None:
+            keep_units(answer / "restricted", answer, units.units, units.records, units.counted)

@@ -1,1 +1,0 @@
-"""What a spec says of questions on the records."""

@@ -1,0 +1,100 @@
+"""Answers to questions, and releases that are made with them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.errors import InputError
+from pipeline.execution.settings import load_settings
+from pipeline.execution.workers import default_workers
+from pipeline.questions.manifest import ANSWER, AnswerManifest, read_answer
+from pipeline.questions.released.combined import COMBINED, Combination
+from pipeline.reading.release import Release, open_release
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.combining import combine_answer, is_combined
+from pipeline.runs.updates.update import update_release
+from spinewise.progress import progress_for
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, in its directory."""
+
+    directory: Path
+
+    @property
+    def manifest(self) -> AnswerManifest:
+        """What it says of itself."""
+        return read_answer(RunDirectory(self.directory))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The noisy numbers with the ends of their 90 % intervals; they are unbiased, and may be negative."""
+        manifest = self.manifest
+        texts = [*manifest.terms, manifest.place]
+        return pd.read_csv(self.directory / "public" / ANSWER, dtype=dict.fromkeys(texts, str))
+
+    def combine(self, release: Path | str) -> Combination:
+        """Put the counts together with those of a finished release, by least squares; costs nothing.
+
+        Afterwards `combined` has the numbers. The result says in `note` how near they are, and whether answer and
+        release agree.
+
+        Raises:
+            InputError: they are no sums of the release's counts, or of other areas, another schema or dataset.
+        """
+        return combine_answer(RunDirectory(self.directory), Path(release))
+
+    @property
+    def combined(self) -> pd.DataFrame:
+        """The combined counts with their 90 % intervals, and beside them those of answer and release.
+
+        Raises:
+            InputError: nothing was combined yet.
+        """
+        if not is_combined(RunDirectory(self.directory)):
+            raise InputError(f"{self.directory}: is not combined with a release; see Answer.combine")
+        manifest = self.manifest
+        texts = [*manifest.terms, manifest.place]
+        return pd.read_csv(self.directory / "public" / COMBINED, dtype=dict.fromkeys(texts, str))
+
+
+def update(
+    release: Release | Path | str,
+    with_: Sequence[Answer | Path | str],
+    *,
+    out: Path | str = "updated",
+    workers: int | None = None,
+    progress: bool = True,
+) -> Release:
+    """Make a new version of a finished release from all its measurements and those of answers, and open it.
+
+    It reads public files only and costs nothing. The release itself is not changed.
+
+    Args:
+        release: the release, or its directory.
+        with_: answers, or their directories: counts of a level's areas, of the release's dataset, ledger and schema.
+        out: the folder in which the new version's directory is made.
+        workers: number of processes; by default that of the settings, or all cores.
+        progress: show a bar in a terminal or a notebook.
+
+    Raises:
+        InputError: an answer cannot be used, or is of other records; or the directory is not empty.
+        ReleaseError: a file of the release was changed.
+    """
+    directory = release.directory if isinstance(release, Release) else Path(release).expanduser()
+    answers = [one.directory if isinstance(one, Answer) else Path(one).expanduser() for one in with_]
+    bar = progress_for(shown=progress)
+    try:
+        count = load_settings(workers=workers).workers or default_workers()
+        made = update_release(directory, answers, Path(out).expanduser(), count, bar)
+    finally:
+        bar.close()
+    for remark in (*made.doubts, *(f"beyond the usual limits: {one}" for one in made.beyond_limits)):
+        warnings.warn(remark, stacklevel=2)
+    return open_release(made.root)
