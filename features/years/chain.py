@@ -152,12 +152,18 @@ def _check_terms(spec: ReleaseSpec, section: SeriesSection, first: InSeries) -> 
 
 
 def _check_same(placed: ReleaseSpec, one: InSeries) -> None:
-    """InputError where a release before was measured by another budget, strategy or design."""
+    """InputError where a release before was measured by another budget, strategy or design, or charged elsewhere."""
     own, other = placed.universes()[0], one.spec.universes()[0]
     if own.series_fingerprint != other.series_fingerprint:
         raise InputError(
             f"{placed.source}: budget, neighbours, attributes, strategy, spells or horizon differ from those of "
             f"{one.run.root}; all releases of a series have the same; what is different is another series"
+        )
+    if own.dataset != other.dataset:
+        stated = (repr(name) if name else "none" for name in (own.dataset, other.dataset))
+        raise InputError(
+            f"{placed.source}: privacy.dataset: found {' and '.join(stated)} in {one.run.root}; one ledger counts all "
+            "releases of a series, so that each period is drawn once; nothing was drawn"
         )
 
 

@@ -358,10 +358,22 @@ def test_a_ledger_is_charged_once_for_the_series(tmp_path: Path, monkeypatch: py
         found = list(audit(tmp_path / "out" / f"padron-{year}", ledger=str(place)))
         assert "charges" in {one.subject for one in found}
         assert [one for one in found if not one.passed] == []
+    _a_period_cannot_leave_the_ledger(spec, tmp_path / "out", tmp_path / "apart")
     elsewhere = tmp_path / "elsewhere"
     with pytest.raises(InputError, match="a period is drawn once; nothing was charged or drawn"):
         run_period(spec, elsewhere, "2031", tmp_path / "in" / "persons-2031.csv")
     assert not list(elsewhere.rglob("measurements"))
+
+
+def _a_period_cannot_leave_the_ledger(spec: Path, made: Path, apart: Path) -> None:
+    """By a spec without the dataset: the ledger would not know that 2033 was drawn again, from whatever records."""
+    for year in YEARS[:2]:
+        shutil.copytree(made / f"padron-{year}", apart / f"padron-{year}")
+    uncharged = spec.with_name("uncharged.toml")
+    uncharged.write_text(spec.read_text().replace('dataset = "people"', ""))
+    with pytest.raises(InputError, match=r"privacy.dataset: found none and 'people' in .*; one ledger counts all"):
+        run_period(uncharged, apart, "2033", spec.with_name("persons-2031.csv"))
+    assert not (apart / "padron-2033").exists()
 
 
 # -- killed and resumed -----------------------------------------------------------------------------------------------
