@@ -170,6 +170,10 @@ def test_independent_periods_are_usual_measurements_with_a_part_of_the_budget(tm
         assert (read.header.mechanism, read.header.row) == ("discrete_gaussian", ())
         assert read.header.scale == 3 * 2 / (2 * 2 * Fraction(1, 4))  # three periods, each a third of rho = 2
         assert verify_release(RunDirectory(release), 1, Silent()) == []
+    blocks = spec.with_name("blocks.csv")
+    blocks.write_text(blocks.read_text() + "B0204\n")
+    with pytest.raises(InputError, match="'B0204' is not an area of the release before"):
+        run_period(spec, tmp_path / "out", "2033")
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -241,6 +245,7 @@ def test_a_period_of_a_spec_of_one_release_is_refused(tmp_path: Path) -> None:
         ((('[series]\nname = "padron"', '[series]\nname = "another"'),), "period 2031 of 'another', 2031 to 2033 is"),
         ((('block = "1/2"\n\n[input]', 'block = "1/2"\n\n[input]'), ('total = "1/2"\n"born * sex" = "1/2"',
           'total = "1/4"\n"born * sex" = "3/4"')), "strategy"),
+        ((('[tables]', '[invariants]\ncounty = ["total"]\n\n[tables]'),), "found total of county and none in .*-2031"),
     ],
 )  # fmt: skip
 def test_another_series_cannot_follow(
@@ -264,6 +269,29 @@ def test_a_broken_chain_is_refused(own_series: Made) -> None:
     run.main.true_histogram("tract").unlink()
     with pytest.raises(InputError, match=r"tract.parquet is missing; the numbers of later periods are mixed with"):
         run_period(own_series.spec, own_series.out, "2033")
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_other_areas_are_refused_before_anything_is_drawn(own_series: Made, tmp_path: Path, old: bool) -> None:
+    """Else the levels above, whose areas are the same, would be measured before the leaves are found to differ."""
+    shutil.rmtree(own_series.release("2033"))
+    spec = write_series_town(tmp_path / "in")
+    blocks = spec.with_name("blocks.csv")
+    text = blocks.read_text()
+    blocks.write_text(text.replace("B0203", "B0299") if old else text + "B0204\n")
+    with pytest.raises(InputError, match=r"geography.file: block 'B02..' is not an area of the release before") as one:
+        run_period(spec, own_series.out, "2033")
+    assert "nothing was charged or drawn" in str(one.value)
+    assert not own_series.release("2033").exists()
+
+
+def test_a_missing_file_of_a_release_before_is_named(own_series: Made) -> None:
+    shutil.rmtree(own_series.release("2033"))
+    (own_series.release("2031") / "public" / "measurements" / "tract" / "total.parquet").unlink()
+    with pytest.raises(RefusedError) as refused:
+        run_period(own_series.spec, own_series.out, "2033", own_series.given / "persons-2033.csv")
+    said = Path(str(refused.value.details)).read_text()
+    assert said.endswith("tract/total.parquet: missing, and the manifest of its release lists it\n"), said
 
 
 def test_a_design_that_costs_more_than_it_says_is_noticed(own_series: Made) -> None:
