@@ -285,6 +285,20 @@ def test_other_areas_are_refused_before_anything_is_drawn(own_series: Made, tmp_
     assert not own_series.release("2033").exists()
 
 
+def test_a_restricted_part_of_another_run_is_noticed(own_series: Made, tmp_path: Path) -> None:
+    """2031 on other records, with the same key: its true counts would be mixed, by the noise that 2032 has already."""
+    run_period(own_series.spec, tmp_path / "again", "2031", own_series.given / "persons-2033.csv")
+    for year in YEARS[1:]:
+        shutil.rmtree(own_series.release(year))
+    restricted = own_series.release("2031") / "restricted"
+    shutil.rmtree(restricted)
+    shutil.copytree(tmp_path / "again" / "padron-2031" / "restricted", restricted)
+    with pytest.raises(RefusedError) as refused:
+        run_period(own_series.spec, own_series.out, "2032", own_series.given / "persons-2032.csv")
+    assert "is of another run than the release" in Path(str(refused.value.details)).read_text()
+    assert not list(own_series.release("2032").rglob("public/measurements"))
+
+
 def test_a_missing_file_of_a_release_before_is_named(own_series: Made) -> None:
     shutil.rmtree(own_series.release("2033"))
     (own_series.release("2031") / "public" / "measurements" / "tract" / "total.parquet").unlink()
