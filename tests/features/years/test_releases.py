@@ -150,6 +150,19 @@ def test_what_a_release_states(town_series: Made) -> None:
     assert (account["record"]["budget"], account["attributes"], account["places"]) == ("2", [], [])
 
 
+def test_the_variance_of_a_file_is_said_to_be_that_of_the_counts(town_series: Made) -> None:
+    """Its numbers are a multiple of them, whose variance is the square of that larger."""
+    package = json.loads((town_series.release("2032") / "public" / "datapackage.json").read_text("utf-8"))
+    told = {
+        field["title"]
+        for one in package["resources"]
+        if one["path"].startswith("measurements/")
+        for field in one["schema"]["fields"]
+        if field["name"] == "variance"
+    }
+    assert told == {"Variance of each count that is made from them"}
+
+
 def test_what_people_lose_is_what_another_program_enumerates(town_series: Made) -> None:
     terms = _stated(town_series.release("2031"))["spec"]["series"]["terms"]
     matrix = np.zeros((3, 3), dtype=np.int64)
