@@ -10,14 +10,16 @@ from features.years.part import SeriesPart
 from features.years.resolve import stated_problems
 from features.years.section import SeriesSection, TermsSection
 from geography.errors import InputError
+from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.series import FIRST, SeriesTerms
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
 
-__all__ = ["InSeries", "placed_after", "predecessors", "released", "section_of"]
+__all__ = ["InSeries", "check_areas", "checked_files", "placed_after", "predecessors", "released", "section_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,12 +154,25 @@ def _check_terms(spec: ReleaseSpec, section: SeriesSection, first: InSeries) -> 
 
 
 def _check_same(placed: ReleaseSpec, one: InSeries) -> None:
-    """InputError where a release before was measured by another budget, strategy or design."""
+    """InputError where a release before has another budget, strategy, design, invariants or dataset."""
     own, other = placed.universes()[0], one.spec.universes()[0]
     if own.series_fingerprint != other.series_fingerprint:
         raise InputError(
             f"{placed.source}: budget, neighbours, attributes, strategy, spells or horizon differ from those of "
             f"{one.run.root}; all releases of a series have the same; what is different is another series"
+        )
+    exact = [sorted({(level, query.name) for level, query in each.invariants}) for each in (own, other)]
+    if exact[0] != exact[1]:
+        stated = (", ".join(f"{query} of {level}" for level, query in each) or "none" for each in exact)
+        raise InputError(
+            f"{placed.source}: invariants: found {' and '.join(stated)} in {one.run.root}; all releases of a series "
+            "have the same: what is promised of the whole series depends on what is exact of any of them"
+        )
+    if own.dataset != other.dataset:
+        stated = (repr(name) if name else "none" for name in (own.dataset, other.dataset))
+        raise InputError(
+            f"{placed.source}: privacy.dataset: found {' and '.join(stated)} in {one.run.root}; one ledger counts all "
+            "releases of a series, so that each period is drawn once; nothing was drawn"
         )
 
 
@@ -177,5 +192,33 @@ def checked_files(one: InSeries, paths: tuple[Path, ...]) -> None:
     for path in paths:
         name = one.run.name_of(path)
         entry = one.manifest.files.get(name)
+        if not path.is_file():
+            raise ReleaseError(f"{path}: missing, and the manifest of its release lists it")
         if entry is None or entry.sha256 != sha256_file(path):
             raise ReleaseError(f"{path}: not the file that the manifest of its release lists")
+
+
+def check_areas(one: InSeries, spine: Spine, source: str) -> None:
+    """InputError where a release before is of other areas: a series has one list of them.
+
+    Args:
+        one: the release before.
+        spine: the areas of the next one.
+        source: the spec that names these, for the message.
+    """
+    checked_files(one, (one.run.spine,))
+    before = read_public_spine(one.run.spine, one.spec.geography.level_names)
+    if before.fingerprint() == spine.fingerprint():
+        return
+    found = "areas have other parents"
+    for level, other in zip(spine.levels, before.levels, strict=False):
+        codes, known = set(level.geocodes.tolist()), set(other.geocodes.tolist())
+        if codes != known:
+            one_more = codes - known
+            there = "not an area" if one_more else "an area only"
+            found = f"{level.name} {min(one_more or known - codes)!r} is {there} of the release before"
+            break
+    raise InputError(
+        f"{source}: geography.file: {found}, which is {one.run.root}; all releases of a series have the same areas; "
+        "nothing was charged or drawn"
+    )

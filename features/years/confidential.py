@@ -40,8 +40,8 @@ class SeriesRecords(TrueRecords):
 
     def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
         """Publish what is measured at a level: where periods are mixed, with the true counts of those before."""
-        _note_truth(job.run, level)
         measure_level(job, key, fingerprint, universe, level, carried_of(job, universe, level))
+        _note_measured(job.run, universe, level)
 
 
 def carried_of(job: Job, universe: Universe, level: str) -> CarriedPeriods | None:
@@ -74,24 +74,40 @@ def _check_before(job: Job, universe: Universe) -> None:
     for one in _before(job, universe.series):
         for level in universe.strategy.levels:
             if level.queries:
-                paths = (one.run.main.measurement(level.level, measured.query.name) for measured in level.queries)
-                checked_files(one, tuple(paths))
-                _check_truth(one.run, level.level)
+                checked_files(one, _measurements(one.run, universe, level.level))
+                _check_truth(one.run, universe, level.level)
 
 
-def _note_truth(run: RunDirectory, level: str) -> None:
-    """Note, in restricted/, which true counts a release is measured from: a later run on others may replace them."""
-    digest = sha256_file(run.main.true_histogram(level))
-    write_json(_note(run, level), {"true counts": digest}, run.staging, private=True)
+def _measurements(run: RunDirectory, universe: Universe, level: str) -> tuple[Path, ...]:
+    queries = next(stated.queries for stated in universe.strategy.levels if stated.level == level)
+    return tuple(run.main.measurement(level, measured.query.name) for measured in queries)
 
 
-def _check_truth(run: RunDirectory, level: str) -> None:
+def _noted(run: RunDirectory, universe: Universe, level: str) -> dict[str, object]:
+    """Hashes of a level's true counts, and of what is published of them."""
+    measured = {path.name: sha256_file(path) for path in _measurements(run, universe, level)}
+    return {"true counts": sha256_file(run.main.true_histogram(level)), "measurements": measured}
+
+
+def _note_measured(run: RunDirectory, universe: Universe, level: str) -> None:
+    """Note, in restricted/, which true counts were measured, and as what: others may come into their place."""
+    write_json(_note(run, level), _noted(run, universe, level), run.staging, private=True)
+
+
+def _check_truth(run: RunDirectory, universe: Universe, level: str) -> None:
     """InputError where the true counts of a release are not those that it was measured from."""
     try:
-        noted = json.loads(_note(run, level).read_bytes())["true counts"]
+        noted = json.loads(_note(run, level).read_bytes())
+        counts, measured = noted["true counts"], noted["measurements"]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{_note(run, level)}: missing or damaged; it says which counts were measured") from error
-    if noted != sha256_file(run.main.true_histogram(level)):
+    due = _noted(run, universe, level)
+    if measured != due["measurements"]:
+        raise InputError(
+            f"{_note(run, level)}: says of other measurements which counts they are of: {run.restricted} is of another "
+            "run than the release; bring back the one that belongs to it"
+        )
+    if counts != due["true counts"]:
         raise InputError(
             f"{run.main.true_histogram(level)}: not the counts that this release was measured from; run the release "
             "again with its own records, which brings them back"

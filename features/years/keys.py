@@ -42,7 +42,7 @@ class SeriesKeys(SeriesPart):
         """See `pipeline.inputs.public_input.HasInputs`."""
         from features.years.public_input import PredecessorsInput
 
-        return () if self.series is None or self.series.spells is None else (PredecessorsInput(),)
+        return () if self.series is None else (PredecessorsInput(),)
 
     def problems(self, spec: ReleaseSpec) -> list[str]:
         """See `pipeline.runs.verify.Verified`: what it states is what its design gives."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from features.years.chain import check_areas, predecessors
 from features.years.part import SeriesPart
 from pipeline.inputs.public_input import InputScope, PublicInput
 from pipeline.model.universe import Universe
@@ -15,7 +16,7 @@ __all__ = ["PREDECESSORS", "PredecessorsInput"]
 
 
 class PredecessorsInput(PublicInput[Path | None]):
-    """The folder with the releases before.
+    """The folder with the releases before, which are of the same areas.
 
     What a release needs of them is in its spec, by their hash, and in its own numbers; so they are not published again.
     """
@@ -25,9 +26,14 @@ class PredecessorsInput(PublicInput[Path | None]):
     for_measuring = True
 
     def read(self, scope: InputScope) -> Path | None:
-        """The folder that the run was given."""
+        """The folder that the run was given; InputError where the releases there are of other areas."""
         part = scope.spec.part(SeriesPart)
-        return None if part is None else part.folder
+        if part is None or part.series is None or part.folder is None:
+            return None
+        base = scope.spec.name.removesuffix(f"-{part.series.period}")
+        for one in predecessors(part.folder, base, part.series)[-1:]:
+            check_areas(one, scope.spine, scope.spec.source)
+        return part.folder
 
     def again(self, scope: InputScope, run: RunDirectory) -> Path | None:
         """The folder that the release is in."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.model.mixed import MixedNoise, Unmixed
 from pipeline.model.series import SeriesPeriod
-from pipeline.model.source import VARIANCE, OwnNoise, Wanted
+from pipeline.model.source import OwnNoise, Wanted
 from pipeline.model.texts.message import marked
 from pipeline.privacy.budget import NoiseSpec
 
@@ -19,6 +19,8 @@ __all__ = ["MixedPeriods", "Periods", "counts_variance"]
 
 #: What metadata call a file of mixed numbers.
 _MIXED = marked("{query}: noisy answers as they were published, with those of earlier periods mixed in")
+#: The numbers of a file are the counts times the last number of its row.
+_OF_COUNTS = marked("Variance of each count that is made from them")
 _REFUSALS: dict[Wanted, str] = {
     "question": "no question can be asked yet on records of a release in a series",
     "sum": "no sum can be measured yet of a release in a series",
@@ -66,7 +68,7 @@ class MixedPeriods(Periods):
 
     def stored(self, level: str) -> tuple[str, str]:  # noqa: ARG002
         """See `Source.stored`."""
-        return _MIXED, VARIANCE
+        return _MIXED, _OF_COUNTS
 
 
 @lru_cache(maxsize=64)

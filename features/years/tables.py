@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from features.years.numbers import VERDICTS, Numbers
 from features.years.revised import Revision, revised, series_at
 from geography.errors import InputError
 from pipeline.model.query import Query
+from pipeline.model.universe import Table
 from pipeline.release.layout import file_name
 from pipeline.release.software import software
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
@@ -25,6 +27,8 @@ __all__ = ["DIRECTION_SUFFIX", "change_table", "changes", "periods_of", "write_r
 
 #: Of the column that says whether a number fell, rose, or cannot be told to have.
 DIRECTION_SUFFIX = ":direction"
+#: Columns that say of which periods numbers are.
+_PERIODS: Final = ("period", "from", "to")
 
 
 def periods_of(text: str) -> tuple[str, str]:
@@ -51,6 +55,8 @@ def changes(
         InputError: a name is unknown, or there is no release of a period.
     """
     first, last = periods_of(between)
+    if first == last:
+        raise InputError(f"--change: found period {first} twice; two different periods are needed")
     revision = revised(series_at(release))
     if level not in revision.spine.level_names:
         raise InputError(f"--at: found {level!r}; the levels are {', '.join(revision.spine.level_names)}")
@@ -93,10 +99,13 @@ def _period_table(revision: Revision, query: Query, level: str, period: int) -> 
 
 
 def _answers(query: Query, kept: FloatArray | None) -> Iterator[tuple[str, FloatArray]]:
-    """Label and cells `(c,)` of each answer."""
+    """Label and cells `(c,)` of each answer of which some cell is kept."""
     for number, label in enumerate(query.answer_labels()):
         cells = (query.cell_answer == number).astype(np.float64)
-        yield label, cells if kept is None else cells * kept
+        if kept is None:
+            yield label, cells
+        elif (cells * kept).any():
+            yield label, cells * kept
 
 
 def _columns(label: str, numbers: Numbers) -> dict[str, object]:
@@ -111,7 +120,7 @@ def write_revision(revision: Revision, out: Path) -> Path:
     """Write a history to a new folder; returns it. The same releases give the same bytes.
 
     Raises:
-        InputError: the folder exists: a revision is never replaced.
+        InputError: the folder exists: a revision is never replaced; or a value is called as a column is.
         ReleaseError: a file cannot be written.
     """
     last = revision.releases[-1]
@@ -119,6 +128,8 @@ def write_revision(revision: Revision, out: Path) -> Path:
     folder = out / f"{base}-revised-{last.section.period}"
     if folder.exists():
         raise InputError(f"{folder}: exists; a revision is never replaced: name another --out, or remove it")
+    for table in revision.universe.tables:
+        _check_labels(table)
     out.mkdir(parents=True, exist_ok=True)
     with temporary_folder("revise", out) as staging:
         made = staging / "made"
@@ -129,6 +140,17 @@ def write_revision(revision: Revision, out: Path) -> Path:
         write_bytes(made / "revision.json", canonical_json(_stated(revision, made)), staging)
         made.rename(folder)
     return folder
+
+
+def _check_labels(table: Table) -> None:
+    """InputError where an answer's column would be one that says of which period the numbers are, or how they moved."""
+    labels = table.query.answer_labels()
+    if taken := [one for one in labels if one in _PERIODS or one.endswith(DIRECTION_SUFFIX)]:
+        raise InputError(
+            f"tables.{table.name}: {taken[0]!r} cannot be the label of an answer in a revision: labels become columns, "
+            f"beside {', '.join(map(repr, _PERIODS))}, and do not end in {DIRECTION_SUFFIX!r}; `spinewise query "
+            "--change` shows its changes"
+        )
 
 
 def _write_table(revision: Revision, name: str, query: Query, level: str, made: Path, staging: Path) -> None:

@@ -1,7 +1,8 @@
 """What is said after a run of records that were released before: the losses of two releases add up.
 
 What is known comes from the ledger, where the release was charged, and otherwise from the releases beside it in its
-folder: those that counted the same file. It is for the operator alone, and is written nowhere.
+folder: those that counted the same file. Releases of one series have one budget. It is for the operator alone, and is
+written nowhere.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.privacy_statement import decimal_text
 from pipeline.release.status import MADE_ELSEWHERE, status
+from pipeline.spec.release_spec import ReleaseSpec
 
 _TEST = status(insecure_key=True, charged=False)
 #: Releases that are named of those that were found.
@@ -34,7 +36,8 @@ def added_up(run: RunDirectory) -> str:
             return ""  # nobody is to publish it
         if manifest.receipts:
             return _by_ledger(manifest)
-        others = list(_of_the_same_file(run))
+        own = _budget_of(manifest)
+        others = [other for other in _of_the_same_file(run) if _budget_of(other) != own]
         return _by_folder(manifest, others) if others else ""
     return ""
 
@@ -67,7 +70,7 @@ def _by_folder(manifest: Manifest, others: Sequence[Manifest]) -> str:
 
 def _total(manifest: Manifest, others: Sequence[Manifest]) -> str:
     """What all of them cost together; "" where they promise different things."""
-    every = (manifest, *others)
+    every = tuple({_budget_of(one): one for one in (manifest, *others)}.values())
     kinds = {(one.framework, one.neighbours) for each in every for one in each.privacy}
     if len(kinds) != 1 or any(each.joint is None for each in every):
         return ""
@@ -80,6 +83,12 @@ def _total(manifest: Manifest, others: Sequence[Manifest]) -> str:
     delta = manifest.privacy[0].delta
     epsilon = headline(str(zcdp_epsilon(spent, Fraction(delta))))
     return f", together rho = {decimal_text(spent)}, at most epsilon = {epsilon} at delta = {delta}"
+
+
+def _budget_of(manifest: Manifest) -> str:
+    """What has a budget of its own: the release, or the whole series that it is of."""
+    universe = ReleaseSpec.from_public_dict(manifest.spec, "").universes()[0]
+    return f"release {manifest.release}" if universe.series is None else f"series {universe.series_fingerprint}"
 
 
 def _names(names: Sequence[str]) -> str:

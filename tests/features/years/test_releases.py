@@ -150,6 +150,19 @@ def test_what_a_release_states(town_series: Made) -> None:
     assert (account["record"]["budget"], account["attributes"], account["places"]) == ("2", [], [])
 
 
+def test_the_variance_of_a_file_is_said_to_be_that_of_the_counts(town_series: Made) -> None:
+    """Its numbers are a multiple of them, whose variance is the square of that larger."""
+    package = json.loads((town_series.release("2032") / "public" / "datapackage.json").read_text("utf-8"))
+    told = {
+        field["title"]
+        for one in package["resources"]
+        if one["path"].startswith("measurements/")
+        for field in one["schema"]["fields"]
+        if field["name"] == "variance"
+    }
+    assert told == {"Variance of each count that is made from them"}
+
+
 def test_what_people_lose_is_what_another_program_enumerates(town_series: Made) -> None:
     terms = _stated(town_series.release("2031"))["spec"]["series"]["terms"]
     matrix = np.zeros((3, 3), dtype=np.int64)
@@ -170,6 +183,10 @@ def test_independent_periods_are_usual_measurements_with_a_part_of_the_budget(tm
         assert (read.header.mechanism, read.header.row) == ("discrete_gaussian", ())
         assert read.header.scale == 3 * 2 / (2 * 2 * Fraction(1, 4))  # three periods, each a third of rho = 2
         assert verify_release(RunDirectory(release), 1, Silent()) == []
+    blocks = spec.with_name("blocks.csv")
+    blocks.write_text(blocks.read_text() + "B0204\n")
+    with pytest.raises(InputError, match="'B0204' is not an area of the release before"):
+        run_period(spec, tmp_path / "out", "2033")
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -241,6 +258,7 @@ def test_a_period_of_a_spec_of_one_release_is_refused(tmp_path: Path) -> None:
         ((('[series]\nname = "padron"', '[series]\nname = "another"'),), "period 2031 of 'another', 2031 to 2033 is"),
         ((('block = "1/2"\n\n[input]', 'block = "1/2"\n\n[input]'), ('total = "1/2"\n"born * sex" = "1/2"',
           'total = "1/4"\n"born * sex" = "3/4"')), "strategy"),
+        ((('[tables]', '[invariants]\ncounty = ["total"]\n\n[tables]'),), "found total of county and none in .*-2031"),
     ],
 )  # fmt: skip
 def test_another_series_cannot_follow(
@@ -264,6 +282,43 @@ def test_a_broken_chain_is_refused(own_series: Made) -> None:
     run.main.true_histogram("tract").unlink()
     with pytest.raises(InputError, match=r"tract.parquet is missing; the numbers of later periods are mixed with"):
         run_period(own_series.spec, own_series.out, "2033")
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_other_areas_are_refused_before_anything_is_drawn(own_series: Made, tmp_path: Path, old: bool) -> None:
+    """Else the levels above, whose areas are the same, would be measured before the leaves are found to differ."""
+    shutil.rmtree(own_series.release("2033"))
+    spec = write_series_town(tmp_path / "in")
+    blocks = spec.with_name("blocks.csv")
+    text = blocks.read_text()
+    blocks.write_text(text.replace("B0203", "B0299") if old else text + "B0204\n")
+    with pytest.raises(InputError, match=r"geography.file: block 'B02..' is not an area of the release before") as one:
+        run_period(spec, own_series.out, "2033")
+    assert "nothing was charged or drawn" in str(one.value)
+    assert not own_series.release("2033").exists()
+
+
+def test_a_restricted_part_of_another_run_is_noticed(own_series: Made, tmp_path: Path) -> None:
+    """2031 on other records, with the same key: its true counts would be mixed, by the noise that 2032 has already."""
+    run_period(own_series.spec, tmp_path / "again", "2031", own_series.given / "persons-2033.csv")
+    for year in YEARS[1:]:
+        shutil.rmtree(own_series.release(year))
+    restricted = own_series.release("2031") / "restricted"
+    shutil.rmtree(restricted)
+    shutil.copytree(tmp_path / "again" / "padron-2031" / "restricted", restricted)
+    with pytest.raises(RefusedError) as refused:
+        run_period(own_series.spec, own_series.out, "2032", own_series.given / "persons-2032.csv")
+    assert "is of another run than the release" in Path(str(refused.value.details)).read_text()
+    assert not list(own_series.release("2032").rglob("public/measurements"))
+
+
+def test_a_missing_file_of_a_release_before_is_named(own_series: Made) -> None:
+    shutil.rmtree(own_series.release("2033"))
+    (own_series.release("2031") / "public" / "measurements" / "tract" / "total.parquet").unlink()
+    with pytest.raises(RefusedError) as refused:
+        run_period(own_series.spec, own_series.out, "2033", own_series.given / "persons-2033.csv")
+    said = Path(str(refused.value.details)).read_text()
+    assert said.endswith("tract/total.parquet: missing, and the manifest of its release lists it\n"), said
 
 
 def test_a_design_that_costs_more_than_it_says_is_noticed(own_series: Made) -> None:
@@ -358,10 +413,22 @@ def test_a_ledger_is_charged_once_for_the_series(tmp_path: Path, monkeypatch: py
         found = list(audit(tmp_path / "out" / f"padron-{year}", ledger=str(place)))
         assert "charges" in {one.subject for one in found}
         assert [one for one in found if not one.passed] == []
+    _a_period_cannot_leave_the_ledger(spec, tmp_path / "out", tmp_path / "apart")
     elsewhere = tmp_path / "elsewhere"
     with pytest.raises(InputError, match="a period is drawn once; nothing was charged or drawn"):
         run_period(spec, elsewhere, "2031", tmp_path / "in" / "persons-2031.csv")
     assert not list(elsewhere.rglob("measurements"))
+
+
+def _a_period_cannot_leave_the_ledger(spec: Path, made: Path, apart: Path) -> None:
+    """By a spec without the dataset: the ledger would not know that 2033 was drawn again, from whatever records."""
+    for year in YEARS[:2]:
+        shutil.copytree(made / f"padron-{year}", apart / f"padron-{year}")
+    uncharged = spec.with_name("uncharged.toml")
+    uncharged.write_text(spec.read_text().replace('dataset = "people"', ""))
+    with pytest.raises(InputError, match=r"privacy.dataset: found none and 'people' in .*; one ledger counts all"):
+        run_period(uncharged, apart, "2033", spec.with_name("persons-2031.csv"))
+    assert not (apart / "padron-2033").exists()
 
 
 # -- killed and resumed -----------------------------------------------------------------------------------------------

@@ -144,6 +144,22 @@ def test_commands(own_series: Made, tmp_path: Path) -> None:
     last = kept[(kept["from"] == "2031") & (kept["to"] == "2033")].set_index("geocode")
     assert rows["f"].tolist() == last["f"].tolist()
     assert set(rows["f:direction"]) <= {"rose", "fell", "cannot tell"}
+    only = ("--at", "tract", "--where", "sex=f", "--change", "2031..2033", "--format", "csv")
+    counted = pd.read_csv(io.StringIO(spinewise("query", own_series.release("2033"), "sex", *only)))
+    assert [name for name in counted.columns if ":" not in name] == ["geocode", "f"], "of m nothing is counted"
+    assert counted["f"].tolist() == last["f"].tolist()
+
+
+@pytest.mark.parametrize("value", ["from", "to", "period", "fell:direction"])
+def test_a_value_that_is_called_as_a_column_of_a_revision_is_refused(value: str, tmp_path: Path) -> None:
+    """Else the periods would stand in the place of its counts."""
+    spec = write_series_town(tmp_path / "in", ('sex = ["f", "m"]', f'sex = ["f", "{value}"]'))
+    records = tmp_path / "in" / "persons-2031.csv"
+    pd.read_csv(records).replace({"sex": {"m": value}}).to_csv(records, index=False)
+    run_period(spec, tmp_path / "out", "2031", records)
+    refused = spinewise("revise", tmp_path / "out", "--out", tmp_path / "revisions", status=2)
+    assert f"tables.sex: '{value}' cannot be the label of an answer in a revision" in refused
+    assert not (tmp_path / "revisions").exists()
 
 
 def test_what_no_history_is_made_of_is_refused(own_series: Made, tmp_path: Path) -> None:
@@ -154,7 +170,7 @@ def test_what_no_history_is_made_of_is_refused(own_series: Made, tmp_path: Path)
         series_at(tmp_path)
     text = "query", own_series.release("2033"), "total", "--at", "county", "--change"
     assert "period 2034: there are releases of 2031, 2032, 2033" in spinewise(*text, "2031..2034", status=2)
-    assert "found period 1 twice" in spinewise(*text, "2031..2031", status=2)
+    assert "found period 2031 twice" in spinewise(*text, "2031..2031", status=2)
     shutil.rmtree(own_series.release("2031"))
     with pytest.raises(InputError, match="there is no release of 2031, and one of 2033"):
         series_at(own_series.release("2033"))

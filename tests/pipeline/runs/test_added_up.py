@@ -8,7 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from releases.small import QUICK, public_bytes, run, write_town
+from releases.series_town import INDEPENDENT, write_series_town
+from releases.series_town import SPEC as SERIES_TOWN
+from releases.small import QUICK, public_bytes, run, run_period, write_town
 from releases.updated import charged_release, key_of
 
 from pipeline.model.exact import headline
@@ -69,6 +71,25 @@ def test_a_damaged_neighbour_is_passed_over(folder: Path, tmp_path: Path) -> Non
     shutil.copy(folder / "first" / "restricted" / "input.json", tmp_path / "first" / "restricted" / "input.json")
     (tmp_path / "first" / "public" / "manifest.json").write_text("{")
     assert added_up(RunDirectory(tmp_path / "second")) == ""
+
+
+def test_a_series_has_one_budget(tmp_path: Path) -> None:
+    """Its records may be in one file that is written anew each year; with a release that is alone both are added."""
+    own = ('key = "insecure-test:1"\n', "")
+    spec = write_series_town(tmp_path / "in", own, *INDEPENDENT)
+    for year in ("2031", "2032"):
+        run_period(spec, tmp_path / "out", year)
+    series = '[series]\nname = "padron"\nfrom = 2031\nto = 2033\n'
+    alone = write_series_town(tmp_path / "alone", own, spec=SERIES_TOWN.replace(series + INDEPENDENT[0][0], ""))
+    run(alone, tmp_path / "out", data=tmp_path / "in" / "persons-2031.csv")
+    assert added_up(RunDirectory(tmp_path / "out" / "padron")).startswith(
+        "Releases of the same records add up: padron-2031, padron-2032 in this folder counted the same file, together "
+        "rho = 4, "
+    )
+    said = "Releases of the same records add up: padron in this folder counted the same file, together rho = 4, "
+    assert added_up(RunDirectory(tmp_path / "out" / "padron-2032")).startswith(said)
+    shutil.rmtree(tmp_path / "out" / "padron")
+    assert added_up(RunDirectory(tmp_path / "out" / "padron-2032")) == ""
 
 
 @pytest.mark.slow
