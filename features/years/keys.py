@@ -38,6 +38,12 @@ class SeriesKeys(SeriesPart):
 
         return spec if self.series is None else placed_after(spec, self, period, out)
 
+    def releases(self, spec: ReleaseSpec) -> dict[str, str]:
+        """See `pipeline.runs.request.HasPeriods`."""
+        from features.years.chain import name_at
+
+        return {} if self.series is None else {one: name_at(spec.name, one) for one in self.series.series.periods}
+
     def public_inputs(self) -> Sequence[PredecessorsInput]:
         """See `pipeline.inputs.public_input.HasInputs`."""
         from features.years.public_input import PredecessorsInput
