@@ -273,7 +273,7 @@ def test_releases_of_a_series_are_made_as_their_records_arrive(tmp_path: Path) -
 
         arrive(tmp_path, "2033")
         one.wait("a run is scheduled", lambda: one.schedules(deployment["id"], "2033"), 60)
-        message = json.loads(one.wait("the operator is told", lambda: told.exists() and told.read_text(), 120))[
+        message = json.loads(one.wait("the operator is told", lambda: told.read_text() if told.exists() else "", 120))[
             "message"
         ]
         assert f"period 2032 is missing: {arrived / 'persons-2032.csv'} is not there" in message
