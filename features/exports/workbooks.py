@@ -34,6 +34,7 @@ KEYS = (
     marked("title"),
     marked("publisher"),
     marked("reference_date"),
+    marked("period"),
     marked("publication_date"),
     marked("version"),
     marked("next_release"),

@@ -19,7 +19,16 @@ from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
 
-__all__ = ["InSeries", "check_areas", "checked_files", "placed_after", "predecessors", "released", "section_of"]
+__all__ = [
+    "InSeries",
+    "check_areas",
+    "checked_files",
+    "name_at",
+    "placed_after",
+    "predecessors",
+    "released",
+    "section_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +51,11 @@ def section_of(spec: ReleaseSpec) -> SeriesSection | None:
     """The section [series] of a spec, if it has one."""
     part = spec.part(SeriesPart)
     return None if part is None else part.series
+
+
+def name_at(base: str, period: str) -> str:
+    """The name of the release of a period."""
+    return f"{base}-{period}"
 
 
 def released(run: RunDirectory) -> InSeries:
@@ -91,7 +105,7 @@ def predecessors(folder: Path, base: str, section: SeriesSection) -> tuple[InSer
 def _found(folder: Path, base: str, section: SeriesSection, number: int) -> Iterator[InSeries]:
     series = section.series
     for period in series.periods[:number]:
-        run = RunDirectory(folder / f"{base}-{period}")
+        run = RunDirectory(folder / name_at(base, period))
         if not run.manifest.is_file():
             raise InputError(
                 f"period {section.period} of series {series.name!r}: {period} is not released in {folder}, and none is "
@@ -133,7 +147,7 @@ def placed_after(spec: ReleaseSpec, part: SeriesPart, period: str | None, out: P
         _check_terms(spec, section, before[0])
     elif section.spells is not None:
         section = section.model_copy(update={"terms": _written(section.terms_for(spec.privacy.neighbours))})
-    placed = spec.with_part(part.in_folder(section, out), f"{spec.name}-{chosen}")
+    placed = spec.with_part(part.in_folder(section, out), name_at(spec.name, chosen))
     for one in before:
         _check_same(placed, one)
         if section.spells is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from features.years.part import SeriesPart
+from pipeline.model.about import Period
 from pipeline.model.universe import Universe
 from pipeline.spec.problems import Problems
 from pipeline.spec.sections import UniverseSections
@@ -37,6 +38,18 @@ class SeriesKeys(SeriesPart):
         from features.years.chain import placed_after
 
         return spec if self.series is None else placed_after(spec, self, period, out)
+
+    def releases(self, spec: ReleaseSpec) -> dict[str, str]:
+        """See `pipeline.runs.request.HasPeriods`."""
+        from features.years.chain import name_at
+
+        return {} if self.series is None else {one: name_at(spec.name, one) for one in self.series.series.periods}
+
+    def counted_in(self) -> Period | None:
+        """See `pipeline.spec.release_spec.OfPeriod`."""
+        if self.series is None or self.series.period is None:
+            return None
+        return Period(self.series.period, *self.series.series.days(self.series.period))
 
     def public_inputs(self) -> Sequence[PredecessorsInput]:
         """See `pipeline.inputs.public_input.HasInputs`."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
@@ -10,9 +12,10 @@ import numpy as np
 from features.years.change import intervals
 from features.years.history import LevelHistory
 from geography.errors import InputError
+from pipeline.model.query import Query
 from postprocess.arrays import FloatArray, IntArray
 
-__all__ = ["VERDICTS", "Numbers", "Verdict", "between", "in_period"]
+__all__ = ["VERDICTS", "Numbers", "Verdict", "answers_of", "between", "in_period", "pairs_of"]
 
 Verdict = Literal["fell", "cannot tell", "rose"]
 #: In the order of the numbers -1, 0, 1 of `Numbers.directions`.
@@ -36,6 +39,21 @@ class Numbers:
     def directions(self) -> IntArray:
         """-1 where a change is below 0 by its interval, 1 where it is above, 0 where it cannot be told."""
         return np.sign(np.maximum(self.low, 0) + np.minimum(self.high, 0)).astype(np.int64)
+
+
+def pairs_of(n: int) -> list[tuple[int, int]]:
+    """The periods between which changes are published: from each to the next, and from the first to the last."""
+    return [*pairwise(range(n)), *([(0, n - 1)] if n > 2 else [])]
+
+
+def answers_of(query: Query, kept: FloatArray | None = None) -> Iterator[tuple[str, FloatArray]]:
+    """Label and cells `(c,)` of each answer of which some cell is kept: `kept` `(c,)` is 1 for those, else 0."""
+    for number, label in enumerate(query.answer_labels()):
+        cells = (query.cell_answer == number).astype(np.float64)
+        if kept is None:
+            yield label, cells
+        elif (cells * kept).any():
+            yield label, cells * kept
 
 
 def in_period(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
@@ -72,6 +73,20 @@ class Series:
                 "what comes after is another series with a budget of its own"
             )
         return ordinal
+
+    def days(self, period: str) -> tuple[str, str]:
+        """First and last day of a period.
+
+        >>> Series("padron", "2031-Q1", "2031-Q4", "quarter").days("2031-Q2")
+        ('2031-04-01', '2031-06-30')
+        """
+        ordinal = self._ordinal(period)
+        if self.step == "day":
+            return period, period
+        months = 12 // _A_YEAR[self.step]
+        year, part = divmod(ordinal, _A_YEAR[self.step])
+        first, last = part * months + 1, (part + 1) * months
+        return f"{year:04d}-{first:02d}-01", f"{year:04d}-{last:02d}-{monthrange(year, last)[1]}"
 
     def _ordinal(self, period: str) -> int:
         form, example = STEPS[self.step]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from features.years.numbers import VERDICTS, Numbers
+from features.years.numbers import VERDICTS, Numbers, answers_of, pairs_of
+from features.years.page import write_page
 from features.years.revised import Revision, revised, series_at
 from geography.errors import InputError
 from pipeline.model.query import Query
@@ -84,7 +84,7 @@ def change_table(
         kept: `(c,)` 1 for the cells that are counted, else 0; default: all.
     """
     columns: dict[str, object] = {}
-    for label, cells in _answers(query, kept):
+    for label, cells in answers_of(query, kept):
         numbers = revision.change(level, cells, periods)
         columns |= _columns(label, numbers)
         columns[label + DIRECTION_SUFFIX] = [VERDICTS[one + 1] for one in numbers.directions.tolist()]
@@ -93,19 +93,9 @@ def change_table(
 
 def _period_table(revision: Revision, query: Query, level: str, period: int) -> pd.DataFrame:
     columns: dict[str, object] = {}
-    for label, cells in _answers(query, None):
+    for label, cells in answers_of(query):
         columns |= _columns(label, revision.in_period(level, cells, period))
     return pd.DataFrame(columns, index=_index(revision, level))
-
-
-def _answers(query: Query, kept: FloatArray | None) -> Iterator[tuple[str, FloatArray]]:
-    """Label and cells `(c,)` of each answer of which some cell is kept."""
-    for number, label in enumerate(query.answer_labels()):
-        cells = (query.cell_answer == number).astype(np.float64)
-        if kept is None:
-            yield label, cells
-        elif (cells * kept).any():
-            yield label, cells * kept
 
 
 def _columns(label: str, numbers: Numbers) -> dict[str, object]:
@@ -137,6 +127,7 @@ def write_revision(revision: Revision, out: Path) -> Path:
         for table in revision.universe.tables:
             for level in table.levels:
                 _write_table(revision, table.name, table.query, level, made, staging)
+        write_page(revision, made, staging)
         write_bytes(made / "revision.json", canonical_json(_stated(revision, made)), staging)
         made.rename(folder)
     return folder
@@ -160,13 +151,11 @@ def _write_table(revision: Revision, name: str, query: Query, level: str, made: 
         for at, period in enumerate(revision.periods)
     ]
     _write(pd.concat(numbers), ("geocode", "period"), made / "tables" / file_name("table", name), level, staging)
-    n = len(revision.periods)
-    pairs = [*pairwise(range(n)), *([(0, n - 1)] if n > 2 else [])]
     found = [
         change_table(revision, query, level, pair)
         .reset_index()
         .assign(**{"from": revision.periods[pair[0]], "to": revision.periods[pair[1]]})
-        for pair in pairs
+        for pair in pairs_of(len(revision.periods))
     ]
     if found:
         place = made / "changes" / file_name("table", name)
@@ -189,7 +178,7 @@ def _stated(revision: Revision, made: Path) -> dict[str, object]:
         for level, change in zip(revision.spine.levels, revision.changes, strict=True)
         if change is not None
     }
-    files = sorted(path for path in made.rglob("*.parquet"))
+    files = sorted(path for path in made.rglob("*") if path.is_file())
     return {
         "series": section.name,
         "periods": {str(one.section.period): one.hash for one in revision.releases},

@@ -27,6 +27,18 @@ def deploy(
         Path | None, typer.Option(help="Folder of the releases, or of the audit's reports. [default: releases; audit]")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Records to use instead of the spec's.")] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(metavar="PERIOD", help="Which release of a [series], such as 2031; its predecessors are in OUT."),
+    ] = None,
+    wait_for: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Release each period of a [series], in order, when its file is there, such as "
+            "'in/persons-{period}.parquet'; these are the records, unless --data, with {period} too, names others.",
+        ),
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
     key_file: Annotated[
         Path | None, typer.Option(help="File with the master key, on the worker's machine; only its path is stored.")
@@ -54,14 +66,21 @@ def deploy(
         spinewise deploy release.toml --out /srv/releases --cron "0 2 * * *" --timezone Europe/Vienna
 
         spinewise deploy --audit --cron "0 6 * * sun"
+
+        spinewise deploy release.toml --wait-for "in/persons-{period}.parquet" --cron "0 2 * * *"
     """
     import asyncio
+    from dataclasses import replace
 
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
 
     if audit == (spec is not None):
         raise InputError("deploy: give either a spec or --audit")
+    if period is not None and (audit or wait_for is not None):
+        raise InputError("deploy: --period is for one release of a series; give no --audit and no --wait-for with it")
+    if audit and wait_for is not None:
+        raise InputError("deploy: --wait-for is for the releases of a series; give no --audit with it")
     if audit:
         from features.registry import part_of
 
@@ -91,21 +110,33 @@ def deploy(
         check_cron(cron, timezone)
     processes = None if workers is None else settings.workers
     if spec is not None:
+        from flows.orchestration.arrivals import Arrivals, unreleased
         from flows.orchestration.deployments import queue_of
         from flows.orchestration.release_flow import release as flow
         from pipeline.confidential.custody import Keyholder, KeySource
         from pipeline.runs.request import Request, check_request
+        from pipeline.spec.release_spec import load_spec
 
-        checked = check_request(Request(spec, settings.out, data, settings.workers or 1, KeySource(key_file)))
+        request = Request(spec, settings.out, data, settings.workers or 1, KeySource(key_file), period=period)
+        stated, what, folders = load_spec(spec), "The release", _folders(spec, data, key_file)
+        if wait_for is not None:
+            arrivals = Arrivals(wait_for.resolve(), None if data is None else data.resolve())
+            if (due := next(unreleased(stated, settings.out), None)) is None:
+                raise InputError(f"{spec}: all releases of the series are in {settings.out}; there is none to wait for")
+            request = replace(request, data=None, period=due)
+            what, folders = "The releases", (*_folders(spec, None, key_file), *map(str, arrivals.folders))
+        checked = check_request(request)
         Keyholder(checked.request.key, checked.spec.privacy.key).identity()
         datasets = [universe.dataset for universe in checked.universes if universe.dataset]
+        called = stated.name if wait_for is not None else checked.spec.name
         plan = Plan(
-            name or checked.spec.name,
-            _paths(spec=spec, out=settings.out, data=data, key_file=key_file) | {"workers": processes},
-            queue_of(datasets, checked.run.root),
+            name or called,
+            _paths(spec=spec, out=settings.out, data=data, key_file=key_file, arrival=wait_for)
+            | {"workers": processes, "period": period},
+            queue_of(datasets, settings.out / stated.name),
             ("release", *(f"dataset:{one}" for one in sorted(set(datasets))), *(tag or ())),
-            description=f"The release {checked.spec.name} of {spec.resolve()}.",
-            specs=_folders(spec, data, key_file),
+            description=f"{what} {called} of {spec.resolve()}.",
+            specs=folders,
             outputs=(str(settings.out.resolve()),),
             cron=cron,
             timezone=timezone,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from flows.orchestration.environment import set_up_prefect
 
 set_up_prefect()
 
-from prefect import flow, runtime  # noqa: E402
+from prefect import State, flow, runtime  # noqa: E402
+from prefect.states import Completed  # noqa: E402
 
 from flows.orchestration.allowed import check_allowed  # noqa: E402
+from flows.orchestration.arrivals import Arrivals, released  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
@@ -27,6 +30,7 @@ from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_
 from pipeline.confidential.custody import KeySource, configured_source  # noqa: E402
 from pipeline.confidential.signing import signing_key  # noqa: E402
 from pipeline.confidential.steps import Measured  # noqa: E402
+from pipeline.errors import InputError  # noqa: E402
 from pipeline.execution.progress import Silent, Together  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
@@ -37,7 +41,7 @@ from pipeline.runs.measured import measured_apart  # noqa: E402
 from pipeline.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from pipeline.runs.run import ReleaseRun, release_run  # noqa: E402
 from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
-from pipeline.signatures.statement import sign_release  # noqa: E402
+from pipeline.signatures.statement import sign_release, signature_of  # noqa: E402
 from pipeline.spec.release_spec import load_spec  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began; not a parameter, which Prefect
@@ -73,8 +77,11 @@ def release(  # noqa: PLR0913 - a flow has its parameters
     scratch: str | None = None,
     i_know: bool = False,
     period: str | None = None,
-) -> str:
+    arrival: Path | None = None,
+) -> str | State[str]:
     """Run the release that a spec states, or resume it; returns the path of its directory.
+
+    With `arrival`, the releases of a series whose records are there, one after the other, and what is waited for next.
 
     Args:
         spec: Path of the release spec, a TOML file.
@@ -87,13 +94,13 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         scratch: Folder that this process and all Dask workers can reach; the run's own by default.
         i_know: Run although delta, the budget or the invariants are beyond the usual limits.
         period: Which release of the spec's series; its predecessors are in the same folder.
+        arrival: File whose appearance begins the release of a period, which {period} in its path stands for.
     """
     settings = load_settings(out=out, workers=workers)
     if runtime.deployment.id:
         folder = None if scratch is None else Path(scratch)
-        check_allowed(
-            settings, {"spec": spec, "data": data, "key_file": key_file}, {"out": settings.out, "scratch": folder}
-        )
+        read = {"spec": spec, "data": data, "key_file": key_file, "arrival": arrival}
+        check_allowed(settings, read, {"out": settings.out, "scratch": folder})
     key = configured_source(spec, settings) if key_file is None else KeySource(key_file)
     request = Request(
         spec=spec,
@@ -106,6 +113,31 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         beacon=beacon_of_run.get() or beacon_of_settings(load_spec(spec), settings),
         period=period,
     )
+    if arrival is None:
+        return _made(request, settings)
+    if period is not None:
+        raise InputError(f"period: found {period}, and arrival, which releases all periods in their order")
+    return _arrived(request, Arrivals(arrival, data), settings)
+
+
+def _arrived(request: Request, arrivals: Arrivals, settings: Settings) -> State[str]:
+    """Release all periods of a series that are due; an end that says what is waited for."""
+    spec = load_spec(request.spec)
+    signer = signer_of(settings)
+    for run in released(spec, request.out):  # the last run may have been killed before it had signed what was finished
+        if signer is not None and not signature_of(run).exists():
+            sign_release(run, signer)
+    while (period := arrivals.due(spec, request.out)) is not None:
+        records = arrivals.records_of(period)
+        if runtime.deployment.id:  # again, as its path may be a link
+            check_allowed(settings, {"data": records}, {})
+        _made(replace(request, data=records, period=period), settings)
+    remark = arrivals.remark(spec, request.out)
+    return Completed(message=remark, data=remark)
+
+
+def _made(request: Request, settings: Settings) -> str:
+    """Make a release; the path of its directory."""
     checked = check_request(request)
     signer = signer_of(settings)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pipeline.metadata.contents import Column, DataFile
 from pipeline.metadata.licences import licence_of
-from pipeline.model.about import About
+from pipeline.model.about import About, Period
 
 _CONTEXT = "http://www.w3.org/ns/csvw"
 
@@ -27,6 +27,7 @@ def table_group(about: About, name: str, language: str, tables: Sequence[dict[st
         "dc:title": about.title or name,
         "dc:publisher": about.publisher,
         "dc:date": about.reference_date,
+        "dc:temporal": _temporal(about.period),
         "dc:license": {"@id": licence.address} if licence and licence.address else about.licence,
         "dc:bibliographicCitation": about.citation,
         "dc:description": "\n\n".join(about.notes),
@@ -36,6 +37,13 @@ def table_group(about: About, name: str, language: str, tables: Sequence[dict[st
         **{key: text for key, text in stated.items() if text},
         "tables": list(tables),
     }
+
+
+def _temporal(period: Period | None) -> str:
+    """A period as the DCMI Period Encoding Scheme writes it; "" for none."""
+    if period is None:
+        return ""
+    return f"name={period.name}; start={period.first}; end={period.last}; scheme=W3C-DTF;"
 
 
 def csvw_table(file: DataFile, path: str) -> dict[str, Any]:

@@ -47,6 +47,8 @@ def data_package(name: str, about: About, language: str, resources: Iterable[Map
         package["licenses"] = [{key: text for key, text in stated.items() if text}]
     if about.reference_date:
         package["reference_date"] = about.reference_date
+    if about.period:
+        package["temporal"] = {"name": about.period.name, "start": about.period.first, "end": about.period.last}
     if about.publication_date:
         package["created"] = f"{about.publication_date}T00:00:00Z"
     if about.version:

@@ -80,10 +80,10 @@ def _terms(about: About) -> dict[str, Any]:
         address = licence.address if is_address(licence.address) else ""
         found |= {"license": address or licence.text}
         found |= {"dct:license": {"@id": address}} if address else {"dct:rights": licence.text}
-    if about.reference_date:
-        day = {"@type": "xsd:date", "@value": about.reference_date}
-        period = {"@type": "dct:PeriodOfTime", "dcat:startDate": day, "dcat:endDate": day}
-        found |= {"temporalCoverage": about.reference_date, "dct:temporal": period}
+    if days := about.days:
+        first, last = ({"@type": "xsd:date", "@value": day} for day in days)
+        period = {"@type": "dct:PeriodOfTime", "dcat:startDate": first, "dcat:endDate": last}
+        found |= {"temporalCoverage": "/".join(dict.fromkeys(days)), "dct:temporal": period}
     if about.publication_date:
         found |= {"datePublished": about.publication_date}
         found["dct:issued"] = {"@type": "xsd:date", "@value": about.publication_date}

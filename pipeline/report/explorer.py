@@ -140,32 +140,48 @@ def _add_moments(
 
 def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:
     """A level's geocodes, parents, names and polygons; `rows` is the number of areas in each piece."""
-    level = sources.spine.levels[number]
-    label = sources.words("").level(level.name)
-    prefixed = _prefixed(sources.spine, number)
-    children = np.zeros(0, dtype=np.int64) if number == 0 else np.diff(sources.spine.child_offsets(number - 1))
-    rows = len(level) if len(level) <= WHOLE else _AREAS
-    entry: dict[str, object] = {"name": level.name, "label": label, "n": len(level), "rows": rows, "map": None}
-    codes = partial(_codes, sources.spine, number, prefixed)
-    entry |= {"codes": _lines(explorer, codes, len(level), rows), "prefixed": prefixed}
-    entry["children"] = explorer.chunks.add(packed_numbers(children))
+    level, names = sources.spine.levels[number], None
     if level.name in sources.names:
         names = sources.names[level.name].in_language(sources.spec.report.language or "")
-        entry["names"] = _lines(explorer, lambda first, end: names[first:end], len(level), rows)
+    label = sources.words("").level(level.name)
+    entry = areas_of_level(explorer.chunks, sources.spine, number, label, names)
     if level.name in sources.spec.report.polygons:
         _add_map(explorer, entry, level, read_public_areas(sources.polygons_file(level.name)))
     return entry
 
 
-def _lines(explorer: Explorer, lines: Callable[[int, int], Sequence[str]], areas: int, rows: int) -> int:
+def areas_of_level(
+    chunks: Chunks, spine: Spine, number: int, label: str, names: Sequence[str] | None
+) -> dict[str, object]:
+    """The areas of a level as `figures.js` reads them.
+
+    Args:
+        chunks: that codes and names are added to.
+        spine: whose level it is.
+        number: of the level, from the top.
+        label: of it, for people.
+        names: of its areas, in order; None where they have none.
+    """
+    level, prefixed = spine.levels[number], _prefixed(spine, number)
+    children = np.zeros(0, dtype=np.int64) if number == 0 else np.diff(spine.child_offsets(number - 1))
+    rows = len(level) if len(level) <= WHOLE else _AREAS
+    entry: dict[str, object] = {"name": level.name, "label": label, "n": len(level), "rows": rows, "map": None}
+    entry |= {"codes": _lines(chunks, partial(_codes, spine, number, prefixed), len(level), rows), "prefixed": prefixed}
+    entry["children"] = chunks.add(packed_numbers(children))
+    if names is not None:
+        entry["names"] = _lines(chunks, lambda first, end: names[first:end], len(level), rows)
+    return entry
+
+
+def _lines(chunks: Chunks, lines: Callable[[int, int], Sequence[str]], areas: int, rows: int) -> int:
     """The number of the chunk of some lines, or of the first of their pieces.
 
     Args:
         lines: of the areas from one to another.
     """
     if areas <= rows:
-        return explorer.chunks.add(packed_lines(lines(0, areas)))
-    return explorer.chunks.add_beside(packed_lines(lines(first, first + rows)) for first in range(0, areas, rows))
+        return chunks.add(packed_lines(lines(0, areas)))
+    return chunks.add_beside(packed_lines(lines(first, first + rows)) for first in range(0, areas, rows))
 
 
 def _prefixed(spine: Spine, number: int) -> bool:
@@ -199,7 +215,9 @@ def _add_map(explorer: Explorer, entry: dict[str, object], level: Level, areas: 
         names[place[area.geocode]] = area.name
     if any(names) and "names" not in entry:
         lines = [name.replace("\n", " ") for name in names]
-        entry["names"] = _lines(explorer, lambda first, end: lines[first:end], len(level), cast("int", entry["rows"]))
+        entry["names"] = _lines(
+            explorer.chunks, lambda first, end: lines[first:end], len(level), cast("int", entry["rows"])
+        )
     if len(packed) <= LARGEST:
         entry["map"] = {"shapes": explorer.chunks.add(packed), "flattening": flattening(areas), "areas": len(areas)}
 
@@ -269,16 +287,31 @@ def _numbers(
         for _ in parts:
             pass
         return None
+    before = explorer.chunks.beside
+    entry = rows_of_table(explorer.chunks, parts, areas, size)
+    if explorer.chunks.beside > before:
+        explorer.beside.append(name)
+    return entry
+
+
+def rows_of_table(chunks: Chunks, parts: Iterable[NDArray[np.int64]], areas: int, size: int) -> dict[str, object]:
+    """Rows of a table, part by part, `(n, columns)`, as `figures.js` reads them: in the page, or in pieces beside it.
+
+    Args:
+        chunks: that they are added to.
+        parts: of counts, or of these, then 0, 1 or how far each interval reaches below + 2, then how far above; see
+            `figures.js`.
+        areas, size: of the level, and numbers in a row.
+    """
     if areas * size <= _MOST_IN_PAGE:
         whole = np.concatenate(list(parts))
         packed = packed_numbers(whole.T)
-        if explorer.chunks.fit(packed):
-            return {"numbers": explorer.chunks.add(packed), "rows": areas}
-        parts = iter([whole])
+        if chunks.fit(packed):
+            return {"numbers": chunks.add(packed), "rows": areas}
+        parts = [whole]
     rows = max(1, _NUMBERS // size)
-    explorer.beside.append(name)
     pieces = (packed_numbers(piece.T) for piece in _cut(parts, rows))
-    return {"numbers": explorer.chunks.add_beside(pieces), "rows": rows}
+    return {"numbers": chunks.add_beside(pieces), "rows": rows}
 
 
 def _cut(parts: Iterable[NDArray[np.int64]], rows: int) -> Iterator[NDArray[np.int64]]:

@@ -13,6 +13,8 @@ def source_lines(sources: ReportSources) -> list[str]:
     lines = [*status, _title(sources)]
     if about.publisher:
         lines.append(texts("Publisher: {publisher}", publisher=about.publisher))
+    if about.period:
+        lines.append(texts("Period: {period}", period=about.period.name))
     if about.reference_date:
         lines.append(texts("Reference date: {day}", day=day(about.reference_date)))
     if about.publication_date:
@@ -27,7 +29,7 @@ def citation(sources: ReportSources) -> str:
     about = sources.spec.about
     if about.citation:
         return about.citation
-    year = (about.publication_date or about.reference_date)[:4]
+    year = (about.publication_date or about.time)[:4]
     author = " ".join([about.publisher, f"({year})" if year else ""]).strip()
     version = sources.texts("Version: {version}", version=about.version) + "." if about.version else ""
     return " ".join(one for one in (f"{author}." if author else "", f"{_title(sources)}.", version) if one)

@@ -151,7 +151,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         "release": sources.spec.name,
         "notForRelease": sources.status != "official",
         "universes": {view.name: view.what for view in universes},
-        "year": sources.spec.about.reference_date[:4],
+        "year": sources.spec.about.time[:4],
         "source": source_lines(sources),
         "citation": citation(sources),
         "classes": [

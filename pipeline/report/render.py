@@ -18,6 +18,7 @@ def render(
     *,
     loads: bool = False,
     package: str = "pipeline.report",
+    own: Sequence[str] = (),
     **context: object,
 ) -> str:
     """A page of a package's templates, with its scripts and the policy that allows these scripts and nothing else.
@@ -27,10 +28,11 @@ def render(
         scripts: files of this package's `assets/`.
         loads: its scripts may load others, which hold data.
         package: that the template is in.
+        own: scripts of that package's `assets/`, which follow the others.
         words: of the page's language; templates have them as `_(...)`, scripts as `text(...)`.
         context: what the template names.
     """
-    texts = [asset(name) for name in scripts]
+    texts = [*(asset(name) for name in scripts), *(asset(name, package) for name in own)]
     spoken = script_json(words.of_scripts("\n".join(texts)))
     page = page_template(package, template, words)
     return page.render(
@@ -43,9 +45,9 @@ def render(
 
 
 @cache
-def asset(name: str) -> str:
+def asset(name: str, package: str = "pipeline.report") -> str:
     """The text of a file of the page."""
-    return resources.files("pipeline.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files(package).joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def script_json(content: object) -> str:

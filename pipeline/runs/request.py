@@ -167,6 +167,9 @@ class HasPeriods(Protocol):
             InputError: there is none such, it is not its turn, or those before it are not of the same.
         """
 
+    def releases(self, spec: ReleaseSpec) -> Mapping[str, str]:
+        """The periods, in order, each with the name of its release."""
+
 
 def at_period(spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:
     """The spec of the release that is asked for; the same where a spec is that of one release.
@@ -180,6 +183,12 @@ def at_period(spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:
     for part in several:
         spec = part.at(spec, period, out)
     return spec
+
+
+def releases_of(spec: ReleaseSpec) -> Mapping[str, str]:
+    """The periods of a spec of several releases, in order, each with its release's name; none where it is of one."""
+    several = [part for part in spec.of_features if isinstance(part, HasPeriods)]
+    return several[0].releases(spec) if several else {}
 
 
 def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:

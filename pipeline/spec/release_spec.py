@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
-from pipeline.model.about import LINES, About
+from pipeline.model.about import LINES, About, Period
 from pipeline.model.household_table import HouseholdTable
 from pipeline.model.join import Join
 from pipeline.model.labels import Labels
@@ -49,6 +49,14 @@ class NotesApart(Protocol):
 
     def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
         """Note those that do not."""
+
+
+@runtime_checkable
+class OfPeriod(Protocol):
+    """Keys of a feature by which the counts of a release are those of a period."""
+
+    def counted_in(self) -> Period | None:
+        """Which one; None where the spec is that of several."""
 
 
 class ReleaseSpec(UniverseSections):
@@ -235,7 +243,13 @@ class ReleaseSpec(UniverseSections):
         """What the release says of itself to people."""
         stated = self.report
         texts = {key: getattr(stated, key) or "" for key in LINES}
-        return About(**texts, notes=stated.notes or (), definitions=stated.definitions or {})
+        periods = [period for part in self.of_features if isinstance(part, OfPeriod) if (period := part.counted_in())]
+        return About(
+            **texts,
+            notes=stated.notes or (),
+            definitions=stated.definitions or {},
+            period=periods[0] if periods else None,
+        )
 
     def public_dict(self) -> dict[str, Any]:
         """The spec as JSON-able public data, see `pipeline.spec.public`; `from_public_dict` reads it back."""

@@ -22,7 +22,10 @@ import pytest
 from oracles.postgresql import NoServerError
 from oracles.postgresql import server as postgresql
 from project.documents import PROJECT, code_blocks
+from releases.command import needs
 from releases.county import keep_county
+from releases.series_town import YEARS, write_series_town
+from releases.small import public_bytes, run_period
 
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -112,6 +115,16 @@ class Shell:
         try:
             return self.ask("health") is True
         except (urllib.error.URLError, OSError):
+            return False
+
+    def schedules(self, deployment: str, key: str) -> bool:
+        """Whether the server schedules a run of a deployment, once for a key; it may be busy."""
+        query = {"state": {"type": "SCHEDULED"}, "idempotency_key": key}
+        try:
+            return bool(self.ask(f"deployments/{deployment}/create_flow_run", query))
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
             return False
 
     def logs(self) -> str:
@@ -233,6 +246,60 @@ def test_walk_on_postgresql(tmp_path: Path) -> None:
     assert manifest.status == "EXAMPLE: made-up data, about nobody"
 
 
+@pytest.mark.slow
+@needs("years")
+def test_releases_of_a_series_are_made_as_their_records_arrive(tmp_path: Path) -> None:
+    """By cron; a missing year stops them and is told; a killed run is resumed; never twice, and as if made by hand."""
+    spec, arrived = write_series_town(tmp_path / "in"), tmp_path / "arrived"
+    told, out = tmp_path / "told.json", tmp_path / "releases"
+    arrived.mkdir()
+    with shell(tmp_path) as one:
+        one.variables["SPINEWISE_ON_FAILURE_COMMAND"] = f"tee {told}"
+        one.start("server", "server")
+        one.wait("the server answers", one.answers, 150)
+        one.variables["PREFECT_API_URL"] = one.api
+        waited = arrived / "persons-{period}.csv"
+        deployed = ["spinewise", "deploy", str(spec), "--out", str(out), "--wait-for", str(waited)]
+        one.type([*deployed, "--cron", "* * * * *", "--retry-delay", "1"])
+        one.start("worker", "worker")
+
+        arrive(tmp_path, "2031")
+        (by_cron,) = one.wait("cron releases the first year", lambda: one.runs(all_=["auto-scheduled"]), 240)[:1]
+        assert by_cron["state"]["message"] == f"padron: waits for {arrived / 'persons-2032.csv'}, of period 2032"
+        assert [path.name for path in out.iterdir()] == ["padron-2031"]
+        one.type([*deployed, "--retry-delay", "1"])  # from here on by hand
+        deployment = one.ask("deployments/name/spinewise%20release/padron")
+        assert deployment["schedules"] == []
+
+        arrive(tmp_path, "2033")
+        one.wait("a run is scheduled", lambda: one.schedules(deployment["id"], "2033"), 60)
+        message = json.loads(one.wait("the operator is told", lambda: told.read_text() if told.exists() else "", 120))[
+            "message"
+        ]
+        assert f"period 2032 is missing: {arrived / 'persons-2032.csv'} is not there" in message
+        assert not (out / "padron-2033").exists()
+
+        arrive(tmp_path, "2032")
+        one.wait("a run is scheduled", lambda: one.schedules(deployment["id"], "2032"), 60)
+        begun = out / "padron-2032" / "restricted" / "histograms" / "block.parquet"
+        one.wait("the second year is begun", begun.exists, 120)
+        killed = [number for number in children(one.started[1].pid) if "prefect.engine" in command_of(number)]
+        for number in killed:
+            os.kill(number, signal.SIGKILL)
+        assert killed
+        (again,) = one.wait("the run is followed by another", lambda: one.runs(all_=["retry:1"]), 120)
+        assert again["state"]["message"] == "padron: all releases of the series are made"
+    for year in YEARS:
+        run_period(spec, tmp_path / "by hand", year, arrived / f"persons-{year}.csv")
+        made = public_bytes(out / f"padron-{year}")
+        assert made == public_bytes(tmp_path / "by hand" / f"padron-{year}")
+
+
+def arrive(folder: Path, year: str) -> None:
+    """Records are moved into place, whole."""
+    (folder / "in" / f"persons-{year}.csv").rename(folder / "arrived" / f"persons-{year}.csv")
+
+
 def command_of(process: int) -> str:
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
@@ -244,7 +311,8 @@ def assert_form(one: Shell) -> None:
     """The page's form has a field with a type and a text for each parameter, and none for a key."""
     deployment = one.ask("deployments/name/spinewise%20release/example")
     fields = deployment["parameter_openapi_schema"]["properties"]
-    stated = {"spec", "out", "data", "workers", "key_file", "engine", "scheduler", "scratch", "i_know", "period"}
+    stated = {"spec", "out", "data", "workers", "key_file", "engine", "scheduler", "scratch", "i_know"}
+    stated |= {"period", "arrival"}
     assert set(fields) == stated
     assert all(shown["description"] for shown in fields.values())
     assert fields["workers"]["anyOf"][0] == {"minimum": 1, "type": "integer"}

@@ -26,8 +26,9 @@ from features.exports.sdmx.structure import (
 )
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
+from pipeline.model.about import About
 from pipeline.model.area_names import as_cell
-from pipeline.model.texts.catalogue import texts_in
+from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.published import PublishedRelease
 from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import ReleasedTable, read_table_parts
@@ -54,7 +55,7 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
     levels = [(level, labels.level(level)) for level in release.spine.level_names]
     named = [level for level, _ in levels if rows.names(level) is not None]
     texts = texts_in(release.spec.report.language)
-    structure = Structure(counted, levels, named, texts, period=bool(about.reference_date))
+    structure = Structure(counted, levels, named, texts, time=_time(about, texts))
     agency = identifier(about.publisher) if about.publisher else _NOBODY
     environment = Environment(
         loader=PackageLoader("features.exports", "assets"),
@@ -76,8 +77,13 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
     (folder / "structure.xml").write_text(text, encoding="utf-8")
     with CsvFiles(folder) as csv:
         for flow in structure.flows:
-            for part in _observations(flow, structure, rows, about.reference_date):
+            for part in _observations(flow, structure, rows, about.time):
                 csv.write(flow.id, _with_target(part, f"{agency}:DF_{flow.id}(1.0.0)"))
+
+
+def _time(about: About, texts: Texts) -> str:
+    """What the time of the counts is called; "" where none is known."""
+    return texts("Period") if about.period else texts("Reference date") if about.time else ""
 
 
 def _with_target(part: pa.Table, flow: str) -> pa.Table:
@@ -87,7 +93,7 @@ def _with_target(part: pa.Table, flow: str) -> pa.Table:
     return pa.table(fixed | dict(zip(part.column_names, part.columns, strict=True)))
 
 
-def _observations(flow: Flow, structure: Structure, rows: Rows, period: str) -> Iterator[pa.Table]:
+def _observations(flow: Flow, structure: Structure, rows: Rows, time: str) -> Iterator[pa.Table]:
     """One row for each number of the table at all levels, some at a time."""
     answers = _answer_codes(flow)
     for file in flow.files:
@@ -98,7 +104,7 @@ def _observations(flow: Flow, structure: Structure, rows: Rows, period: str) -> 
                 part = whole.rows(slice(start, start + step))
                 own = None if names is None else names[first : first + len(part.geocodes)]
                 first += len(part.geocodes)
-                columns = _columns(part, answers, structure.level_codes[file.level], period if structure.time else "")
+                columns = _columns(part, answers, structure.level_codes[file.level], time)
                 columns |= _attributes(flow, part)
                 if flow.named:
                     cells = [""] * len(part.geocodes) if own is None else [as_cell(name) for name in own]
@@ -116,14 +122,14 @@ def _answer_codes(flow: Flow) -> dict[str, list[str]]:
     }
 
 
-def _columns(part: ReleasedTable, answers: dict[str, list[str]], level: str, period: str) -> dict[str, pa.Array]:
+def _columns(part: ReleasedTable, answers: dict[str, list[str]], level: str, time: str) -> dict[str, pa.Array]:
     """Dimensions and the count of every number: area by area, answer by answer."""
     areas, size = part.counts.shape
     columns = {name: pa.array(codes * areas, pa.string()) for name, codes in answers.items()}
     columns[LEVEL] = pa.array([level] * (areas * size), pa.string())
     columns[AREA] = _each(part.geocodes.tolist(), size)
-    if period:
-        columns[TIME] = pa.array([period] * (areas * size), pa.string())
+    if time:
+        columns[TIME] = pa.array([time] * (areas * size), pa.string())
     columns[VALUE] = pa.array(part.counts.ravel())
     return columns
 

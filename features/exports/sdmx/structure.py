@@ -1,8 +1,8 @@
 """What the tables of a release are in SDMX: dimensions, code lists and attributes, with identifiers that it allows.
 
 Every table of a universe is a dataflow with its own data structure: a dimension for each term of its query, the level,
-the area, and the reference date where it is stated. The count is the measure. Observation status, the class of a
-number and the ends of its 90 % interval are attributes of each observation. Areas are not coded: there are millions.
+the area, and the period or reference date where there is one. The count is the measure. Observation status, the class
+of a number and the ends of its 90 % interval are attributes of each observation. Areas are not coded, being millions.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Structure:
         files: of tables and household tables.
         levels: name and label of each level, top first.
         named: levels whose areas have names.
-        period: whether there is a reference date.
+        time: what the time of the counts is called; "" where none is known.
         texts: of the language.
     """
 
@@ -117,7 +117,7 @@ class Structure:
         named: Collection[str],
         texts: Texts,
         *,
-        period: bool,
+        time: str,
     ) -> None:
         self._names = _Names({name.upper() for name in _RESERVED})
         self._terms: dict[Axis, Component] = {}
@@ -125,7 +125,7 @@ class Structure:
         self.level_codes = dict(zip((name for name, _ in levels), (code for code, _ in codes), strict=True))
         self.level = Component(LEVEL, texts("Level of the area"), CodeList("CL_LEVEL", texts("Levels"), codes))
         self.area = Component(AREA, texts("Code of the area"))
-        self.time = Component(TIME, texts("Reference date"), text="ObservationalTimePeriod") if period else None
+        self.time = Component(TIME, time, text="ObservationalTimePeriod") if time else None
         self.value = Component(VALUE, texts("Count"), text="Long")
         self.area_name = Component(AREA_NAME, texts("Name of the area")) if named else None
         flows = _Names()

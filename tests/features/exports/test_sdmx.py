@@ -116,7 +116,7 @@ def test_identifiers_are_allowed_and_differ(tmp_path: Path) -> None:
         DataFile(path, "table", tmp_path, "", path, "x", path, f"{path}, by x", columns, axes=(axis,))
         for path in ("a.b/x", "a_b/x")
     ]
-    found = Structure(files, [("x", "X"), ("X", "Y")], [], Texts(), period=False)
+    found = Structure(files, [("x", "X"), ("X", "Y")], [], Texts(), time="")
     assert [flow.id for flow in found.flows] == ["a_b", "a_b_2"]
     assert [term.id for term in found.flows[0].terms] == ["level_2"]
     (codes,) = [one.codes for one in found.code_lists if one.id == "CL_level_2"]

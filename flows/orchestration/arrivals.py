@@ -1,0 +1,114 @@
+"""Releases of a series whose records arrive one period after the other: which one is due, and what is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import InputError
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import releases_of
+from pipeline.spec.release_spec import ReleaseSpec
+
+#: What stands for the name of a period in a path.
+PERIOD: Final = "{period}"
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Where the records of each period arrive.
+
+    Attributes:
+        file: whose appearance says that the records of a period are there, and whole; `PERIOD` is part of its path.
+        data: the records of a period, a file or a folder, likewise; None if they are `file`.
+
+    Raises:
+        InputError: a path is the same for all periods.
+    """
+
+    file: Path
+    data: Path | None = None
+
+    def __post_init__(self) -> None:
+        for option, path in (("--wait-for", self.file), ("--data", self.data)):
+            if path is not None and PERIOD not in str(path):
+                raise InputError(
+                    f"{option}: found {path}; where records of a series are waited for, the name of the period stands "
+                    f"as {PERIOD} in the path, such as persons-{PERIOD}.parquet"
+                )
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The deepest folders that the paths have in all periods."""
+        paths = [self.file, *([] if self.data is None else [self.data])]
+        return tuple(next(folder for folder in path.parents if PERIOD not in str(folder)) for path in paths)
+
+    def due(self, spec: ReleaseSpec, out: Path) -> str | None:
+        """The period that is to be released now; None where its file is not there yet, or all are released.
+
+        Args:
+            spec: of the whole series.
+            out: the folder with its releases.
+
+        Raises:
+            InputError: a period is missing: a later one is released, or the file of a later one is there.
+        """
+        rest = list(unreleased(spec, out))
+        if not rest or self._file_of(rest[0]).exists():
+            return rest[0] if rest else None
+        if later := [period for period in rest[1:] if self._file_of(period).exists()]:
+            raise InputError(
+                f"{spec.source}: period {rest[0]} is missing: {self._file_of(rest[0])} is not there, but "
+                f"{self._file_of(later[0])} is; releases of a series are made in order, and none is left out"
+            )
+        return None
+
+    def records_of(self, period: str) -> Path:
+        """The file or folder with the records of a period."""
+        return at_period_of(self.data or self.file, period)
+
+    def remark(self, spec: ReleaseSpec, out: Path) -> str:
+        """What is waited for, where nothing is due."""
+        rest = list(unreleased(spec, out))
+        if not rest:
+            return f"{spec.name}: all releases of the series are made"
+        return f"{spec.name}: waits for {self._file_of(rest[0])}, of period {rest[0]}"
+
+    def _file_of(self, period: str) -> Path:
+        return at_period_of(self.file, period)
+
+
+def at_period_of(path: Path, period: str) -> Path:
+    """The path of one period."""
+    return Path(str(path).replace(PERIOD, period))
+
+
+def released(spec: ReleaseSpec, out: Path) -> Iterator[RunDirectory]:
+    """The finished releases of a series, in the order of their periods."""
+    for name in releases_of(spec).values():
+        run = RunDirectory(out / name)
+        if run.manifest.is_file():
+            yield run
+
+
+def unreleased(spec: ReleaseSpec, out: Path) -> Iterator[str]:
+    """The periods of a series that are not released yet, in order.
+
+    Raises:
+        InputError: the spec is of no series, or a later period is released.
+    """
+    releases = releases_of(spec)
+    if not releases:
+        raise InputError(f"{spec.source}: --wait-for is for releases of a series; the spec has no [series]")
+    done = [RunDirectory(out / name).manifest.is_file() for name in releases.values()]
+    periods = list(releases)
+    first = done.index(False) if False in done else len(done)
+    if True in done[first:]:
+        raise InputError(
+            f"{spec.source}: period {periods[first]} is missing: {out / releases[periods[first]]} is no finished "
+            f"release, but that of {periods[first + done[first:].index(True)]} is; releases of a series are made in "
+            "order, and none is left out"
+        )
+    yield from periods[first:]

@@ -1,0 +1,231 @@
+"""The page of a revision in a real browser: its numbers are those of the tables, and everybody can read it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+import pytest
+from releases.browser import Opened, opened
+from releases.series_town import YEARS, write_series_town
+from releases.small import run_period
+
+import pipeline.report.chunks
+from features.years.numbers import pairs_of
+from features.years.page import PAGE
+from features.years.revised import revised, series_at
+from features.years.tables import DIRECTION_SUFFIX, write_revision
+
+#: As signs and numbers are shown.
+_MINUS, _TO = "\N{MINUS SIGN}", "\N{EN DASH}"
+
+
+class Made(Protocol):
+    """See `conftest.MadeSeries`."""
+
+    given: Path
+    out: Path
+
+    def release(self, year: str) -> Path: ...
+
+
+@pytest.fixture(scope="module")
+def revision(town_series: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_revision(revised(series_at(town_series.out)), tmp_path_factory.mktemp("revision"))
+
+
+def _number(text: str) -> int:
+    return int(text.replace(_MINUS, "-").replace("+", "").replace(",", ""))
+
+
+def _stored(path: Path, *keys: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The rows of a file of the revision."""
+    rows: list[dict[str, Any]] = json.loads(str(pd.read_parquet(path).to_json(orient="records")))
+    return {tuple(row[key] for key in keys): row for row in rows}
+
+
+def _cells(shown: Opened, table: str) -> list[list[str]]:
+    """Each row of a table of the page; what stands below a number is a text of its own."""
+    script = (
+        "(id) => [...document.querySelectorAll(`#${id} tbody tr`)].map(row => [...row.children].flatMap("
+        "cell => [...cell.childNodes].map(one => one.textContent)))"
+    )
+    found: list[list[str]] = shown.page.evaluate(script, table)
+    return found
+
+
+def _choose(shown: Opened, code: str) -> None:
+    shown.page.fill("#search", code)
+    shown.page.wait_for_selector("#found-0")
+    shown.wait("press", "#search", "Enter")
+
+
+def _compare(shown: Opened, revision: Path, table: str, level: str, code: str, label: str) -> set[str]:
+    """Compare what the page says of an area with the files; the verdicts."""
+    numbers = _stored(revision / "tables" / table / f"{level}.parquet", "geocode", "period")
+    changes = _stored(revision / "changes" / table / f"{level}.parquet", "geocode", "from", "to")
+    first, *rest = _cells(shown, "changes")
+    for year, cells in zip(YEARS, (first, *rest), strict=True):
+        stored = numbers[code, year]
+        assert (cells[0], _number(cells[1])) == (year, stored[label])
+        assert list(map(_number, cells[2].split(_TO))) == [stored[label + ":low90"], stored[label + ":high90"]]
+    said = set()
+    for (before, year), cells in zip(pairwise(YEARS), rest, strict=True):
+        stored = changes[code, before, year]
+        low, high = map(_number, cells[4].split(" to "))
+        assert (_number(cells[3]), low, high) == tuple(stored[label + end] for end in ("", ":low90", ":high90"))
+        assert cells[5] == stored[label + DIRECTION_SUFFIX]
+        said.add(cells[5])
+    whole = changes[code, YEARS[0], YEARS[-1]]
+    verdict = shown.page.inner_text("#verdict")
+    words = {"rose": "the number rose by ", "fell": "the number fell by ", "cannot tell": "It cannot be told whether"}
+    assert words[whole[label + DIRECTION_SUFFIX]] in verdict
+    signed = [
+        f"{value:+}".replace("-", _MINUS) if value else "0"
+        for value in (whole[label + ":low90"], whole[label + ":high90"])
+    ]
+    assert f"(90 % interval: {signed[0]} to {signed[1]})" in verdict
+    return said
+
+
+@pytest.mark.slow
+def test_every_number_of_the_page_is_that_of_the_tables(browser: Any, revision: Path) -> None:
+    """Every area and answer, the line and its band too; the parent and the areas within are a press away."""
+    shown = opened(browser, revision / PAGE)
+    said = set()
+    spine = pd.read_parquet(revision / "tables" / "total" / "block.parquet")["geocode"].unique()
+    areas = {
+        "county": sorted({code[:1] for code in spine}),
+        "tract": sorted({code[:3] for code in spine}),
+        "block": list(spine),
+    }
+    for level, codes in areas.items():
+        for code in codes:
+            _choose(shown, code)
+            assert code in shown.page.text_content("#area-title")
+            shown.wait("select_option", "#table", "0")
+            said |= _compare(shown, revision, "total", level, code, "total")
+            if level == "block":
+                assert shown.page.locator("#table option").count() == 1
+                continue
+            for number, sex in enumerate(("f", "m")):
+                shown.wait("select_option", "#table", "1")
+                shown.wait("select_option", "#cell", str(number))
+                said |= _compare(shown, revision, "sex", level, code, sex)
+    assert len(said) > 1, "the town has areas of which nothing can be told, and others"
+    _choose(shown, "A")
+    inside = _cells(shown, "inside")
+    changes = _stored(revision / "changes" / "total" / "tract.parquet", "geocode", "from", "to")
+    for row in inside:
+        stored = changes[row[0], YEARS[0], YEARS[-1]]
+        assert (_number(row[3]), row[5]) == (stored["total"], stored["total" + DIRECTION_SUFFIX])
+    shown.wait("click", "#inside tbody tr:nth-child(2) button")
+    assert "A02" in shown.page.text_content("#area-title")
+    assert shown.page.evaluate("document.activeElement.id") == "area-title"
+    shown.wait("click", "#above button")
+    assert shown.page.text_content("#area-title").endswith(" A")
+    assert shown.complaints == []
+    assert shown.requests == []
+    shown.page.context.close()
+
+
+@pytest.mark.slow
+def test_the_line_and_its_band_are_where_their_numbers_are(browser: Any, revision: Path) -> None:
+    """Heights of points and of the band's corners, put back into numbers by two marks of the scale."""
+    shown = opened(browser, revision / PAGE)
+    for code in ("A", "B01", "B0203"):
+        _choose(shown, code)
+        marks = shown.page.evaluate(
+            "[...document.querySelectorAll('#line .grid')].map((line, i) => [Number(line.getAttribute('y1')), "
+            "line.nextSibling.textContent])"
+        )
+        (y0, low), (y1, high) = ((y, _number(text)) for y, text in (marks[0], marks[-1]))
+        slope = (high - low) / (y1 - y0)
+        near = abs(slope) * 0.06 + 1e-9
+        circles = shown.page.evaluate(
+            "[...document.querySelectorAll('#line circle')].map(one => Number(one.getAttribute('cy')))"
+        )
+        band = [
+            float(point.split(",")[1]) for point in str(shown.page.get_attribute("#line .band", "points")).split(" ")
+        ]
+        rows = _cells(shown, "changes")
+        assert [low + (y - y0) * slope for y in circles] == pytest.approx([_number(row[1]) for row in rows], abs=near)
+        ends = [list(map(_number, row[2].split(_TO))) for row in rows]
+        wanted = [end[1] for end in ends] + [end[0] for end in reversed(ends)]
+        assert [low + (y - y0) * slope for y in band] == pytest.approx(wanted, abs=near)
+    shown.page.context.close()
+
+
+@pytest.mark.slow
+def test_everybody_can_read_it(browser: Any, revision: Path) -> None:
+    """No rule of axe-core is broken, nothing is wider than a telephone, and paper has the table and no controls."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    for width, dark in ((390, False), (1280, True)):
+        shown = opened(browser, revision / PAGE, width=width, dark=dark)
+        _choose(shown, "B")
+        found = axe.Axe().run(shown.page).response["violations"]
+        assert [f"{one['id']}: {[node['target'] for node in one['nodes']]}" for one in found] == []
+        assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+        shown.page.emulate_media(media="print")
+        assert not shown.page.locator("#search").is_visible()
+        for kept in ("#line", "#changes", "#verdict", "#area-title"):
+            assert shown.page.locator(kept).is_visible()
+        assert shown.complaints == []
+        shown.page.context.close()
+
+
+@pytest.mark.slow
+def test_in_spanish_with_data_beside_the_page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit into the page is beside it, and read when it is asked for; no text is left in English."""
+    spec = write_series_town(tmp_path / "in")
+    spec.write_text(spec.read_text() + '\n[report]\nlanguage = "es"\ntitle = "Padrón"\n')
+    for year in YEARS[:2]:
+        run_period(spec, tmp_path / "out", year, tmp_path / "in" / f"persons-{year}.csv")
+    monkeypatch.setattr(pipeline.report.chunks, "LARGEST", 600)
+    folder = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
+    beside = sorted((folder / "report").iterdir())
+    assert beside
+    shown = opened(browser, folder / PAGE)
+    _choose(shown, "A0101")
+    assert shown.page.get_attribute("html", "lang") == "es"
+    verdict = shown.page.inner_text("#verdict")
+    assert verdict.startswith(("De 2031 a 2032 el número ", "No se puede decir si "))
+    text = shown.page.inner_text("body")
+    for english in ("What can be said", "interval", "the number", "cannot tell", "Period ", "Change"):
+        assert english not in text.replace("intervalo", "")
+    assert shown.complaints == []
+    shutil.rmtree(folder / "report")
+    again = opened(browser, folder / PAGE, ready=False)
+    again.page.fill("#search", "A0101")
+    again.page.wait_for_selector("#found-0, #unread:not(:empty)")
+    again.page.press("#search", "Enter")
+    again.page.wait_for_function("() => document.getElementById('unread').textContent !== ''")
+    again.page.context.close()
+    shown.page.context.close()
+
+
+def test_the_same_releases_give_the_same_page_which_the_revision_lists(
+    revision: Path, town_series: Made, tmp_path: Path
+) -> None:
+    again = write_revision(revised(series_at(town_series.out)), tmp_path)
+    assert (again / PAGE).read_bytes() == (revision / PAGE).read_bytes()
+    listed = json.loads((revision / "revision.json").read_text("utf-8"))["files"]
+    assert listed[PAGE] == hashlib.sha256((revision / PAGE).read_bytes()).hexdigest()
+    assert set(listed) == {str(path.relative_to(revision)) for path in revision.rglob("*") if path.is_file()} - {
+        "revision.json"
+    }
+    assert pairs_of(1) == []
+    assert pairs_of(2) == [(0, 1)]
+    assert pairs_of(4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
+
+
+def test_a_history_of_one_release_has_no_change(town_series: Made, tmp_path: Path) -> None:
+    shutil.copytree(town_series.release("2031"), tmp_path / "out" / "padron-2031")
+    folder = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
+    assert (folder / PAGE).is_file()
+    assert not (folder / "changes").exists()

@@ -1,0 +1,66 @@
+"""Releases of a series are made in order, each when its file is there, never twice; what is missing stops them."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+from releases.command import needs
+from releases.series_town import YEARS, write_series_town
+from releases.small import write_town
+
+from flows.orchestration.arrivals import Arrivals
+from geography.errors import InputError
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import load_spec
+
+pytestmark = needs("years")
+
+
+def _waiting(folder: Path) -> Arrivals:
+    return Arrivals(folder / "in-{period}" / "persons-{period}.csv")
+
+
+def _arrive(folder: Path, year: str) -> None:
+    (folder / f"in-{year}").mkdir(exist_ok=True)
+    (folder / f"in-{year}" / f"persons-{year}.csv").touch()
+
+
+@pytest.mark.parametrize(("released", "there"), product(product((False, True), repeat=3), repeat=2))
+def test_what_is_due(released: tuple[bool, ...], there: tuple[bool, ...], tmp_path: Path) -> None:
+    """All states of three periods: the first that is not released, if its file is there; a later one never before."""
+    spec, out = load_spec(write_series_town(tmp_path / "spec")), tmp_path / "out"
+    for year, is_released, is_there in zip(YEARS, released, there, strict=True):
+        if is_there:
+            _arrive(tmp_path, year)
+        if is_released:
+            manifest = RunDirectory(out / f"padron-{year}").manifest
+            manifest.parent.mkdir(parents=True)
+            manifest.touch()
+    waiting = _waiting(tmp_path)
+    n = sum(released)
+    if not all(released[:n]) or (n < 3 and not there[n] and any(there[n:])):
+        with pytest.raises(InputError, match=f"period {YEARS[released.index(False)]} is missing: .* none is left out"):
+            waiting.due(spec, out)
+        return
+    assert waiting.due(spec, out) == (YEARS[n] if n < 3 and there[n] else None)
+    if n < 3:
+        assert waiting.remark(spec, out) == (
+            f"padron: waits for {tmp_path / f'in-{YEARS[n]}' / f'persons-{YEARS[n]}.csv'}, of period {YEARS[n]}"
+        )
+    else:
+        assert waiting.remark(spec, out) == "padron: all releases of the series are made"
+
+
+def test_paths_differ_from_period_to_period(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--wait-for: found done; .* such as persons-\{period\}\.parquet"):
+        Arrivals(Path("done"))
+    with pytest.raises(InputError, match="--data: found persons"):
+        Arrivals(Path("done-{period}"), Path("persons"))
+    two = Arrivals(Path("/in/{period}/done"), Path("/all/of/{period}"))
+    assert two.folders == (Path("/in"), Path("/all/of"))
+    assert two.records_of("2031-Q1") == Path("/all/of/2031-Q1")
+    assert Arrivals(Path("/in/{period}/p-{period}.csv")).records_of("2031") == Path("/in/2031/p-2031.csv")
+    with pytest.raises(InputError, match=r"release\.toml: --wait-for is for releases of a series; the spec has no \["):
+        Arrivals(Path("x-{period}")).due(load_spec(write_town(tmp_path)), tmp_path)
