@@ -12,7 +12,7 @@ noise alone, and use what the model adds only to be short where it is right: `in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,22 +56,24 @@ class Change:
 
 
 def change_precisions(
-    spine: Spine, plain: Sequence[LevelHistory]
+    spine: Spine, plain: Sequence[LevelHistory], levels: Collection[str] | None = None
 ) -> tuple[list[FloatArray | None], list[Change | None]]:
     """What the model says of each level, for `history.histories`; and the variances that it found. None at the top.
 
     Args:
         spine: the geounits.
         plain: linear estimates without a model.
+        levels: of which something is said; default: all below the top.
     """
-    precisions: list[FloatArray | None] = [None]
-    changes: list[Change | None] = [None]
+    precisions: list[FloatArray | None] = [None] * spine.n_levels
+    changes: list[Change | None] = [None] * spine.n_levels
     for level in range(1, spine.n_levels):
+        if levels is not None and spine.level_names[level] not in levels:
+            continue
         growth = _growth(plain[level - 1].mean)[spine.levels[level].parents]
         size = np.maximum(plain[level].mean.mean(axis=1), 1.0)
         change = change_of(plain[level], growth, size)
-        precisions.append(_precision(growth, change, size))
-        changes.append(change)
+        precisions[level], changes[level] = _precision(growth, change, size), change
     return precisions, changes
 
 

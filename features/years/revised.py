@@ -132,7 +132,8 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
 
     Args:
         releases: of `series_at`.
-        model: whether numbers are expected to grow as those of the area above do; see `change`.
+        model: whether numbers are expected to grow as those of the area above do, see `change`, also where the spec
+            of the last release does not ask for it.
 
     Raises:
         InputError: the releases have what a history does not know, or it would be too large.
@@ -149,8 +150,9 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
     plain = histories(spine, design, measured)
     modelled: Sequence[LevelHistory] = plain
     changes: list[Change | None] = [None] * spine.n_levels
-    if model and len(releases) > 1:
-        precisions, changes = change_precisions(spine, plain)
+    asked = releases[-1].section.change
+    if (model or asked is not None) and len(releases) > 1:
+        precisions, changes = change_precisions(spine, plain, None if asked is None else asked.levels)
         modelled = histories(spine, design, measured, precisions)
     whole = whole_histories(spine, modelled, last.spec.postprocess.seed)
     return Revision(tuple(releases), universe, spine, plain, modelled, changes, whole)
