@@ -34,8 +34,9 @@ from numpy.typing import NDArray
 from features.years.best import CHANGES, best
 from features.years.change import change_precisions, intervals
 from features.years.design import Design, independent, square_root
-from features.years.history import LevelHistory, SeriesQuery, histories, whole_histories
+from features.years.history import LevelHistory, SeriesQuery, histories
 from features.years.noise import mixed, unmixed
+from features.years.whole import whole_histories
 from geography.spine import Level, Spine
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for

@@ -30,6 +30,8 @@ _FAR: Final = 4.0
 _ROUNDS: Final = 20
 #: Variance of a change, persons squared, below which it is not taken to be.
 _LEAST: Final = 1e-2
+#: Variance of an estimate, persons squared, at which its number is known: a whole one is then within 1/100 of it.
+_KNOWN: Final = 1e-6
 #: Correlation of two cells' changes that is believed.
 _MOST_TOGETHER: Final = 0.95
 #: Parent's growth that is believed, from one period to the next.
@@ -87,7 +89,7 @@ def change_of(plain: LevelHistory, growth: FloatArray, size: FloatArray) -> Chan
     change, close = Change(0.0, 1e-4), np.ones(own.shape, dtype=bool)
     for _ in range(_ROUNDS):
         total = own + change.variance(sizes)
-        close = differences**2 <= _FAR**2 * total
+        close = (differences**2 <= _FAR**2 * total) & (own > _KNOWN)
         change = _fitted(terms, (differences**2 - own).ravel(), np.where(close, 1 / total**2, 0.0).ravel())
     total, standard = own + change.variance(sizes), np.sqrt(change.variance(sizes))
     weights = np.where(close, 1 / total, 0.0)
@@ -146,6 +148,8 @@ def intervals(
 ) -> tuple[FloatArray, FloatArray]:
     """The least and the most whole number of 90 % intervals, which hold 90 % for every truth, jump or none.
 
+    Of a number that is known exactly, such as an invariant, both are that number.
+
     The estimate with the model, u* with variance v*, is that without, u and v, put together with something whose error
     is independent of u's: N(m, f) with 1 / f = 1 / v* - 1 / v and m / f = u* / v* - u / v. So m and f can be used as an
     expectation that is not trusted, see `postprocess.shares.intervals`.
@@ -155,9 +159,12 @@ def intervals(
         modelled: the same with it.
     """
     (u, v), (u_star, v_star) = plain, modelled
+    known = v <= _KNOWN
+    v, v_star = np.where(known, 1.0, v), np.where(known, 1.0, v_star)
     gained = np.maximum(1 / v_star - 1 / v, 0.0)
     some = gained > 1e-6 / v
     spread = np.where(some, 1 / np.where(some, gained, 1.0), np.inf)
     centre = np.where(some, (u_star / v_star - u / v) / np.where(some, gained, 1.0), 0.0)
     low, high = constant_coverage(u.ravel(), np.sqrt(v).ravel(), centre.ravel(), spread.ravel())
-    return low.reshape(u.shape), high.reshape(u.shape)
+    low, high = low.reshape(u.shape), high.reshape(u.shape)
+    return np.where(known, np.rint(u), low), np.where(known, np.rint(u), high)
