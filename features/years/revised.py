@@ -37,10 +37,10 @@ from pipeline.release.measurements import read_measurement
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.problem import Constraints
 
-__all__ = ["Revision", "revised", "series_at"]
+__all__ = ["MOST_NUMBERS", "Revision", "revised", "series_at"]
 
 #: Numbers that are kept of all geounits together: covariances of their histories.
-_MOST_NUMBERS: Final = 2 * 10**8
+MOST_NUMBERS: Final = 2 * 10**8
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,10 +228,10 @@ def _check(universe: Universe, spine: Spine, periods: int, exact: Sequence[Exact
                 f"these are {', '.join(one.query.name for one in level.queries) or 'none'}"
             )
     numbers = sum(map(len, spine.levels)) * (periods * cells) ** 2
-    if numbers > _MOST_NUMBERS:
+    if numbers > MOST_NUMBERS:
         raise InputError(
             f"a history of {periods} periods, {cells} cells and {sum(map(len, spine.levels)):,} geounits keeps "
-            f"{numbers:,} covariances; at most {_MOST_NUMBERS:,} are computed yet"
+            f"{numbers:,} covariances; at most {MOST_NUMBERS:,} are computed yet"
         )
 
 
