@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -33,12 +34,16 @@ from numpy.typing import NDArray
 
 from features.years.best import CHANGES, best
 from features.years.change import change_precisions, intervals
-from features.years.design import Design, independent, square_root
-from features.years.history import LevelHistory, SeriesQuery, histories, whole_histories
-from features.years.noise import mixed, unmixed
+from features.years.design import Design, independent
+from features.years.history import LevelHistory, SeriesQuery, histories
+from features.years.noise import unmixed
+from features.years.whole import whole_histories
 from geography.spine import Level, Spine
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("", "tests")]
+from oracles.series_numbers import mixed, square_root  # noqa: E402 - beside the tests
 
 REGISTER = Path(__file__).resolve().parents[2] / "shared" / "data" / "spain_padron_2003_2012.parquet"
 TOTAL = np.ones(2)

@@ -12,7 +12,7 @@ noise alone, and use what the model adds only to be short where it is right: `in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,8 @@ _FAR: Final = 4.0
 _ROUNDS: Final = 20
 #: Variance of a change, persons squared, below which it is not taken to be.
 _LEAST: Final = 1e-2
+#: Variance of an estimate, persons squared, at which its number is known: a whole one is then within 1/100 of it.
+_KNOWN: Final = 1e-6
 #: Correlation of two cells' changes that is believed.
 _MOST_TOGETHER: Final = 0.95
 #: Parent's growth that is believed, from one period to the next.
@@ -56,22 +58,24 @@ class Change:
 
 
 def change_precisions(
-    spine: Spine, plain: Sequence[LevelHistory]
+    spine: Spine, plain: Sequence[LevelHistory], levels: Collection[str] | None = None
 ) -> tuple[list[FloatArray | None], list[Change | None]]:
     """What the model says of each level, for `history.histories`; and the variances that it found. None at the top.
 
     Args:
         spine: the geounits.
         plain: linear estimates without a model.
+        levels: of which something is said; default: all below the top.
     """
-    precisions: list[FloatArray | None] = [None]
-    changes: list[Change | None] = [None]
+    precisions: list[FloatArray | None] = [None] * spine.n_levels
+    changes: list[Change | None] = [None] * spine.n_levels
     for level in range(1, spine.n_levels):
+        if levels is not None and spine.level_names[level] not in levels:
+            continue
         growth = _growth(plain[level - 1].mean)[spine.levels[level].parents]
         size = np.maximum(plain[level].mean.mean(axis=1), 1.0)
         change = change_of(plain[level], growth, size)
-        precisions.append(_precision(growth, change, size))
-        changes.append(change)
+        precisions[level], changes[level] = _precision(growth, change, size), change
     return precisions, changes
 
 
@@ -85,7 +89,7 @@ def change_of(plain: LevelHistory, growth: FloatArray, size: FloatArray) -> Chan
     change, close = Change(0.0, 1e-4), np.ones(own.shape, dtype=bool)
     for _ in range(_ROUNDS):
         total = own + change.variance(sizes)
-        close = differences**2 <= _FAR**2 * total
+        close = (differences**2 <= _FAR**2 * total) & (own > _KNOWN)
         change = _fitted(terms, (differences**2 - own).ravel(), np.where(close, 1 / total**2, 0.0).ravel())
     total, standard = own + change.variance(sizes), np.sqrt(change.variance(sizes))
     weights = np.where(close, 1 / total, 0.0)
@@ -144,6 +148,8 @@ def intervals(
 ) -> tuple[FloatArray, FloatArray]:
     """The least and the most whole number of 90 % intervals, which hold 90 % for every truth, jump or none.
 
+    Of a number that is known exactly, such as an invariant, both are that number.
+
     The estimate with the model, u* with variance v*, is that without, u and v, put together with something whose error
     is independent of u's: N(m, f) with 1 / f = 1 / v* - 1 / v and m / f = u* / v* - u / v. So m and f can be used as an
     expectation that is not trusted, see `postprocess.shares.intervals`.
@@ -153,9 +159,12 @@ def intervals(
         modelled: the same with it.
     """
     (u, v), (u_star, v_star) = plain, modelled
+    known = v <= _KNOWN
+    v, v_star = np.where(known, 1.0, v), np.where(known, 1.0, v_star)
     gained = np.maximum(1 / v_star - 1 / v, 0.0)
     some = gained > 1e-6 / v
     spread = np.where(some, 1 / np.where(some, gained, 1.0), np.inf)
     centre = np.where(some, (u_star / v_star - u / v) / np.where(some, gained, 1.0), 0.0)
     low, high = constant_coverage(u.ravel(), np.sqrt(v).ravel(), centre.ravel(), spread.ravel())
-    return low.reshape(u.shape), high.reshape(u.shape)
+    low, high = low.reshape(u.shape), high.reshape(u.shape)
+    return np.where(known, np.rint(u), low), np.where(known, np.rint(u), high)

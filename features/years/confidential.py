@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from features.years.carried import CarriedPeriods
 from features.years.chain import InSeries, checked_files, predecessors, section_of
 from features.years.public_input import PREDECESSORS
+from geography.codes import counted
 from geography.errors import InputError
+from geography.spine import Spine
 from pipeline.confidential.measure import measure_level
 from pipeline.confidential.parts import TrueRecords
 from pipeline.execution.job import Job
 from pipeline.model.series import SeriesPeriod
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
+from pipeline.records.units import read_units
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.storage.files import sha256_file, write_json
@@ -42,6 +45,29 @@ class SeriesRecords(TrueRecords):
         """Publish what is measured at a level: where periods are mixed, with the true counts of those before."""
         measure_level(job, key, fingerprint, universe, level, carried_of(job, universe, level))
         _note_measured(job.run, universe, level)
+
+    def over_periods(self, periods: Sequence[Universe], spine: Spine) -> tuple[str, ...]:
+        """How many units have how many spells, see `pipeline.confidential.parts.OverPeriods`."""
+        last = periods[-1]
+        series, source = last.series, last.require_input()
+        assert series is not None, "a release of a series"
+        if source.unit is None:
+            raise InputError(
+                "series: who has how many spells is known by a column of the persons' numbers alone; state it as unit "
+                "in [privacy], with at_most = 1: a person has one record in a period"
+            )
+        if len(periods) > len(series.periods):
+            raise InputError(
+                f"series {series.name!r}: found records of {len(periods)} periods; it has {series.horizon}"
+            )
+        numbers: dict[str, int] = {}
+        units, cells = [], []
+        for universe in periods:
+            read = read_units(universe.require_input(), universe.schema, spine)
+            of_name = np.array([numbers.setdefault(name, len(numbers)) for name in read.names], dtype=np.int64)
+            units.append(of_name[read.units])
+            cells.append(read.cells)
+        return (_spells_sentence(series, source.unit, *spell_counts(units, cells), len(periods)),)
 
 
 def carried_of(job: Job, universe: Universe, level: str) -> CarriedPeriods | None:
@@ -118,27 +144,43 @@ def _note(run: RunDirectory, level: str) -> Path:
     return run.restricted / "series" / f"{file_name('level', level)}.json"
 
 
-def spell_counts(units: Sequence[NDArray[np.generic]], cells: Sequence[IntArray]) -> IntArray:
-    """How many units have 0, 1, 2 ... spells in the records of some periods; confidential.
+def spell_counts(units: Sequence[IntArray], cells: Sequence[IntArray]) -> tuple[IntArray, int]:
+    """How many units have 0, 1, 2 ... spells in the records of some periods, and how many are left out; confidential.
+
+    A unit with several records in one period is left out: in which answer it is counted, the key alone says.
 
     Args:
-        units: of each period the unit of each record `(n,)`, such as a person's number.
+        units: of each period the number of each record's unit `(n,)`, the same in every period.
         cells: of each period where each record is counted `(n,)`, as leaf number x number of cells + cell.
-
-    Raises:
-        InputError: a unit has two records in one period; the message shows its number.
     """
-    _, unit = np.unique(np.concatenate(units), return_inverse=True)
+    unit, cell = np.concatenate(units), np.concatenate(cells)
     period = np.repeat(np.arange(len(units)), [len(numbers) for numbers in units])
     order = np.lexsort((period, unit))
-    unit, period, cell = unit[order], period[order], np.concatenate(cells)[order]
+    unit, period, cell = unit[order], period[order], cell[order]
     same = unit[1:] == unit[:-1]
-    if twice := np.flatnonzero(same & (period[1:] == period[:-1])).tolist():
-        name = np.concatenate(units)[order[twice[0]]]
-        raise InputError(
-            f"records of period {int(period[twice[0]]) + 1} of a series: found unit {str(name)!r} twice; "
-            "a unit has one record in a period"
-        )
+    twice = np.unique(unit[1:][same & (period[1:] == period[:-1])])
     goes_on = same & (period[1:] == period[:-1] + 1) & (cell[1:] == cell[:-1])
     starts = np.concatenate([np.ones(min(1, len(unit)), dtype=bool), ~goes_on])
-    return np.bincount(np.bincount(unit[starts])).astype(np.int64)
+    spells = np.bincount(unit[starts], minlength=int(unit.max(initial=-1)) + 1)
+    spells = np.delete(spells, twice)
+    return np.bincount(spells[spells > 0], minlength=1).astype(np.int64), len(twice)
+
+
+def _spells_sentence(series: SeriesPeriod, unit: str, counts: IntArray, several: int, periods: int) -> str:
+    """What the records say of spells, in words; `counts` and `several` are of `spell_counts`."""
+    of = ", ".join(f"{k}: {n:,}" for k, n in enumerate(counts.tolist()) if n)
+    sentence = (
+        f"series {series.name!r}: in the records of {periods} periods units by {unit!r} have so many spells: {of}"
+    )
+    if series.terms.design:
+        more = int(counts[series.terms.spells + 1 :].sum())
+        share = more / max(1, int(counts.sum()))
+        sentence += (
+            f"; {more:,} of {int(counts.sum()):,} ({share:.2%}) have more than {series.terms.spells}, and lose more "
+            "than the budget, as the statement of each release says by the number of spells"
+        )
+    else:
+        sentence += "; with independent noise all lose the same"
+    if several:
+        sentence += f"; {counted(several, 'unit')} with several records in one period are not among them"
+    return sentence

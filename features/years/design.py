@@ -22,7 +22,7 @@ from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours, NoiseSpec
 from postprocess.arrays import FloatArray, IntArray
 
-__all__ = ["DENOMINATOR", "Design", "independent", "square_root", "triangular"]
+__all__ = ["DENOMINATOR", "Design", "independent", "triangular"]
 
 #: A is in parts of so many.
 DENOMINATOR: Final = 64
@@ -123,19 +123,6 @@ class Design:
 def independent(periods: int, spells: int, neighbours: Neighbours) -> Design:
     """Each period has noise of its own; the cost does not depend on spells."""
     return Design(tuple((0,) * number + (1,) for number in range(periods)), spells, neighbours)
-
-
-def square_root(periods: int, spells: int, neighbours: Neighbours) -> Design:
-    """The square-root factorisation of prefix sums, applied to changes, for comparison: L = C D, C C = prefix sums.
-
-    Henzinger, Upadhyay and Upadhyay 2023 (arXiv 2202.11205), definition 1 with theorem 1; D takes differences. Its cost
-    is that of all pairs of histories here, not that of one event.
-    """
-    coefficients = [1.0]
-    for lag in range(1, periods):
-        coefficients.append(coefficients[-1] * (1 - 1 / (2 * lag)))
-    root = np.array([[coefficients[t - s] if s <= t else 0.0 for s in range(periods)] for t in range(periods)])
-    return triangular(root @ (np.eye(periods) - np.eye(periods, k=-1)), spells, neighbours)
 
 
 def triangular(matrix: FloatArray, spells: int, neighbours: Neighbours) -> Design:

@@ -7,24 +7,24 @@ area about its parent's growth have variances (`change.py`), as further measurem
 
 Upward, the children's estimates and covariances add up to a measurement of their parent; downward, what the parent
 knows beyond its children's sum is shared out by their covariances. This is exact (generalised least squares).
+
+What is known exactly of a level, C x = c in each period, leaves of its numbers x = x0 + N u, N a basis of the null
+space of C, and u is what is estimated: a sum of cells that is an invariant has no error, and the others have less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 
 from features.years.design import Design
 from geography.spine import Spine
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.families.family import Family
-from postprocess.families.rounding import round_family, tie_breaks
-from postprocess.families.solve import solve_families
 
-__all__ = ["LevelHistory", "SeriesQuery", "histories", "whole_histories"]
+__all__ = ["Exact", "LevelHistory", "SeriesQuery", "histories"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,33 @@ class SeriesQuery:
     matrix: FloatArray
     values: FloatArray
     variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """What is known exactly of the geounits of a level.
+
+    A level has all that the level below it has, added up.
+
+    Attributes:
+        matrix: `(m, c)`, which cells each known number sums.
+        values: `(T, n, m)`.
+    """
+
+    matrix: FloatArray
+    values: FloatArray
+
+    @cached_property
+    def basis(self) -> FloatArray:
+        """N `(c, k)`: orthonormal, of all that the known numbers leave open."""
+        _, sizes, rows = np.linalg.svd(self.matrix)
+        rank = int((sizes > 1e-9 * sizes.max(initial=0.0)).sum())
+        return np.asarray(rows[rank:].T, dtype=np.float64)
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """x0 `(n, T, c)`: the numbers nearest to 0 that have these sums."""
+        return np.asarray(np.einsum("cm,tnm->ntc", np.linalg.pinv(self.matrix), self.values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,37 +91,68 @@ def histories(
     design: Design,
     measured: Sequence[Sequence[SeriesQuery]],
     changes: Sequence[FloatArray | None] | None = None,
+    exact: Sequence[Exact | None] | None = None,
 ) -> list[LevelHistory]:
     """The best linear estimates of all levels, top first.
 
     Args:
         spine: the geounits.
         design: by which the numbers were mixed.
-        measured: per level; at each, the queries together determine every cell.
+        measured: per level; at each, the queries together determine every cell, as far as `exact` leaves it open.
         changes: per level what a model of change says, a precision `(n, T, c, T, c)`; None for nothing.
+        exact: per level what is known exactly; None for nothing.
     """
-    own = [_own(design, queries, None if changes is None else changes[level]) for level, queries in enumerate(measured)]
-    upward = _upward(spine, own)
+    known = [None] * spine.n_levels if exact is None else exact
+    said = [None] * spine.n_levels if changes is None else changes
+    places = [_Place.of(one, design.periods) for one in known]
+    own = [_own(design, *of_level) for of_level in zip(measured, said, places, strict=True)]
+    upward = _upward(spine, own, places)
     periods, cells = design.periods, measured[0][0].matrix.shape[1]
     out = []
     mean = covariance = None
-    for level, (estimate, spread) in enumerate(upward):
+    for level, ((estimate, spread), place) in enumerate(zip(upward, places, strict=True)):
         if mean is None or covariance is None:
             mean, covariance = estimate, spread
         else:
-            parents = spine.levels[level].parents
+            above, parents = places[level - 1], spine.levels[level].parents
             sums, total = _over(parents, estimate, len(mean)), _over(parents, spread, len(mean))
+            if place is not None:
+                offset = _over(parents, place.offset, len(mean))
+                sums = sums @ place.basis.T + offset
+            difference = (mean if above is None else mean @ above.basis.T + above.offset) - sums
+            inside = covariance if above is None else above.basis @ covariance @ above.basis.T
+            if place is not None:
+                difference, inside = difference @ place.basis, place.basis.T @ inside @ place.basis
             gain = np.matmul(spread, np.linalg.inv(total)[parents])
-            known = (total - covariance)[parents]
-            mean = estimate + np.matmul(gain, (mean - sums)[parents][:, :, None])[:, :, 0]
-            covariance = spread - np.matmul(np.matmul(gain, known), gain.transpose(0, 2, 1))
+            mean = estimate + np.matmul(gain, difference[parents][:, :, None])[:, :, 0]
+            covariance = spread - np.matmul(np.matmul(gain, (total - inside)[parents]), gain.transpose(0, 2, 1))
+        whole, errors = mean, covariance
+        if place is not None:
+            whole, errors = mean @ place.basis.T + place.offset, place.basis @ covariance @ place.basis.T
         shape = (len(mean), periods, cells)
-        out.append(LevelHistory(mean.reshape(shape), covariance.reshape(*shape, periods, cells)))
+        out.append(LevelHistory(whole.reshape(shape), errors.reshape(*shape, periods, cells)))
     return out
 
 
-def _own(design: Design, queries: Sequence[SeriesQuery], change: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Precision `(n or 1, D, D)` and linear term `(n, D)` of a level's geounits by what is known of each alone."""
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Where the numbers of a level are, over all periods: `basis` `(D, d)`, `offset` `(n, D)`."""
+
+    basis: FloatArray
+    offset: FloatArray
+
+    @staticmethod
+    def of(exact: Exact | None, periods: int) -> _Place | None:
+        if exact is None:
+            return None
+        basis = np.asarray(np.kron(np.eye(periods), exact.basis), dtype=np.float64)
+        return _Place(basis, exact.offset.reshape(len(exact.offset), -1))
+
+
+def _own(
+    design: Design, queries: Sequence[SeriesQuery], change: FloatArray | None, place: _Place | None
+) -> tuple[FloatArray, FloatArray]:
+    """Precision `(n or 1, d, d)` and linear term `(n, d)` of a level's geounits by what is known of each alone."""
     gram = design.gram.astype(np.float64)
     cells = queries[0].matrix.shape[1]
     size = design.periods * cells
@@ -105,18 +163,34 @@ def _own(design: Design, queries: Sequence[SeriesQuery], change: FloatArray | No
         linear += weighted.reshape(len(linear), size) / query.variance
     if change is not None:
         precision = precision + change.reshape(len(linear), size, size)
-    return precision, linear
+    return (precision, linear) if place is None else _reduced(precision, linear, place)
 
 
-def _upward(spine: Spine, own: Sequence[tuple[FloatArray, FloatArray]]) -> list[tuple[FloatArray, FloatArray]]:
-    """Of each level, top first, estimates `(n, D)` and covariances `(n, D, D)` from the subtree of each geounit."""
+def _reduced(precision: FloatArray, linear: FloatArray, place: _Place) -> tuple[FloatArray, FloatArray]:
+    """Of a precision and a linear term of numbers x those of u, x = offset + basis u."""
+    rest = linear - np.matmul(precision, place.offset[:, :, None])[:, :, 0]
+    return place.basis.T @ precision @ place.basis, rest @ place.basis
+
+
+def _upward(
+    spine: Spine, own: Sequence[tuple[FloatArray, FloatArray]], places: Sequence[_Place | None]
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Of each level, top first, estimates `(n, d)` and covariances `(n, d, d)` from the subtree of each geounit."""
     found: list[tuple[FloatArray, FloatArray]] = []
     for level in reversed(range(spine.n_levels)):
         precision, linear = own[level]
         if found:
             parents, n = spine.levels[level + 1].parents, len(spine.levels[level])
-            below = np.linalg.inv(_over(parents, found[-1][1], n))
-            linear = linear + np.matmul(below, _over(parents, found[-1][0], n)[:, :, None])[:, :, 0]
+            below = np.asarray(np.linalg.inv(_over(parents, found[-1][1], n)), dtype=np.float64)
+            sums = _over(parents, found[-1][0], n)
+            beneath, place = places[level + 1], places[level]
+            if beneath is not None:
+                below = beneath.basis @ below @ beneath.basis.T
+                sums = sums @ beneath.basis.T + _over(parents, beneath.offset, n)
+            told = np.asarray(np.matmul(below, sums[:, :, None])[:, :, 0], dtype=np.float64)
+            if place is not None:
+                below, told = _reduced(below, told, place)
+            linear = linear + told
             precision = precision + below
         covariance = np.linalg.inv(precision)
         mean = np.matmul(covariance, linear[:, :, None])[:, :, 0]
@@ -128,55 +202,3 @@ def _over(parents: IntArray, values: FloatArray, n: int) -> FloatArray:
     """Sums over the children of each of n parents; children are in the order of their parents, none has no child."""
     starts = np.searchsorted(parents, np.arange(n))
     return np.asarray(np.add.reduceat(values, starts, axis=0), dtype=np.float64)
-
-
-# -- whole numbers ----------------------------------------------------------------------------------------------------
-
-
-def whole_histories(spine: Spine, linear: Sequence[LevelHistory], seed: int) -> list[IntArray]:
-    """Non-negative whole numbers `(n, T, c)` of each level near the linear ones; in every period children add up.
-
-    Top down: the children of a geounit are as near to the linear ones as their covariances within the period say, given
-    its numbers: a sum of cells that was measured well stays where it is, though cells below 0 are raised.
-    """
-    out: list[IntArray] = []
-    for level, history in enumerate(linear):
-        n, periods, cells = history.mean.shape
-        precision = np.linalg.inv(np.einsum("ntctd->ntcd", history.covariance))
-        whole = np.zeros((n, periods, cells), dtype=np.int64)
-        if level == 0:
-            whole[:] = np.maximum(np.rint(history.mean), 0)
-            out.append(whole)
-            continue
-        offsets = np.searchsorted(spine.levels[level].parents, np.arange(len(out[-1]) + 1))
-        families, places = [], []
-        for parent, (first, stop) in enumerate(pairwise(offsets.tolist())):
-            for period in range(periods):
-                families.append(
-                    _family(
-                        f"{spine.levels[level - 1].name} {spine.levels[level - 1].geocodes[parent]}",
-                        history.mean[first:stop, period],
-                        precision[first:stop, period],
-                        out[-1][parent, period],
-                    )
-                )
-                places.append((slice(first, stop), period))
-        for family, (rows, period), solution in zip(families, places, solve_families(families, "auto"), strict=True):
-            keys = [np.array([[level]]), np.arange(rows.start, rows.stop)[:, None], np.arange(cells)[None, :]]
-            ties = tie_breaks(seed + period, np.broadcast_arrays(*keys))
-            whole[rows, period] = round_family(family, solution.x, (), ties)
-        out.append(whole)
-    return out
-
-
-def _family(name: str, mean: FloatArray, precision: FloatArray, parent: IntArray) -> Family:
-    scaled = precision / np.einsum("ncc->nc", precision).mean()
-    return Family(
-        name=name,
-        precision=scaled,
-        linear=np.matmul(scaled, mean[:, :, None])[:, :, 0],
-        upper=np.broadcast_to(parent.astype(np.float64), mean.shape).copy(),
-        parent=parent.astype(np.float64),
-        held_group=None,
-        held=None,
-    )

@@ -41,6 +41,11 @@ def refuse_untried(section: SeriesSection, universe: Universe, sections: Univers
     for text, found in untried.items():
         if found:
             problems.add("", f"not with {text}")
+    if section.change is not None and spec is not None:
+        below = spec.geography.level_names[1:]
+        for level in section.change.levels or ():
+            if level not in below:
+                problems.add("change.levels", f"found {level!r}; allowed are levels below the top: {', '.join(below)}")
     if section.spells is not None and len(section.series.periods) > LONGEST:
         problems.add("to", f"found {len(section.series.periods)} periods; at most {LONGEST} can be mixed")
 

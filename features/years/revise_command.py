@@ -23,7 +23,7 @@ def revise(
         typer.Option(
             "--model-of-change",
             help="Expect areas to change as the area above them does; intervals do not trust it. For series with very "
-            "many areas.",
+            "many areas; the spec asks for it with [series.change].",
         ),
     ] = False,
 ) -> None:
@@ -31,14 +31,15 @@ def revise(
 
     Least squares over areas and periods together; then whole numbers that are not negative and add up in every period.
     It costs no budget. Tables of all periods and of changes, each with its 90 % interval, are written to
-    OUT/NAME-revised-PERIOD, the last period that is released.
+    OUT/NAME-revised-PERIOD, the last period that is released. Where a revision of fewer periods is beside it, what has
+    changed against that is written too.
 
     Example:
 
         spinewise revise releases --out revisions
     """
     from features.years.revised import revised, series_at
-    from features.years.tables import write_revision
+    from features.years.vintage import write_revision
     from pipeline.execution.settings import load_settings
 
     typer.echo(str(write_revision(revised(series_at(folder), model=model), load_settings(out=out).out)))

@@ -14,24 +14,33 @@ import numpy as np
 from features.years.chain import InSeries, checked_files, released
 from features.years.change import Change, change_precisions
 from features.years.design import Design, independent
-from features.years.history import LevelHistory, SeriesQuery, histories, whole_histories
+from features.years.history import Exact, LevelHistory, SeriesQuery, histories
 from features.years.noise import mixed_again, unmixed
 from features.years.numbers import Numbers, between, in_period
+from features.years.whole import whole_histories
 from geography.errors import InputError
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
+from pipeline.estimation.constraints import (
+    carried_constraints,
+    declared_constraints,
+    facility_bounds,
+    published_facilities,
+)
+from pipeline.estimation.problem import invariants_of
 from pipeline.model.query import Query
 from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.problem import Constraints
 
-__all__ = ["Revision", "revised", "series_at"]
+__all__ = ["MOST_NUMBERS", "Revision", "revised", "series_at"]
 
 #: Numbers that are kept of all geounits together: covariances of their histories.
-_MOST_NUMBERS: Final = 2 * 10**8
+MOST_NUMBERS: Final = 2 * 10**8
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +50,7 @@ class Revision:
     Attributes:
         releases: that it is made of, first to last.
         universe, spine: of the last of them.
+        possible: `(cells,)` False for structural zeros; what follows has the possible cells alone, c of them.
         plain, modelled: of each level linear estimates without and with a model of change; the same twice without one.
         changes: of each level what the model has found; None at the top, and without a model.
         whole: of each level non-negative whole numbers `(n, T, c)` that add up in every period.
@@ -49,6 +59,7 @@ class Revision:
     releases: tuple[InSeries, ...]
     universe: Universe
     spine: Spine
+    possible: BoolArray
     plain: Sequence[LevelHistory]
     modelled: Sequence[LevelHistory]
     changes: Sequence[Change | None]
@@ -66,14 +77,14 @@ class Revision:
         return self.periods.index(period)
 
     def in_period(self, level: str, cells: FloatArray, period: int) -> Numbers:
-        """The sum of some cells `(c,)` in a period, of the geounits of a level."""
+        """The sum of some cells, of `(cells,)`, in a period, of the geounits of a level."""
         at = self.spine.index_of(level)
-        return in_period(self.whole[at], self.plain[at], self.modelled[at], cells, period)
+        return in_period(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], period)
 
     def change(self, level: str, cells: FloatArray, periods: tuple[int, int]) -> Numbers:
-        """How much the sum of some cells `(c,)` has changed between two periods, of the geounits of a level."""
+        """How much the sum of some cells, of `(cells,)`, has changed between two periods, of a level's geounits."""
         at = self.spine.index_of(level)
-        return between(self.whole[at], self.plain[at], self.modelled[at], cells, periods)
+        return between(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], periods)
 
 
 def series_at(folder: Path) -> tuple[InSeries, ...]:
@@ -132,7 +143,8 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
 
     Args:
         releases: of `series_at`.
-        model: whether numbers are expected to grow as those of the area above do; see `change`.
+        model: whether numbers are expected to grow as those of the area above do, see `change`, also where the spec
+            of the last release does not ask for it.
 
     Raises:
         InputError: the releases have what a history does not know, or it would be too large.
@@ -140,20 +152,57 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
     """
     last = open_finished(releases[-1].run.root, check_hashes=False)
     universe, spine = last.universes[0], last.spine
-    _check(universe, spine, len(releases))
+    possible = ~universe.structural_zeros
+    kept, exact = _kept(releases, universe, spine), _exact(releases, universe, spine)
+    _check(universe, spine, len(releases), exact)
     design = _design(universe, len(releases))
     measured = [
         [_query(releases, design, universe, spine, level.level, level.share, one) for one in level.queries]
         for level in universe.strategy.levels
     ]
-    plain = histories(spine, design, measured)
+    plain = histories(spine, design, measured, None, exact)
     modelled: Sequence[LevelHistory] = plain
     changes: list[Change | None] = [None] * spine.n_levels
-    if model and len(releases) > 1:
-        precisions, changes = change_precisions(spine, plain)
-        modelled = histories(spine, design, measured, precisions)
-    whole = whole_histories(spine, modelled, last.spec.postprocess.seed)
-    return Revision(tuple(releases), universe, spine, plain, modelled, changes, whole)
+    asked = releases[-1].section.change
+    if (model or asked is not None) and len(releases) > 1:
+        precisions, changes = change_precisions(spine, plain, None if asked is None else asked.levels)
+        modelled = histories(spine, design, measured, precisions, exact)
+    whole = whole_histories(spine, modelled, last.spec.postprocess.seed, exact, kept)
+    return Revision(tuple(releases), universe, spine, possible, plain, modelled, changes, whole)
+
+
+def _kept(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> list[Constraints]:
+    """What the numbers of each period keep, from its own public files."""
+    found = []
+    for one in releases:
+        folder = one.run.universe(universe.name)
+        own = one.spec.universes()[0]
+        checked_files(one, tuple(folder.constraint(number) for number in range(len(own.bounds))))
+        checked_files(one, tuple(folder.invariant(level, query.name) for level, query in universe.invariants))
+        bounds = facility_bounds(own, published_facilities(folder, own, spine))
+        declared = declared_constraints(own, spine, bounds, invariants_of(folder, universe, spine))
+        found.append(carried_constraints(spine, declared))
+    return found
+
+
+def _exact(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> list[Exact | None]:
+    """The invariants of each level and of those below it, added up."""
+    published = [invariants_of(one.run.universe(universe.name), universe, spine) for one in releases]
+    known: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in spine.levels]
+    for level, query in universe.invariants:
+        values = np.array([answers[level, query.name] for answers in published], dtype=np.float64)
+        for at in range(spine.index_of(level), -1, -1):
+            known[at].append((_matrix(query)[:, ~universe.structural_zeros], values))
+            if at:
+                sums = np.zeros((len(values), len(spine.levels[at - 1]), values.shape[2]))
+                np.add.at(sums.transpose(1, 0, 2), spine.levels[at].parents, values.transpose(1, 0, 2))
+                values = sums
+    return [
+        Exact(np.concatenate([rows for rows, _ in some]), np.concatenate([values for _, values in some], axis=2))
+        if some
+        else None
+        for some in known
+    ]
 
 
 def _design(universe: Universe, periods: int) -> Design:
@@ -165,29 +214,24 @@ def _design(universe: Universe, periods: int) -> Design:
     return Design(terms.design[:periods], terms.spells, universe.neighbours)
 
 
-def _check(universe: Universe, spine: Spine, periods: int) -> None:
+def _check(universe: Universe, spine: Spine, periods: int, exact: Sequence[Exact | None]) -> None:
     """InputError for what a history does not know, and for one that is too large."""
-    known = {
-        "invariants": universe.invariants,
-        "structural zeros": universe.structural_zeros.any(),
-        "bounds": universe.bounds,
-        "public shares": universe.facts,
-    }
-    if found := [name for name, there in known.items() if there]:
-        raise InputError(f"a history does not know {' and '.join(found)}, which these releases have")
-    cells = universe.schema.n_cells
-    for level in universe.strategy.levels:
-        rows = [_matrix(one.query) for one in level.queries]
-        if not rows or np.linalg.matrix_rank(np.concatenate(rows)) < cells:
+    if universe.facts:
+        raise InputError("a history does not know public shares, which these releases have")
+    cells = int((~universe.structural_zeros).sum())
+    for level, known in zip(universe.strategy.levels, exact, strict=True):
+        rows = [_matrix(one.query)[:, ~universe.structural_zeros] for one in level.queries]
+        rows += [] if known is None else [known.matrix]
+        if not level.queries or np.linalg.matrix_rank(np.concatenate(rows)) < cells:
             raise InputError(
                 f"level {level.level!r}: a history needs queries there that determine every cell, such as detailed; "
                 f"these are {', '.join(one.query.name for one in level.queries) or 'none'}"
             )
     numbers = sum(map(len, spine.levels)) * (periods * cells) ** 2
-    if numbers > _MOST_NUMBERS:
+    if numbers > MOST_NUMBERS:
         raise InputError(
             f"a history of {periods} periods, {cells} cells and {sum(map(len, spine.levels)):,} geounits keeps "
-            f"{numbers:,} covariances; at most {_MOST_NUMBERS:,} are computed yet"
+            f"{numbers:,} covariances; at most {MOST_NUMBERS:,} are computed yet"
         )
 
 
@@ -208,7 +252,8 @@ def _query(
     """What was measured of one query at one level in all periods, solved for the counts of each."""
     stored = [_numbers(one, spine, level, measured.query) for one in releases]
     values = np.array(unmixed(design, mixed_again(design, stored)))
-    return SeriesQuery(_matrix(measured.query), values, universe.noise_at(share, measured.share).variance)
+    matrix = _matrix(measured.query)[:, ~universe.structural_zeros]
+    return SeriesQuery(matrix, values, universe.noise_at(share, measured.share).variance)
 
 
 def _numbers(one: InSeries, spine: Spine, level: str, query: Query) -> IntArray:

@@ -39,6 +39,16 @@ class TermsSection(Section):
         return Stated(spells, self.design, Fraction(self.distance), losses)
 
 
+class ChangeSection(Section):
+    """A model of change for histories; a table without keys asks for it at all levels below the top."""
+
+    levels: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="levels whose numbers are expected to grow as those of the area above; default: all below the top",
+    )
+
+
 class SeriesSection(Section):
     """Releases of the same people over time, one of which is run at a time, with --period."""
 
@@ -58,6 +68,11 @@ class SeriesSection(Section):
     spells: Annotated[StrictInt, Field(ge=1)] | None = Field(
         default=None,
         description='with noise = "spells": in how many different answers, one after the other, a person may be',
+    )
+    change: ChangeSection | None = Field(
+        default=None,
+        description="asks for a model of change in histories (`revise`, `query --change`); their intervals do not "
+        "trust it, and no noise depends on it",
     )
     period: PeriodName | None = Field(default=None, description="which one is released; usually given with --period")
     #: The hash of the release before, and how numbers are mixed; in published specs alone.

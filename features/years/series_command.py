@@ -1,4 +1,4 @@
-"""`spinewise series ...`: what there is of a series of releases."""
+"""`spinewise series ...`: what there is of a series of releases, and what its designs would give."""
 
 from __future__ import annotations
 
@@ -60,3 +60,31 @@ def show(folder: SeriesArgument, json: JsonOption = False) -> None:
 
     report = series_report(folder)
     typer.echo(text.dumps(report, indent=1) if json else "\n".join(series_lines(report)))
+
+
+@series.command("plan")
+def plan(
+    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)],
+    spells: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", help="For people with at most so many spells; again for others. Default: 1, 2, 3."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """The errors of designs of a series, and what people lose by each, beside independent noise.
+
+    Also how much memory a history of all periods takes. Reads the spec and its geography, no records, and spends
+    nothing.
+
+    Example:
+
+        spinewise series plan release.toml
+
+        spinewise series plan release.toml --spells 2 --spells 4
+    """
+    import json as text
+
+    from features.years.plan import series_plan
+
+    found = series_plan(spec, spells or ())
+    typer.echo(text.dumps(found.as_dict(), indent=1) if json else "\n".join(found.lines()))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.confidential.parts import Inspecting, installed_parts
+from pipeline.confidential.parts import Inspecting, OverPeriods, installed_parts
 from pipeline.errors import InputError
 from pipeline.estimation.constraints import (
     broken_bound,
@@ -135,7 +135,9 @@ def _placed(part: Part, text: str) -> Finding:
     return Finding(part, text, file=place[0], where=place[1], problem=place[2])
 
 
-def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -> Validation:
+def validate(
+    data: Path | None, spec_file: Path, *, people: int | None = None, periods_before: Sequence[Path] = ()
+) -> Validation:
     """Check a spec, its public inputs, and all records.
 
     Memory is bounded by one chunk of records, the spine, and the answers that invariants, bounds and joins are about.
@@ -144,6 +146,7 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
         spec_file: the release spec.
         people: how many persons the release's own records must count; None if the user has not stated it.
+        periods_before: of a release in a series, the records of the periods before, first to last.
     """
     result = Validation()
     spec = _loaded(spec_file, result)
@@ -193,6 +196,9 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
                 _check_people(supplied, result.n_counted - before, people, result)
     if spine is not None:
         _check_joins(links, spine, answers, result)
+        with result.noted("records"):
+            own = [universe for universe in universes if answers.get(universe.name) is not None and not universe.name]
+            result.remarks += _over_periods(own, spine, (*periods_before, data))
     return result
 
 
@@ -295,6 +301,28 @@ def _check_joins(
             found = persons.sums[leaves.name, join.persons], households.sums[leaves.name, join.households]
             if sentence := broken_join(join, [found], leaves.name, leaves.geocodes):
                 result.remarks.append(sentence)
+
+
+def _over_periods(own: Sequence[Universe], spine: Spine, files: Sequence[Path | None]) -> tuple[str, ...]:
+    """What the records of several periods say together.
+
+    Args:
+        own: the release's own universe; nothing where something is wrong with its records.
+        spine: the geography.
+        files: of the periods before, and the release's own records.
+
+    Raises:
+        InputError: the spec is of one release, or cannot say who a record is of; or a file cannot be read.
+    """
+    before = [file for file in files[:-1] if file is not None]
+    if not before or not own:
+        return ()
+    part = installed_parts()[type(own[0].source)]
+    if not isinstance(part, OverPeriods):
+        raise InputError("--before: the spec is of one release; only a series has periods before")
+    if missing := [file for file in before if not file.is_file()]:
+        raise InputError(f"--before {missing[0]}: no such file")
+    return part.over_periods([supplied for file in files for supplied in with_data(own, file)], spine)
 
 
 def _check_people(universe: Universe, counted: int, people: int, result: Validation) -> None:

@@ -27,6 +27,15 @@ def validate(
         int | None,
         typer.Option(metavar="N", min=0, help="The number of persons to be counted, without companions."),
     ] = None,
+    before: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of a series, the records of a period before that of DATA; again for each of them, the first one "
+            "first. Counts how many persons have how many spells.",
+            show_default=False,
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check spec, geography, bounds and every record in one pass, and report everything that is wrong.
@@ -43,7 +52,7 @@ def validate(
     """
     from flows.checks.validation import validate as check
 
-    validation = check(data, spec, people=people)
+    validation = check(data, spec, people=people, periods_before=before or ())
     if json:
         import json as text
 

@@ -65,6 +65,18 @@ class Inspecting(Protocol):
         """Read all records; InputError where they cannot be read."""
 
 
+@runtime_checkable
+class OverPeriods(Protocol):
+    """A part whose records are of one period of several, about which there is something to say together."""
+
+    def over_periods(self, periods: Sequence[Universe], spine: Spine) -> tuple[str, ...]:
+        """What is odd in the records of successive periods, the release's own last; confidential sentences.
+
+        Raises:
+            InputError: the spec does not say what is needed for it, or the records cannot be read.
+        """
+
+
 class TrueRecords:
     """True records, on whose counts noise is drawn."""
 

@@ -25,6 +25,7 @@ ANCHORS = {
     "PrivacySection": "privacy",
     "BeaconSection": "privacybeacon",
     "SeriesSection": "series",
+    "ChangeSection": "serieschange",
     "GeographySection": "geography",
     "RegroupSection": "geographyregroup",
     "NamesSection": "geographynameslevel",

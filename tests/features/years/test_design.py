@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from oracles.histories import farthest
+from oracles.series_numbers import square_root
 
 from features.years.best import best, best_gram, factor, weights
-from features.years.design import Design, independent, square_root, triangular
+from features.years.design import Design, independent, triangular
 from features.years.loss import worst_pairs
 from geography.errors import InputError
 from pipeline.privacy.budget import NEIGHBOURS, Neighbours, noise_for

@@ -13,7 +13,8 @@ from oracles.random_problems import random_spine
 
 from features.years.change import Change, change_of, change_precisions, intervals
 from features.years.design import Design, independent
-from features.years.history import LevelHistory, SeriesQuery, histories, whole_histories
+from features.years.history import Exact, LevelHistory, SeriesQuery, histories
+from features.years.whole import whole_histories
 from geography.spine import Level, Spine
 
 Floats = NDArray[np.float64]
@@ -83,6 +84,45 @@ def test_history_is_dense_least_squares(seed: int, model: bool) -> None:
             size = PERIODS * CELLS
             assert np.allclose(history.mean[unit].ravel(), rows @ mean, rtol=0, atol=1e-8)
             assert np.allclose(history.covariance[unit].reshape(size, size), rows @ covariance @ rows.T, atol=1e-8)
+
+
+@pytest.mark.parametrize("model", [False, True])
+@pytest.mark.parametrize(("seed", "depth"), [(1, 2), (2, 1), (3, 0)])
+def test_history_with_known_sums_is_dense_least_squares_under_them(seed: int, depth: int, model: bool) -> None:
+    """Totals of a level are known in every period, and so are those above it: conditioned in one system of equations.
+
+    A planted fault, other totals, is another estimate.
+    """
+    spine = random_spine(np.random.default_rng(seed), 3, roots=1 + seed % 2)
+    measured = some_measured(spine, seed)
+    changes = some_changes(spine, seed) if model else [None] * 3
+    values = np.random.default_rng(seed).integers(50, 150, (PERIODS, len(spine.levels[depth]), 1)).astype(float)
+    exact: list[Exact | None] = [None] * 3
+    sums = values
+    for level in range(depth, -1, -1):
+        exact[level] = Exact(np.ones((1, CELLS)), sums)
+        above = np.zeros((PERIODS, len(spine.levels[level - 1]), 1))
+        np.add.at(above.transpose(1, 0, 2), spine.levels[level].parents, sums.transpose(1, 0, 2))
+        sums = above
+    mean, covariance = dense(spine, DESIGN, measured, changes)
+    inside = np.array(
+        [np.isin(np.arange(spine.n_leaves), leaves_below(spine, depth, i)) for i in range(len(spine.levels[depth]))]
+    )
+    rows = np.kron(np.eye(PERIODS), np.kron(inside.astype(float), np.ones((1, CELLS))))
+    gain = covariance @ rows.T @ np.linalg.inv(rows @ covariance @ rows.T)
+    mean, covariance = mean + gain @ (values.ravel() - rows @ mean), covariance - gain @ rows @ covariance
+    for level, history in enumerate(histories(spine, DESIGN, measured, changes if model else None, exact)):
+        for unit in range(len(spine.levels[level])):
+            below = np.isin(np.arange(spine.n_leaves), leaves_below(spine, level, unit)).astype(float)
+            rows = np.kron(np.eye(PERIODS), np.kron(below, np.eye(CELLS)))
+            size = PERIODS * CELLS
+            assert np.allclose(history.mean[unit].ravel(), rows @ mean, rtol=0, atol=1e-7)
+            assert np.allclose(history.covariance[unit].reshape(size, size), rows @ covariance @ rows.T, atol=1e-6)
+        if level <= depth:
+            assert np.abs(history.sums(np.ones(CELLS))[1]).max() < 1e-6
+    wrong = [None if one is None else Exact(one.matrix, one.values + 1) for one in exact]
+    shifted = histories(spine, DESIGN, measured, changes if model else None, wrong)
+    assert np.abs(shifted[-1].mean - history.mean).max() > 0.01
 
 
 def test_without_a_model_each_period_is_estimated_for_itself() -> None:

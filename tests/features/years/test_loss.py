@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from oracles.histories import all_pairs, distances, farthest, n_spells
+from oracles.series_numbers import square_root
 
-from features.years.design import independent, square_root
+from features.years.design import independent
 from features.years.loss import MOST_CASES, bound, history_bound, largest, n_cases, reach, worst_pairs
 from pipeline.privacy.budget import NEIGHBOURS, Neighbours
 

@@ -19,7 +19,8 @@ import pipeline.report.chunks
 from features.years.numbers import pairs_of
 from features.years.page import PAGE
 from features.years.revised import revised, series_at
-from features.years.tables import DIRECTION_SUFFIX, write_revision
+from features.years.tables import DIRECTION_SUFFIX
+from features.years.vintage import write_revision
 
 #: As signs and numbers are shown.
 _MINUS, _TO = "\N{MINUS SIGN}", "\N{EN DASH}"
@@ -214,8 +215,10 @@ def test_the_same_releases_give_the_same_page_which_the_revision_lists(
 ) -> None:
     again = write_revision(revised(series_at(town_series.out)), tmp_path)
     assert (again / PAGE).read_bytes() == (revision / PAGE).read_bytes()
-    listed = json.loads((revision / "revision.json").read_text("utf-8"))["files"]
-    assert listed[PAGE] == hashlib.sha256((revision / PAGE).read_bytes()).hexdigest()
+    stated = json.loads((revision / "revision.json").read_text("utf-8"))
+    listed = {path: one["sha256"] for path, one in stated["files"].items()} | stated["page"]
+    assert stated["page"][PAGE] == hashlib.sha256((revision / PAGE).read_bytes()).hexdigest()
+    assert {path: hashlib.sha256((revision / path).read_bytes()).hexdigest() for path in listed} == listed
     assert set(listed) == {str(path.relative_to(revision)) for path in revision.rglob("*") if path.is_file()} - {
         "revision.json"
     }

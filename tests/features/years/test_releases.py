@@ -21,6 +21,7 @@ from releases.small import public_bytes, run_period
 
 from auditor.ledger import chain_problems, read_ledger
 from auditor.program import audit
+from features.years.best import best
 from geography.errors import InputError
 from pipeline.errors import RefusedError, SpecError
 from pipeline.execution.progress import Silent
@@ -31,7 +32,7 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
-from pipeline.release.measurements import read_measurement
+from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import recorded_input
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import parse_spec
@@ -382,8 +383,22 @@ def test_the_second_program_notices_planted_faults(own_series: Made) -> None:
     unshared = Fraction(farthest(rows.T @ rows, "change-one", sharing=False)[1], 2)
     assert unshared < Fraction(terms["distance"])
     assert failed(f'"{terms["distance"]}"', f'"{unshared}"') >= {"headers", "statements"}
+    longer = json.dumps([list(row) for row in best(4, 2, "change-one").rows[:3]])
+    assert failed(json.dumps(terms["design"]), longer) >= {"headers", "statements"}
     before = series["predecessor"]
     assert "noise" in failed(f'"{before}"', f'"{"0" * 64}"')
+
+
+def test_noise_that_is_used_again_is_noticed(own_series: Made) -> None:
+    """The planted fault: a query of 2032 has the z of 2031. The second program draws it, and finds another."""
+    before, release = (own_series.release(year) for year in YEARS[:2])
+    path = release / "public" / "measurements" / "block" / "total.parquet"
+    read = read_measurement(path)
+    z = [_drawn(one, "block", "total", read.header.scale, read.values.shape) for one in (before, release)]
+    assert (z[0] != z[1]).mean() > 0.5
+    with MeasurementWriter.open(path, path.parent, read.header) as writer:
+        writer.write(read.geocodes, read.values - z[1] + z[0])
+    assert "noise redrawn" in {one.check for one in audit(release) if not one.passed}
 
 
 # -- the ledger -------------------------------------------------------------------------------------------------------

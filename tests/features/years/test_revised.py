@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Protocol
@@ -12,15 +14,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import spinewise as run_command
-from releases.series_town import INDEPENDENT, YEARS, true_counts, write_series_town
+from releases.series_town import INDEPENDENT, SPEC, YEARS, true_counts, write_series_town
 from releases.small import public_bytes, run_period
 
+from auditor.program import audit
 from features.years.design import Design
 from features.years.revised import Revision, revised, series_at
 from features.years.tables import periods_of
+from features.years.vintage import write_revision
 from geography.errors import InputError
+from pipeline.errors import ReleaseError, SpecError
+from pipeline.execution.progress import Silent
 from pipeline.reading.compare import compare
 from pipeline.reading.release import open_release
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import parse_spec
 
 LEVELS = ("county", "tract", "block")
 
@@ -120,6 +129,39 @@ def test_fewer_periods_and_independent_ones_have_a_history_too(own_series: Made,
     assert with_model.changes[0] is None
 
 
+def test_the_spec_asks_for_the_model_of_change(town_series: Made, tmp_path: Path) -> None:
+    """Published, and used without an option, at the levels that it names; the noise is the same as without."""
+    asked = ("spells = 2\n", 'spells = 2\n\n[series.change]\nlevels = ["block"]\n')
+    spec = write_series_town(tmp_path / "in", asked)
+    for year in YEARS[:2]:
+        release = run_period(spec, tmp_path / "out", year, tmp_path / "in" / f"persons-{year}.csv")
+    stated = json.loads((release / "public" / "manifest.json").read_text("utf-8"))["spec"]["series"]
+    assert stated["change"] == {"levels": ["block"]}
+    whole = parse_spec(SPEC.replace(asked[0], "spells = 2\n\n[series.change]\n")).public_dict()
+    assert whole["series"]["change"] == {}
+    assert verify_release(RunDirectory(release), 1, Silent()) == []
+    assert [one for one in audit(release) if not one.passed] == []
+    first = [folder / "padron-2031" / "public" / "measurements" for folder in (tmp_path / "out", town_series.out)]
+    for path in first[1].rglob("*.parquet"):
+        assert (first[0] / path.relative_to(first[1])).read_bytes() == path.read_bytes()
+    history = revised(series_at(tmp_path / "out"))
+    assert [change is not None for change in history.changes] == [False, False, True]
+    again = revised(series_at(tmp_path / "out"), model=True)
+    assert history.changes == again.changes
+
+
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ('["county"]', "series.change.levels: found 'county'; allowed are levels below the top: tract, block"),
+        ("[]", "series.change.levels: found an empty list"),
+    ],
+)
+def test_a_model_of_change_of_no_level_is_refused(levels: str, message: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(message)):
+        parse_spec(SPEC.replace("spells = 2\n", f"spells = 2\n\n[series.change]\nlevels = {levels}\n"))
+
+
 def test_commands(own_series: Made, tmp_path: Path) -> None:
     shown = spinewise("series", "show", own_series.out)
     assert "series padron: 3 of 3 periods released" in shown
@@ -160,6 +202,61 @@ def test_a_value_that_is_called_as_a_column_of_a_revision_is_refused(value: str,
     refused = spinewise("revise", tmp_path / "out", "--out", tmp_path / "revisions", status=2)
     assert f"tables.sex: '{value}' cannot be the label of an answer in a revision" in refused
     assert not (tmp_path / "revisions").exists()
+
+
+def test_a_revision_says_what_it_changes_against_the_one_before(own_series: Made, tmp_path: Path) -> None:
+    """By pandas from the two versions' own tables; the first has nothing to compare with."""
+    later, kept = own_series.release("2033"), tmp_path / "kept"
+    shutil.move(later, kept)
+    first = write_revision(revised(series_at(own_series.out)), tmp_path / "out")
+    shutil.move(kept, later)
+    history = revised(series_at(own_series.out), model=True)
+    second = write_revision(history, tmp_path / "out")
+    stated = [json.loads((folder / "revision.json").read_text("utf-8")) for folder in (first, second)]
+    assert [one["vintage"] for one in stated] == [1, 2]
+    assert (stated[0]["predecessor"], stated[0]["revised"]) == (None, {})
+    assert not (first / "revised").exists()
+    digest = hashlib.sha256((first / "revision.json").read_bytes()).hexdigest()
+    assert stated[1]["predecessor"] == {"folder": "padron-revised-2032", "sha256": digest}
+    for table, level, labels in (("total", "block", ["total"]), ("sex", "tract", ["f", "m"])):
+        path = Path("tables") / table / f"{level}.parquet"
+        old, new = (
+            pd.read_parquet(folder / path).set_index(["geocode", "period"])[labels] for folder in (first, second)
+        )
+        difference = (new - old).dropna().astype(int)
+        said = pd.read_parquet(second / "revised" / table / f"{level}.parquet").set_index(["geocode", "period"])
+        others = difference[(difference != 0).any(axis=1)]
+        assert len(others) > 0
+        assert said.index.tolist() == [row for row in new.index if row in others.index]
+        for label in labels:
+            assert said[f"{label}:revised"].tolist() == others.loc[said.index, label].tolist()
+            assert (said[label] - said[f"{label}:before"]).tolist() == said[f"{label}:revised"].tolist()
+        for period in YEARS[:2]:
+            own = difference.xs(period, level="period")
+            assert stated[1]["revised"][f"revised/{table}/{level}.parquet"][period] == {
+                "numbers": own.size, "revised": int((own != 0).to_numpy().sum()), "largest": int(own.abs().max().max()),
+            }  # fmt: skip
+    for folder, one in zip((first, second), stated, strict=True):
+        files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.parquet")}
+        assert set(one["files"]) == files
+        for name, listed in one["files"].items():
+            assert listed["rows"] == len(pd.read_parquet(folder / name))
+            assert listed["sha256"] == hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    made = {path.name: path.read_bytes() for path in second.rglob("*.parquet")}
+    shutil.rmtree(second)
+    write_revision(history, tmp_path / "out")
+    assert {path.name: path.read_bytes() for path in second.rglob("*.parquet")} == made
+    (first / "tables" / "total" / "block.parquet").write_bytes(b"other")
+    shutil.rmtree(second)
+    with pytest.raises(ReleaseError, match=r"not the file that revision\.json beside it lists"):
+        write_revision(history, tmp_path / "out")
+    assert not second.exists()
+    (first / "revision.json").write_text(json.dumps(stated[0] | {"periods": {"2031": "0" * 64}}))
+    with pytest.raises(InputError, match="a revision of other releases than the first 1 of these"):
+        write_revision(history, tmp_path / "out")
+    (first / "revision.json").write_text("[]")
+    with pytest.raises(ReleaseError, match="missing or damaged"):
+        write_revision(history, tmp_path / "out")
 
 
 def test_what_no_history_is_made_of_is_refused(own_series: Made, tmp_path: Path) -> None:

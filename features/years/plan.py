@@ -1,0 +1,167 @@
+"""What designs of a series would give and cost, beside each other, from the spec alone, before anything is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from features.years.best import LONGEST
+from features.years.chain import section_of
+from features.years.design import Design, independent
+from features.years.revised import MOST_NUMBERS
+from features.years.section import SeriesSection
+from features.years.terms import terms_of
+from geography.errors import InputError
+from pipeline.inputs.geography import read_spine
+from pipeline.model.series import Loss
+from pipeline.model.universe import Universe
+from pipeline.release.privacy_statement import decimal_text
+from pipeline.spec.release_spec import load_spec
+
+__all__ = ["DesignPlan", "SeriesPlan", "series_plan"]
+
+#: Spells whose designs are shown where none are asked for, besides the spec's own.
+_SHOWN: Final = (1, 2, 3)
+#: Bytes of a number.
+_FLOAT: Final = 8
+
+
+@dataclass(frozen=True)
+class DesignPlan:
+    """One design.
+
+    Attributes:
+        spells: for people with at most so many; None for independent noise.
+        errors: level and query -> standard errors of an answer in persons, in a period and of a change from one to the
+            next: roots of the mean variance over the periods.
+        losses: spells -> the part of the budget that is lost.
+        seconds: that it took to find it.
+    """
+
+    spells: int | None
+    errors: Mapping[tuple[str, str], tuple[float, float]]
+    losses: Mapping[int, Loss]
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """As a spec states it."""
+        return "independent" if self.spells is None else f"spells = {self.spells}"
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesPlan:
+    """The designs of a spec's series.
+
+    Attributes:
+        section: of the spec; `universe`: with its budget and strategy.
+        designs: independent noise first.
+        covariances: numbers that a history of all periods keeps.
+    """
+
+    section: SeriesSection
+    universe: Universe
+    designs: tuple[DesignPlan, ...]
+    covariances: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "series": self.section.name,
+            "periods": list(self.section.series.periods),
+            "rho": str(self.universe.budget),
+            "designs": [
+                {
+                    "spells": one.spells,
+                    "losses": [[k, str(loss.part), loss.exact] for k, loss in sorted(one.losses.items())],
+                    "errors": [[*place, *errors] for place, errors in one.errors.items()],
+                    "seconds": one.seconds,
+                }
+                for one in self.designs
+            ],
+            "history_covariances": self.covariances,
+            "history_bytes": self.covariances * _FLOAT,
+        }
+
+    def lines(self) -> list[str]:
+        """For people."""
+        series = self.section.series
+        own = self.section.spells
+        names = [f"{one.name}{' (the spec)' if one.spells == own else ''}" for one in self.designs]
+        rows = [["level", "query", *names]]
+        for place in self.designs[0].errors:
+            cells = [f"{one.errors[place][0]:,.2f} / {one.errors[place][1]:,.2f}" for one in self.designs]
+            rows.append([*place, *cells])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        table = ["  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+        lost = [
+            f"  {name}: "
+            + (
+                "everybody loses the budget"
+                if one.spells is None
+                else ", ".join(
+                    f"{k}: {'' if loss.exact else 'at most '}{decimal_text(loss.part, 3)}"
+                    for k, loss in sorted(one.losses.items())
+                )
+            )
+            for name, one in zip(names, self.designs, strict=True)
+        ]
+        found = ", ".join(f"{one.name} {one.seconds:.1f} s" for one in self.designs if one.spells is not None)
+        memory = f"{self.covariances * _FLOAT / 1e6:,.1f} MB"
+        beyond = "" if self.covariances <= MOST_NUMBERS else f", more than the {MOST_NUMBERS:,} that `revise` computes"
+        return [
+            f"series {series.name}: {len(series.periods)} periods, {series.first} to {series.last}, "
+            f"{self.universe.neighbours}, rho = {decimal_text(self.universe.budget)} for all of them; nothing is spent",
+            "standard errors of an answer, in a period / of a change from one to the next:",
+            *(text.rstrip() for text in table),
+            "what people lose of the budget, by the number of their spells:",
+            *lost,
+            f"a history of all periods keeps {self.covariances:,} covariances, {memory}{beyond}",
+            *([f"time to find a design, once for the series: {found}"] if found else []),
+            *(
+                [f"more than {LONGEST} periods cannot be mixed: their noise is independent"]
+                if len(series.periods) > LONGEST
+                else []
+            ),
+        ]
+
+
+def series_plan(spec_file: Path, spells: Sequence[int] = ()) -> SeriesPlan:
+    """The designs for so many spells, and the spec's own, beside independent noise; reads no records.
+
+    Raises:
+        InputError: the spec cannot be read or has no [series], or a number of spells is none of the series.
+    """
+    spec = load_spec(spec_file)
+    if (section := section_of(spec)) is None:
+        raise InputError(f"{spec_file}: has no [series], so that there are no designs to be compared")
+    universe, periods = spec.universes()[0], len(section.series.periods)
+    if wrong := [k for k in spells if not 1 <= k <= periods]:
+        raise InputError(f"--spells: found {wrong[0]}; allowed are 1 to {periods}, the periods of the series")
+    asked = {*(spells or _SHOWN), *([] if section.spells is None else [section.spells])}
+    designs = [_planned(universe, independent(periods, periods, universe.neighbours), None, 0.0)]
+    for k in sorted(one for one in asked if one <= periods) if periods <= LONGEST else ():
+        begun = time.perf_counter()
+        design = Design(terms_of(periods, k, universe.neighbours).design, k, universe.neighbours)
+        designs.append(_planned(universe, design, k, time.perf_counter() - begun))
+    n_geounits = sum(len(level) for level in read_spine(spec.geography).levels)
+    cells = int((~universe.structural_zeros).sum())
+    return SeriesPlan(section, universe, tuple(designs), n_geounits * (periods * cells) ** 2)
+
+
+def _planned(universe: Universe, design: Design, spells: int | None, seconds: float) -> DesignPlan:
+    errors = {
+        (level.level, one.query.name): design.errors(universe.budget * level.share * one.share)
+        for level in universe.strategy.levels
+        for one in level.queries
+    }
+    losses = (
+        {design.periods: Loss(Fraction(1), True)}
+        if spells is None
+        else {k: Loss(Fraction(cost.value), cost.exact) for k, cost in design.costs().items()}
+    )
+    return DesignPlan(spells, errors, losses, seconds)

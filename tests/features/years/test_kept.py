@@ -1,0 +1,95 @@
+"""A history of releases with structural zeros, invariants and bounds keeps all of them in every period."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.series_town import YEARS, true_counts, write_series_town
+from releases.small import run_period
+
+from features.years.revised import Revision, revised, series_at
+
+HOMES = 25
+CHANGES = (
+    ('"padron"\n\n[privacy]', '"padron"\nstructural_zeros = [ { born = "since 2000", sex = "x" } ]\n\n[privacy]'),
+    ('sex = ["f", "m"]', 'sex = ["f", "m", "x"]'),
+    (
+        "[tables]",
+        '[invariants]\ncounty = ["total"]\n\n[[bounds]]\nname = "homes"\nlevel = "tract"\nfile = "homes.csv"\n'
+        f'geocode = "tract"\nquery = "sex"\nlower = 1\nupper = {HOMES}\ncolumns = {{ m = "homes" }}\n\n[tables]',
+    ),
+)  # fmt: skip
+
+
+def homes(folder: Path) -> pd.Series:
+    """Of each tract, in which at most 25 men live in a home; in the smallest tract there is none."""
+    men = np.max([true_counts(folder, year, ["born", "sex"], 3)[:, [1, 3]].sum(axis=1) for year in YEARS], axis=0)
+    tracts = pd.read_csv(folder / "blocks.csv")["block"].str[:3].unique()
+    return pd.Series([math.ceil(n / HOMES) for n in men], index=pd.Index(tracts, name="tract"), name="homes")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Revision]:
+    """The folder of the input, that of the releases, and their history."""
+    folder = tmp_path_factory.mktemp("kept")
+    spec = write_series_town(folder / "in", *CHANGES)
+    homes(folder / "in").to_csv(folder / "in" / "homes.csv")
+    for year in YEARS[:2]:
+        run_period(spec, folder / "out", year, folder / "in" / f"persons-{year}.csv")
+    return folder / "in", folder / "out", revised(series_at(folder / "out"), model=True)
+
+
+def test_numbers_keep_what_the_releases_keep(made: tuple[Path, Path, Revision]) -> None:
+    given, _, history = made
+    total, men = np.ones(6), np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0])
+    impossible = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    limit = HOMES * homes(given).to_numpy()
+    for t, year in enumerate(YEARS[:2]):
+        exact = history.in_period("county", total, t)
+        truth = true_counts(given, year, [], 1).ravel()
+        assert exact.values.tolist() == exact.low.tolist() == exact.high.tolist() == truth.tolist()
+        bounded = history.in_period("tract", men, t)
+        assert ((bounded.values >= limit // HOMES) & (bounded.values <= limit)).all()
+        for level in ("county", "tract", "block"):
+            none = history.in_period(level, impossible, t)
+            assert np.abs([none.values, none.low, none.high]).max() == 0
+    change = history.change("county", total, (0, 1))
+    truth = true_counts(given, "2032", [], 1).ravel() - true_counts(given, "2031", [], 1).ravel()
+    assert change.values.tolist() == change.low.tolist() == change.high.tolist() == truth.tolist()
+    for number in range(2):
+        below = np.zeros_like(history.whole[number])
+        np.add.at(below, history.spine.levels[number + 1].parents, history.whole[number + 1])
+        assert np.array_equal(below, history.whole[number])
+
+
+def test_without_a_model_a_history_is_what_each_release_estimates(made: tuple[Path, Path, Revision]) -> None:
+    """With zeros and invariants too: means and variances of a release's own unbiased estimates."""
+    _, out, _ = made
+    history = revised(series_at(out))
+    for number, level in enumerate(("county", "tract")):
+        for t, year in enumerate(YEARS[:2]):
+            stated = pd.read_parquet(out / f"padron-{year}" / "public" / "estimates" / f"{level}.parquet")
+            for answer, sex in enumerate(([1.0, 0, 0, 1, 0], [0.0, 1, 0, 0, 1], [0.0, 0, 1, 0, 0])):
+                found, covariance = history.plain[number].sums(np.array(sex))
+                estimates = np.stack(stated["sex"].to_list())[:, answer]
+                variances = np.stack(stated["sex:variance"].to_list())[:, answer]
+                assert np.abs(found[:, t] - estimates).max() < 0.02
+                assert np.abs(covariance[:, t, t] / variances - 1).max() < 1e-4
+
+
+def test_bounds_that_are_forgotten_are_broken(
+    made: tuple[Path, Path, Revision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault: a history that knows no bounds has more men in some tract than its homes may have."""
+    given, out, _ = made
+    monkeypatch.setattr("features.years.whole._ranges", lambda *_: iter(()))
+    history = revised(series_at(out))
+    men = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0])
+    values = np.array([history.in_period("tract", men, t).values for t in range(2)])
+    total = np.array([history.in_period("county", np.ones(6), t).values for t in range(2)])
+    truth = np.array([true_counts(given, year, [], 1).ravel() for year in YEARS[:2]])
+    assert (values > HOMES * homes(given).to_numpy()).any() or (total != truth).any()
