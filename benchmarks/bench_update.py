@@ -30,7 +30,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
-from pipeline.runs.updates.update import update_release
+from pipeline.runs.updates import update_release
 
 SPEC = """
 name = "work"

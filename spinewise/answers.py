@@ -17,7 +17,7 @@ from pipeline.questions.released.combined import COMBINED, Combination
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.combining import combine_answer, is_combined
-from pipeline.runs.updates.update import update_release
+from pipeline.runs.updates import update_release
 from spinewise.progress import progress_for
 
 

@@ -73,8 +73,7 @@ def audit(
 
         spinewise audit answers/count-county-be726a6f --ledger ledger.db
     """
-    from features.audit.answered import audit_answer
-    from features.audit.finished import audit_release, with_attacks
+    from features.audit.finished import audit_answer, audit_release, with_attacks
     from features.audit.installed import audit_installed
     from features.audit.report import write_audit
     from features.audit.whole_trial import whole_findings

@@ -10,16 +10,15 @@ with half the noise have to exceed it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from features.audit.collected import FindingReporter, collected, installed_versions
 from features.audit.divergence import claimed_delta
-from features.audit.findings import ALPHA, Audit, Finding, certain
+from features.audit.findings import ALPHA, Audit, Finding, certain, statistical
 from features.audit.questions_asked import question_findings
-from features.audit.randomisers import randomiser_findings
 from features.audit.samplers import FULL, QUICK, sampler_findings
 from features.audit.second_opinion import second_findings
 from features.audit.streams import stream_findings
@@ -36,6 +35,7 @@ from features.audit.trials import (
 from features.audit.units import unit_findings
 from pipeline.execution.workers import Workers
 from pipeline.privacy.keys import MasterKey
+from pipeline.spec.slots import installed_slots
 
 #: Runs of the measuring stage and of whole releases, full and quick.
 _RUNS = ((1500, 700), (300, 0))
@@ -148,3 +148,30 @@ def reuse_finding(folder: Path, seed: int) -> Finding:
         problems.append(f"neighbouring records get the same noise under one key in {same:.0%} of places")
     well = "different records get different noise under one key"
     return certain("pipeline", "key and records", case.subject, problems, well=well)
+
+
+_GROUP = "randomisers"
+
+
+@runtime_checkable
+class HasRandomisers(Protocol):
+    """Keys of a feature that has randomisers."""
+
+    def randomiser_trials(self, seed: int) -> Iterable[Mapping[str, Any]]:
+        """Test each of them, with noise of a public test key; the same seed gives the same results.
+
+        Returns:
+            Of each test the arguments of `statistical` but for the group, or, with `problems`, of `certain`.
+        """
+
+
+def randomiser_findings(seed: int) -> Iterator[Finding]:
+    """Test every installed randomiser: what is drawn, and the bound that is stated.
+
+    Args:
+        seed: of the public test key that the reports are drawn with; the same gives the same findings.
+    """
+    features: Sequence[object] = installed_slots().filled
+    for keys in features:
+        for one in keys.randomiser_trials(seed) if isinstance(keys, HasRandomisers) else ():
+            yield certain(_GROUP, **one) if "problems" in one else statistical(_GROUP, **one)

@@ -64,7 +64,7 @@ class LocalKeys(FeatureKeys):
 
     @classmethod
     def randomiser_trials(cls, seed: int) -> Iterator[dict[str, Any]]:
-        """See `features.audit.randomisers.HasRandomisers`."""
+        """See `features.audit.installed.HasRandomisers`."""
         from features.local.audited import trials
 
         return trials(seed)

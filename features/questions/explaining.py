@@ -17,10 +17,10 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.refusals import amount_text
 from pipeline.published import open_finished
 from pipeline.questions.intervals import half_width
-from pipeline.questions.listed import half_width_at_once
 from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
 from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums_of_cells
 from pipeline.questions.sensitivity import Measured
+from pipeline.questions.tables import half_width_at_once
 from pipeline.questions.windows import n_numbers, typical_reach
 from pipeline.release.layout import RunDirectory
 from postprocess.statistics import typical_half_width

@@ -9,14 +9,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from features.questions.stated import domain_of, source_for
+from features.questions.section import QuestionsPart
 from features.questions.work import QuestionWork
 from geography.spine import Spine
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.exact import parse_exact
-from pipeline.model.schema import AmountAttribute, ClippedAttribute, ListedAttribute
+from pipeline.model.record_source import RecordSource
+from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.publishing.provenance import check_provenance, from_records
@@ -24,7 +25,7 @@ from pipeline.questions.derived import note
 from pipeline.questions.domain import Domain
 from pipeline.questions.quantiles import CLIP, Ranked
 from pipeline.questions.resolve import resolve
-from pipeline.questions.resolved import EVERYWHERE, Resolved
+from pipeline.questions.resolved import EVERYWHERE, Resolved, records_of_unit
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.stated_domain import DomainStated, stated_domain
 from pipeline.questions.text import Asked, parse
@@ -32,6 +33,17 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import check_datasets, with_data
 from pipeline.spec.fields import check_name
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
+
+__all__ = [
+    "MOST_CANDIDATES",
+    "MOST_NUMBERS",
+    "CheckedQuestion",
+    "QuestionRequest",
+    "check_question",
+    "domain_of",
+    "source_for",
+]
+
 
 #: Numbers that one answer may have.
 MOST_NUMBERS: Final = 5_000_000
@@ -240,3 +252,63 @@ def _default_name(asked: Asked, work: QuestionWork) -> str:
     ]
     slug = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:60].strip("-")
     return f"{slug}-{work.privacy_fingerprint()[:8]}"
+
+
+def domain_of(spec: ReleaseSpec, schema: Schema) -> Domain:
+    """What questions on the records of a release may name.
+
+    Args:
+        spec: its spec.
+        schema: of its own universe.
+
+    Raises:
+        SpecError: a column of [questions] is called as an attribute, a recode or a level.
+    """
+    columns: dict[str, Attribute] = {}
+    files: dict[str, str] = {}
+    texts: dict[str, dict[str, str]] = {}
+    keys = spec.part(QuestionsPart)
+    stated = {} if keys is None or keys.questions is None else keys.questions.columns
+    taken = {*schema.names, *(recode.name for recode in schema.recodes), *spec.geography.level_names}
+    for name, section in stated.items():
+        if name in taken:
+            raise SpecError(
+                f"{spec.source}: questions.columns.{name}: found the name of an attribute, a recode or a level; a "
+                "further column needs a name of its own"
+            )
+        if section.ends == "total" and spec.privacy.unit is None:
+            raise SpecError(
+                f"{spec.source}: questions.columns.{name}.ends: found 'total', and no units: say in [privacy] which "
+                "column has them (unit), and how many records of each are counted (at_most)"
+            )
+        if section.values is None:
+            columns[name] = section.amount(name)
+        else:
+            columns[name] = Attribute(name, section.values)
+            if section.missing is not None:
+                texts[name] = {"": section.missing}
+        if section.column is not None:
+            files[name] = section.column
+    at_most = spec.privacy.at_most
+    units = None if at_most is None else records_of_unit(at_most)
+    return Domain(spec.geography.level_names, schema, columns, files, texts, units)
+
+
+def source_for(records: RecordSource, question: Resolved, domain: Domain) -> RecordSource:
+    """How the records are read for a question.
+
+    Raises:
+        SpecError: the records are of the wide form, which has no further columns.
+    """
+    further = {name: column for name in question.read.names if (column := domain.further(name)) is not None}
+    if records.form == "wide" and further:
+        raise SpecError(
+            f'question: found {next(iter(further.values()))!r} and records of the form "wide"; a column beyond the '
+            'schema needs the form "microdata" or "long"'
+        )
+    return replace(
+        records,
+        columns={**records.columns, **{name: domain.files.get(column, column) for name, column in further.items()}},
+        values={**records.values, **{name: domain.texts[name] for name in further if name in domain.texts}},
+        further=tuple(further),
+    )

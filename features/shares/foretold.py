@@ -1,7 +1,7 @@
 """What public shares do to the errors that a plan expects, given a guess, and to the budget that the same errors need.
 
-Each shared answer is followed by itself from the top down (`postprocess.shares.expected`). Not foretold are the errors
-of other answers, which gain from a better total, and what several shares of one answer do together.
+Each shared answer is followed by itself from the top down (`postprocess.shares.expectation`). Not foretold are the
+errors of other answers, which gain from a better total, and what several shares of one answer do together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipeline.estimation.expectation import Expectation
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.information import BLIND
-from postprocess.shares.expected import shared_variances
+from postprocess.shares.expectation import shared_variances
 from postprocess.shares.shared import Shared
 from postprocess.statistics import MEAN_ABSOLUTE
 

@@ -35,7 +35,7 @@ def compare(
         spinewise compare releases/rhode-island releases/rhode-island-topdown --html comparison.html
     """
     from pipeline.reading.compare import compare as compare_releases
-    from pipeline.reading.compare_page import comparison_html
+    from pipeline.reading.compare import comparison_html
     from pipeline.reading.release import open_release
     from pipeline.storage.page_files import check_page_file, write_page_file
 

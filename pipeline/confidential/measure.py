@@ -1,9 +1,9 @@
-"""The stages that see the confidential records, up to the noisy measurements; no later stage needs the records."""
+"""The stages that see the confidential records, up to noisy measurements and private choices; no later one does."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ from pipeline.model.links.households import Households
 from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
+from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
@@ -41,6 +42,7 @@ from pipeline.records.units import LeftOut, tabulate_units
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import is_of_others
+from pipeline.release.selected import Selected, answered, write_selected
 from postprocess.problem import Constraints
 
 #: Answers with noise in memory at a time.
@@ -285,3 +287,43 @@ def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence
             for _ in threads.map(_Answers.write, answers, writers, repeat(codes), repeat(part), repeat(start)):
                 pass
             job.progress.advance(part.shape[0])
+
+
+def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selection: Selection) -> None:
+    """Publish the version that each geounit of the selection's level chose, and its noisy answers.
+
+    The choice of geounit g is drawn at position g of its stream, and the noise on answer a at g * size + a of another,
+    size being that of the most detailed version, whichever is chosen. Both keys depend on all that those of
+    measurements depend on (see `confidential.measure_level`).
+
+    Args:
+        job: the run.
+        key: the run's master key.
+        fingerprint: of the records, keyed.
+        universe: the release's own, or a companion.
+        selection: what is chosen, at which level.
+    """
+    target = job.folder(universe).selected(selection.name, selection.level)
+    write_selected(target, job.run.staging, selection, _parts(job, key, fingerprint, universe, selection))
+
+
+def _parts(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selection: Selection) -> Iterator[Selected]:
+    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    select, level, size = selection.select, selection.level, selection.size
+    choosing = key.stream_key(context, level, select.stream_name)
+    measuring = key.stream_key(context, level, select.measured_name)
+    sampler = sampler_for(selection.noise)
+    counts = true_histogram(job, universe, level)
+    geocodes = job.spine.level(level).geocodes
+    step = max(1, _AT_ONCE // size)
+    for start in range(0, len(geocodes), step):
+        part = counts[start : start + step]
+        n = part.shape[0]
+        chosen = select.choose(choosing, np.asarray(part.sum(axis=1), dtype=np.int64).reshape(n), start)
+        values = sampler.draw(measuring, start * size, n * size).reshape(n, size)
+        for number, query in enumerate(selection.versions):
+            rows = chosen == number
+            values[rows, : query.size] += query.answer_csr(part[rows])
+        values[~answered(selection, chosen)] = 0
+        yield Selected(geocodes[start : start + step], chosen, values)
+        job.progress.advance(n)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.key_statement import key_statement, release_salt
+from pipeline.confidential.measure import select_versions
 from pipeline.confidential.parts import ConfidentialPart, Parts
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.sealed import Ingredients
-from pipeline.confidential.select import select_versions
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.model.selection import Selection

@@ -1,9 +1,12 @@
-"""Looks up the names of a question in its domain."""
+"""Looks up the names of a question in its domain, and the order of values in their names: 65, 0-4, under 18."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -11,13 +14,77 @@ from numpy.typing import NDArray
 
 from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, Attribute, Recode
-from pipeline.questions.bands import Band, band_of
 from pipeline.questions.domain import Domain
 from pipeline.questions.quantiles import CLIP, RANKS
 from pipeline.questions.resolved import RECORDS, Axis, Resolved
 from pipeline.questions.text import Asked, Condition, QuestionError, Word
 
-__all__ = ["resolve"]
+__all__ = ["Band", "band_of", "resolve"]
+
+
+_NUMBER = r"(\d{1,12})"
+_YEARS = r"(?:\s*(?:years?|yrs?))?"
+_BETWEEN = re.compile(rf"{_NUMBER}\s*(?:-|–|\.\.|_|to)\s*{_NUMBER}{_YEARS}", re.ASCII)
+_FROM = re.compile(rf"{_NUMBER}{_YEARS}\s*(?:\+|plus|(?:and|or) (?:over|older|more))", re.ASCII)
+_UNDER = re.compile(rf"(?:under|below|<)\s*{_NUMBER}{_YEARS}", re.ASCII)
+_ONE = re.compile(_NUMBER + _YEARS, re.ASCII)
+
+
+@dataclass(frozen=True)
+class Band:
+    """The numbers that a value stands for: from `low` to `high`; None where there is no end."""
+
+    low: Fraction | None
+    high: Fraction | None
+
+    def compared(self, operator: str, number: Fraction) -> bool | None:
+        """Whether `band operator number` holds: for all of its numbers, for none, or None for some of them."""
+        return _COMPARED[operator](self, number)
+
+    def _least_at(self, number: Fraction) -> bool | None:
+        """Whether all numbers are at least `number`; None for some."""
+        if self.low is not None and self.low >= number:
+            return True
+        return False if self.high is not None and self.high < number else None
+
+    def _above(self, number: Fraction) -> bool | None:
+        if self.low is not None and self.low > number:
+            return True
+        return False if self.high is not None and self.high <= number else None
+
+
+def _not(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
+
+
+_COMPARED: Final[Mapping[str, Callable[[Band, Fraction], bool | None]]] = MappingProxyType(
+    {
+        ">=": Band._least_at,
+        ">": Band._above,
+        "<": lambda band, number: _not(band._least_at(number)),
+        "<=": lambda band, number: _not(band._above(number)),
+    }
+)
+
+
+def band_of(value: str) -> Band | None:
+    """The whole numbers that a value's name states; None where it states none.
+
+    >>> band_of("18-64"), band_of("asian")
+    (Band(low=Fraction(18, 1), high=Fraction(64, 1)), None)
+    """
+    text = value.strip().lower()
+    if found := _BETWEEN.fullmatch(text):
+        low, high = Fraction(found[1]), Fraction(found[2])
+        return Band(low, high) if low <= high else None
+    if found := _FROM.fullmatch(text):
+        return Band(Fraction(found[1]), None)
+    if found := _UNDER.fullmatch(text):
+        return Band(None, Fraction(found[1]) - 1)
+    if found := _ONE.fullmatch(text):
+        return Band(Fraction(found[1]), Fraction(found[1]))
+    return None
+
 
 #: Values that a message spells out.
 _SHOWN: Final = 12

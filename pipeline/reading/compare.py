@@ -1,4 +1,4 @@
-"""Two releases side by side: what differs in what they state, and in their numbers."""
+"""Two releases side by side: what differs in what they state, and in their numbers; also as one HTML page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from pipeline.errors import InputError
+from pipeline.model.pages.templates import page_template
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import Message, marked, message
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.reading.release import Release
@@ -306,3 +308,24 @@ def _mean(margins: np.ndarray | None) -> float | None:
     if margins is None or np.isnan(margins).all():
         return None
     return float(np.nanmean(margins))
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The page, in the language of the first release's report; all text is escaped."""
+    largest = max((row.mean_absolute for row in comparison.tables), default=0.0) or 1.0
+    spec = comparison.first.spec
+    template = page_template("pipeline.reading", "compare.html.j2", texts_in(spec.report.language), folder="")
+    return template.render(
+        comparison=comparison,
+        largest=largest,
+        level_title=spec.labels().level,
+        table_title=lambda row: f"{row.universe} {spec.labels(row.universe).table(row.table)}".strip(),
+        number_title=lambda row, column: _columns(comparison.first, row).get(column, column),
+    )
+
+
+def _columns(release: Release, row: TableComparison) -> dict[str, str]:
+    """The labels of a table's columns that have another one."""
+    of = release.companion(row.universe) if row.universe else release
+    table = next(one for one in of.universe.tables if one.name == row.table)
+    return release.spec.labels(row.universe).columns(table.query)

@@ -29,11 +29,11 @@ from pipeline.reading.draws import Function, interval_of
 from pipeline.reading.household_sizes import SizesOfHouseholds
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
 from pipeline.reading.question import Question
-from pipeline.reading.tidy import tidy_table
 from pipeline.release.draws import read_draws
 from pipeline.release.joined.means import read_means
 from pipeline.release.layout import UniverseDirectory
-from pipeline.release.tables import check_geocodes, read_table
+from pipeline.release.reliability import CLASSES, classes_in
+from pipeline.release.tables import ReleasedTable, check_geocodes, read_table
 
 
 def open_release(folder: Path | str) -> Release:
@@ -454,3 +454,22 @@ class Release:
             for key, text in self._facts()
         )
         return f"<p><strong>Release {html.escape(self.name)}</strong></p><table>{rows}</table>"
+
+
+def tidy_table(table: ReleasedTable, query: Query) -> pd.DataFrame:
+    """Columns geocode, a column a term of the query, value, low, high, reliability; `n * size` rows.
+
+    Args:
+        table: `(n, size)` numbers.
+        query: what is tabulated.
+    """
+    n, size = table.counts.shape
+    unknown = np.full((n, size), np.nan)
+    lows, highs = (unknown if ends is None else ends for ends in (table.lows, table.highs))
+    margins = unknown if table.margins is None else table.margins
+    keys = np.array([one.key for one in CLASSES])
+    columns = {"geocode": np.repeat(table.geocodes.astype(object), size)}
+    columns |= {term: np.tile(query.labels_of(term).astype(object), n) for term in query.terms}
+    columns |= {"value": table.counts.ravel(), "low": lows.ravel(), "high": highs.ravel()}
+    columns["reliability"] = keys[classes_in(table.counts, margins)].astype(object).ravel()
+    return pd.DataFrame(columns)

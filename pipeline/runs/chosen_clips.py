@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.errors import SpecError
 from pipeline.model.universe import Universe
 from pipeline.questions.manifest import read_answer
-from pipeline.questions.promises import promises
+from pipeline.questions.released.added import promises
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import answer_problems
 from pipeline.spec.release_spec import ReleaseSpec

@@ -13,9 +13,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pipeline.errors import InputError, SpinewiseError
+from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress
@@ -28,17 +29,17 @@ from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import account_of, households_of, joint_of, row_roots
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.public_inputs import inputs_of
-from pipeline.publishing.selected import selected_problems
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
+from pipeline.release.selected import read_selected
 from pipeline.release.software import PACKAGES
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.beacons import beacon_problems
-from pipeline.runs.updates.checking import update_problems
+from pipeline.runs.updates import update_problems
 from pipeline.runs.versions import version_differences
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import make_folder, sha256_file
@@ -237,3 +238,21 @@ def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[
 
 def _is_version(text: str) -> bool:
     return _VERSION.fullmatch(text) is not None or text == "unknown (not installed)"
+
+
+def selected_problems(job: Job) -> list[str]:
+    """A sentence for each public file of a selection that is not as the spec says."""
+    problems = []
+    for universe in job.universes:
+        for selection in universe.selections:
+            path = job.folder(universe).selected(selection.name, selection.level)
+            name = f"public/{path.relative_to(job.run.public).as_posix()}"
+            geocodes = job.spine.level(selection.level).geocodes
+            try:
+                geocodes_found = [part.geocodes for part in read_selected(path, selection, len(geocodes))]
+            except ReleaseError as error:
+                problems.append(str(error).replace(str(path), name))
+                continue
+            if not geocodes_found or not np.array_equal(np.concatenate(geocodes_found), geocodes):
+                problems.append(f"{name} does not have the geounits of level {selection.level!r}, in the spine's order")
+    return problems

@@ -190,8 +190,8 @@ def _parsed(content: bytes, where: str, *, private: bool) -> tuple[str, dict[byt
     refusal = InputError(f"{where}: found {len(content)} bytes that are not a {_what(private)} key of spinewise")
     names, keys = set(), {}
     try:
-        lines = content.decode("ascii").strip().splitlines()
-        for line in lines:
+        # Signs that texts take for white space or ends of lines beside these, such as a file separator, are damage.
+        for line in content.strip().decode("ascii").replace("\r\n", "\n").split("\n"):
             name, digits, encoded = line.removeprefix(_PRIVATE if private else "").split("+", 2)
             raw = base64.b64decode(encoded, validate=True)
             kind = next(kind for kind in _PUBLIC_BYTES if raw.startswith(kind))

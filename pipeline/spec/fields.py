@@ -154,9 +154,22 @@ def _from_pairs(value: object, info: ValidationInfo) -> object:
     """A table, from the list of pairs that stands for it in a public dictionary."""
     if not is_public(info) or not isinstance(value, list):
         return value
-    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in value):
-        raise ValueError("found a list; a list of pairs of a name and what it names is needed")
-    return dict(value)
+    return pairs_of(value, "a list of pairs of a name and what it names is needed", "each name stands once")
+
+
+def pairs_of(value: Sequence[object], needed: str, once: str) -> dict[str, object]:
+    """The table that a list of pairs stands for in a public dictionary, in its order.
+
+    Raises:
+        ValueError: it holds something else than pairs, or a name twice; the message ends with `needed`, or `once`.
+    """
+    pairs = [(pair[0], pair[1]) for pair in value if isinstance(pair, list) and len(pair) == 2]
+    table = {name: named for name, named in pairs if isinstance(name, str)}
+    if len(pairs) < len(value) or not all(isinstance(name, str) for name, _ in pairs):
+        raise ValueError(f"found {describe(value)}; {needed}")
+    if len(table) < len(pairs):
+        raise ValueError(f"found {describe(value)}; {once}")
+    return table
 
 
 def _as_list(value: object) -> object:
@@ -185,7 +198,8 @@ def expanded(name: str | Path) -> Path:
 
 def _read_levels(value: object, info: ValidationInfo) -> dict[str, int] | tuple[str, ...]:
     if is_public(info) and isinstance(value, list) and all(isinstance(item, list) for item in value):
-        value = _pairs(value)
+        needed = "pairs of a level's name and its prefix length are needed"
+        value = pairs_of(value, needed, "each level is named once")
     if not isinstance(value, Mapping | list | tuple):
         raise ValueError(
             f"found {describe(value)}; allowed are a table of prefix lengths, {{ county = 5, block = 15 }}, "
@@ -205,15 +219,6 @@ def _read_levels(value: object, info: ValidationInfo) -> dict[str, int] | tuple[
     if problems:
         raise Misfit(*problems)
     return dict(value) if isinstance(value, Mapping) else tuple(value)
-
-
-def _pairs(levels: list[list[object]]) -> dict[str, object]:
-    """Levels with their prefix lengths, as a manifest has them in their order; ValueError where they are none."""
-    if any(len(pair) != 2 or not isinstance(pair[0], str) for pair in levels):
-        raise ValueError(f"found {describe(levels)}; pairs of a level's name and its prefix length are needed")
-    if len(read := {str(name): length for name, length in levels}) < len(levels):
-        raise ValueError(f"found {describe(levels)}; each level is named once")
-    return read
 
 
 def _misfits_of_levels(value: Mapping[str, object] | Sequence[str]) -> list[tuple[str, str]]:

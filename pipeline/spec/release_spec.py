@@ -35,7 +35,7 @@ from pipeline.spec.sections import (
     UniverseSections,
 )
 from pipeline.spec.slots import FeatureKeys, Slots, installed_slots, json_schema_of, keys_of
-from pipeline.spec.update.section import UpdateSection
+from pipeline.spec.update import UpdateSection
 from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 

@@ -25,7 +25,7 @@ from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
 from pipeline.spec.amounts.resolve import amount_records, measure_of, note_amount_schema, with_clipped
 from pipeline.spec.edit_rules import RuleError, impossible_by, values_of
-from pipeline.spec.input.resolve import check_input
+from pipeline.spec.input.section import check_input
 from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, unknown
@@ -33,8 +33,7 @@ from pipeline.spec.resolve_selections import resolve_selections
 from pipeline.spec.resolve_strategy import preset_budget, resolve_strategy
 from pipeline.spec.sections import BoundSection, CompanionSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.slots import FeatureKeys
-from pipeline.spec.update.resolve import resolve_added
-from pipeline.spec.update.section import UpdateSection
+from pipeline.spec.update import UpdateSection, resolve_added
 from pipeline.spec.value_ranges import expand_values
 
 #: The delta of zCDP's (epsilon, delta) statement where the spec gives none.

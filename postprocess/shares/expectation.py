@@ -4,6 +4,21 @@ Public shares say t_c = s_c T + z_c. A parent's estimate u has learned of the ch
 with k = Cov(u_c, u) / Var(u_c), the errors of u* = u - k u_c and of u_c are uncorrelated, and since E u* = T - k t_c,
 
     t_c  is around  s_c u* / (1 - k s_c),  with the variance  (f_c (1 - f_c / F) + s_c^2 Var u*) / (1 - k s_c)^2.
+
+Before anything is measured, the variance of an answer of each child follows (`shared_variances`). One answer is
+followed, as a number t'x_c. With v_c the variance of what its subtree measures, f_c that of the model around s_c
+t'x_u and f'_c the one that the term has (`Spread.used`), the family's solution weighs the children by
+
+    Q_c = 1 / (1/v_c + 1/f'_c),   w_c = Q_c / v_c,   m_c = Q_c / f'_c,   q_c = Q_c / sum Q.
+
+Its error is a sum of three independent parts: of the noise e_c less what it shares with its sum, of the distances z_c
+from the public shares, and of the parent's error e_u:
+
+    w_c e_c - q_c sum w_d e_d  -  (m_c z_c - q_c sum m_d z_d)  +  (m_c s_c + q_c (1 - sum m_d s_d)) e_u.
+
+The parent learned of its children through the sum of their estimates only, and that part cancels in the first. The
+variances of e are v_c; those of z are f_c given that they add up to 0. With f' = f the first two parts together have
+Q_c (1 - q_c). It is exact for one answer, and where siblings' other answers are measured alike.
 """
 
 from __future__ import annotations
@@ -72,3 +87,48 @@ def _of_share(
     divisor = np.where(known, apart, 1.0)
     variance = (f * (1.0 - f / whole) + s * s * of_freed) / divisor**2
     return np.where(known, s * freed / divisor, 0.0), np.where(known & (variance > 0), variance, np.inf)
+
+
+#: Persons squared: what is known exactly has this variance, so that siblings can be weighed.
+_EXACT = 1e-12
+
+
+def shared_variances(
+    measured: FloatArray, spread: FloatArray, used: FloatArray, shares: FloatArray, family: tuple[IntArray, FloatArray]
+) -> FloatArray:
+    """Variances `(n,)` of an answer of a level's geounits after the downward pass; NaN where nothing tells it.
+
+    Args:
+        measured: `(n,)` v_c; infinite where nothing is measured.
+        spread: `(n,)` f_c; infinite where the public numbers say nothing.
+        used: `(n,)` f'_c; infinite where there is no term.
+        shares: `(n,)` s_c; of no meaning where there is no term.
+        family: `(n,)` each geounit's parent, and `(n_parents,)` the variances of the parents.
+    """
+    parents, above = family
+    v = np.maximum(measured, _EXACT)
+    precision = 1.0 / v + 1.0 / used
+    known = precision > 0
+    q = np.where(known, 1.0 / np.where(known, precision, 1.0), 0.0)
+    w, m = q / v, q / used
+    s, f = np.where(m > 0, shares, 0.0), np.where(np.isfinite(spread), spread, 0.0)
+
+    def over(values: FloatArray) -> FloatArray:
+        total = np.zeros(len(above))
+        np.add.at(total, parents, values)
+        return np.asarray(total[parents])
+
+    def parts(weights: FloatArray, variances: FloatArray) -> FloatArray:
+        """Of weighted independent numbers with these variances, less q_c of their sum."""
+        own = weights**2 * variances
+        return own * (1.0 - 2.0 * part) + part**2 * over(own)
+
+    free = over((~known).astype(np.float64)) > 0  # a sibling that nothing tells takes whatever is left
+    part = np.where(free, 0.0, q / np.where(free, 1.0, over(q)))
+    total = over(f)
+    common = (m * f - part * over(m * f)) ** 2 / np.where(total > 0, total, 1.0)
+    noise = parts(w, np.where(np.isfinite(v), v, 0.0))
+    from_parent = m * s + part * (1.0 - over(m * s))
+    out = noise + np.maximum(parts(m, f) - common, 0.0) + from_parent**2 * above[parents]
+    single = over(np.ones(len(v))) == 1
+    return np.where(single, above[parents], np.where(known, out, np.nan))

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
+from hypothesis import strategies as st
 
 from geography.bypass import last_levels
 from geography.spine import Level, Spine
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
+
+#: Of a test, what problems of all kinds are drawn by; further strategies are given beside it.
+KINDS: Final = {
+    "seed": st.integers(0, 10**6),
+    "zeros": st.booleans(),
+    "invariants": st.booleans(),
+    "complete": st.booleans(),
+}
+ESTIMATORS = st.sampled_from(["full", "topdown"])
 
 
 def random_spine(rng: np.random.Generator, n_levels: int, *, roots: int = 1, most: int = 3) -> Spine:

@@ -19,7 +19,7 @@ FOLDERS = (
     "features/*/confidential.py",
     "features/marginals/choice.py",
     "features/questions/kept.py",
-    "features/questions/stated.py",
+    "features/questions/request.py",
     "features/questions/work.py",
     "features/years/carried.py",
     "features/years/chain.py",

@@ -24,6 +24,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
+from releases.small import write_spec
 
 SPEC = """
 name = "work"
@@ -75,14 +76,11 @@ def write_workers(folder: Path, *changes: tuple[str, str], n: int = 400, seed: i
         }
     )
     records.to_csv(folder / "workers.csv", index=False)
-    spec = SPEC
-    for old, new in changes:
-        assert spec.count(old) == 1, old
-        spec = spec.replace(old, new)
+    path = write_spec(folder, SPEC, changes)
     if not is_installed("questions"):
-        spec = spec[: spec.index("[questions.")]
-    (folder / "release.toml").write_text(spec, "utf-8")
-    return folder / "release.toml"
+        spec = path.read_text("utf-8")
+        path.write_text(spec[: spec.index("[questions.")], "utf-8")
+    return path
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from releases.small import write_spec
+
 SPEC = """
 name = "chosen"
 [privacy]
@@ -51,10 +53,4 @@ def write_chosen(folder: Path, *changes: tuple[str, str]) -> Path:
     means = np.repeat(np.linspace(0, 100 / 8, len(BLOCKS)), 8)
     persons["count"] = np.random.default_rng(1).poisson(means)
     persons.to_csv(folder / "persons.csv", index=False)
-    path = folder / "release.toml"
-    spec = SPEC
-    for old, new in changes:
-        assert spec.count(old) == 1, old
-        spec = spec.replace(old, new)
-    path.write_text(spec)
-    return path
+    return write_spec(folder, SPEC, changes)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from releases.small import write_spec
+
 SPEC = """
 name = "homes"
 
@@ -89,10 +91,4 @@ def write_homes(folder: Path, *changes: tuple[str, str], seed: int = 5) -> Path:
     columns = ["block", "age", "residence"]
     pd.DataFrame(persons, columns=columns).sample(frac=1, random_state=seed).to_csv(folder / "persons.csv", index=False)
     pd.DataFrame(homes, columns=["block", "size", "head", "children"]).to_csv(folder / "homes.csv", index=False)
-    spec = SPEC
-    for old, new in changes:
-        assert spec.count(old) == 1, f"{old!r} stands {spec.count(old)} times in the spec"
-        spec = spec.replace(old, new)
-    path = folder / "release.toml"
-    path.write_text(spec)
-    return path
+    return write_spec(folder, SPEC, changes)

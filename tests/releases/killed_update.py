@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.runs.updates.update import update_release
+from pipeline.runs.updates import update_release
 from releases.command import module_in_a_fork
 from releases.killed import Killer
 

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from oracles.households import HOUSEHOLDS, PERSONS, drawn_town, records
 
+from releases.small import write_spec
+
 PERSON_VALUES = {
     "quarters": ("home", "dorm"),
     "role": ("holder", "other"),
@@ -105,13 +107,7 @@ def write_one_town(folder: Path, *changes: tuple[str, str], seed: int = 5) -> Pa
     _write(folder / "persons.csv", blocks, *records(persons), PERSONS, PERSON_VALUES)
     _write(folder / "homes.csv", blocks, *records(households), HOUSEHOLDS, HOUSEHOLD_VALUES)
     pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
-    spec = SPEC
-    for old, new in changes:
-        assert spec.count(old) == 1, f"{old!r} stands {spec.count(old)} times in the spec"
-        spec = spec.replace(old, new)
-    path = folder / "release.toml"
-    path.write_text(spec)
-    return path
+    return write_spec(folder, SPEC, changes)
 
 
 def _write(

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from releases.small import write_spec
+
 YEARS = ("2031", "2032", "2033")
 
 SPEC = """
@@ -93,12 +95,7 @@ def write_series_town(folder: Path, *changes: tuple[str, str], seed: int = 7, sp
             }
         )
         people = pd.concat([people, babies], ignore_index=True)
-    for old, new in changes:
-        assert spec.count(old) == 1, f"{old!r} stands {spec.count(old)} times in the spec"
-        spec = spec.replace(old, new)
-    path = folder / "release.toml"
-    path.write_text(spec)
-    return path
+    return write_spec(folder, spec, changes)
 
 
 def true_counts(folder: Path, year: str, query: list[str], prefix: int) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -119,11 +120,16 @@ def write_town(folder: Path, *changes: tuple[str, str], seed: int = 5, spec: str
     counts = rng.poisson(8, (len(blocks), 2))
     units = pd.DataFrame({"block": np.repeat(blocks, 2), "status": ["occupied", "vacant"] * len(blocks)})
     units.assign(count=counts.ravel()).to_csv(folder / "units.csv", index=False)
+    return write_spec(folder, spec, changes)
+
+
+def write_spec(folder: Path, spec: str, changes: Sequence[tuple[str, str]]) -> Path:
+    """Write release.toml: a spec with other texts in the place of some of its own, each of which it has once."""
     for old, new in changes:
         assert spec.count(old) == 1, f"{old!r} stands {spec.count(old)} times in the spec"
         spec = spec.replace(old, new)
     path = folder / "release.toml"
-    path.write_text(spec)
+    path.write_text(spec, "utf-8")
     return path
 
 

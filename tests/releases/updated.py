@@ -12,7 +12,7 @@ from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.updates.update import Updated, update_release
+from pipeline.runs.updates import Updated, update_release
 from pipeline.storage.files import canonical_json, sha256_file
 from releases.asked import ask, ledger_of, write_workers
 from releases.small import run as run_release

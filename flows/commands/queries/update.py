@@ -63,7 +63,7 @@ def update(
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
-    from pipeline.runs.updates.update import update_release
+    from pipeline.runs.updates import update_release
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed
 

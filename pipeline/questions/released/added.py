@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
+from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MEASUREMENTS, AnswerManifest
-from pipeline.questions.promises import promises
 from pipeline.questions.released.cells import (
     AskedOnce,
     Counted,
@@ -25,9 +25,9 @@ from pipeline.questions.resolved import Axis
 from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import PUBLIC
-from pipeline.spec.update.section import AddedSection
+from pipeline.spec.update import AddedSection
 
-__all__ = ["added_section", "counts_of", "refuse_drawn_twice"]
+__all__ = ["added_section", "counts_of", "promises", "refuse_drawn_twice"]
 
 
 def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelease) -> AddedSection:
@@ -139,3 +139,12 @@ def refuse_drawn_twice(manifests: Sequence[AnswerManifest]) -> None:
             charges = {(receipt.ledger, receipt.number) for receipt in one.receipts}
             if same or charges & {(receipt.ledger, receipt.number) for receipt in other.receipts}:
                 raise InputError(f"{one.answer}: it is the answer {other.answer!r}, which is used already")
+
+
+def promises(answer: AnswerManifest, release: Universe) -> dict[str, tuple[object, object]]:
+    """Framework, neighbours and records of a person, of an answer and of a release's own universe, by name."""
+    return {
+        "framework": (answer.framework, release.framework),
+        "neighbours": (answer.neighbours, release.neighbours),
+        "records of a person": (answer.records_per_person, release.unit.records),
+    }

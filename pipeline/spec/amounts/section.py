@@ -2,16 +2,97 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from pipeline.errors import SpecError
 from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, ClippedAttribute
-from pipeline.spec.amounts.chosen import ENDS, ChosenSection, with_chosen
-from pipeline.spec.fields import Misfit, Section
+from pipeline.spec.fields import File, Misfit, Section, describe, expanded, folder_of, is_public
+
+#: As `pipeline.release.layout` has them.
+_MANIFEST, _ANSWER = "answer.json", "answer.csv"
+_NAMED = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+#: The two ends of an amount as a spec file may state them.
+ENDS = WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 2, "items": {"anyOf": [{"type": "string"}, _NAMED]}})
+_SHAPE = '["0", { answer = "answers/NAME" }]'
+
+
+class ChosenSection(Section):
+    """Where the upper end is from: a clip that was chosen privately, for a cost of its own."""
+
+    answer: File = Field(description="the folder of the answer; a published spec has its name")
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="of its answer.json")
+    question: str = Field(description="canonical text")
+    dataset: str = Field(description="that it was charged to")
+    ledger: str = Field(description="id of the ledger that it was charged to")
+
+
+def with_chosen(stated: object, info: ValidationInfo) -> object:
+    """The keys of an amount with the end that an answer has in place of the answer, and `chosen` beside.
+
+    Raises:
+        Misfit: the answer cannot be read, or is none of a clip; the ends are those of a unit's total; or a user's spec
+            has `chosen`.
+    """
+    if not isinstance(stated, Mapping) or is_public(info):
+        return stated
+    if "chosen" in stated:
+        raise Misfit(("chosen", f"stands in published specs alone; name the answer in between = {_SHAPE}"))
+    between = stated.get("between")
+    if not isinstance(between, list | tuple) or not any(isinstance(end, Mapping) for end in between):
+        return stated
+    if len(between) != 2 or not isinstance(between[1], Mapping) or isinstance(between[0], Mapping):
+        raise Misfit(("between", f"an answer can be the upper end alone: {_SHAPE}"))
+    if list(between[1]) != ["answer"] or not isinstance(between[1]["answer"], str):
+        raise Misfit(("between", f"found {describe(between[1])} with {', '.join(between[1])}; allowed is {_SHAPE}"))
+    if stated.get("ends") == "total":
+        why = "between has an end that a question chose for the amount of each record, and none is chosen for a total"
+        raise Misfit(("ends", f"found 'total', and {why}: state both ends in between, or leave ends out"))
+    folder = folder_of(info)
+    try:
+        place = expanded(between[1]["answer"])
+    except ValueError as error:
+        raise Misfit(("between", str(error))) from None
+    value, chosen = _read(place if folder is None else (folder / place).resolve())
+    return {**stated, "between": [between[0], value], "chosen": chosen}
+
+
+def _read(folder: Path) -> tuple[str, dict[str, Any]]:
+    """The end that was chosen, and what is stated of the answer."""
+    path = folder / "public" / _MANIFEST
+    try:
+        content, table = path.read_bytes(), (folder / "public" / _ANSWER).read_bytes()
+    except OSError as error:
+        why = "a clip is chosen first: `spinewise ask` a spec without this companion"
+        raise Misfit(("between", f"{path}: cannot be read ({error.strerror}); {why}")) from None
+    try:
+        manifest = json.loads(content)
+        statistic, question, dataset = (str(manifest[key]) for key in ("statistic", "question", "dataset"))
+        if statistic != "clip":
+            raise Misfit(("between", f"{path}: found the answer of a {statistic}; that of a clip is needed"))
+        if manifest["files"][_ANSWER] != hashlib.sha256(table).hexdigest():
+            raise Misfit(("between", f"{path}: {_ANSWER} beside it was changed: it has not the hash that is stated"))
+        header, row = csv.reader(io.StringIO(table.decode(), newline=""))
+        (ledger,) = {str(one["ledger"]) for one in manifest["receipts"] if one["dataset"] == dataset}
+        value = parse_exact(row[header.index("clip")])
+        if str(value) not in manifest["ends"]["listed"]:
+            raise ValueError("the end is none of those that are listed")
+    except Misfit:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise Misfit(("between", f"{path}: is no answer of a clip, or damaged: {error}")) from None
+    sha256 = hashlib.sha256(content).hexdigest()
+    charged = {"question": question, "dataset": dataset, "ledger": ledger}
+    return str(value), {"answer": str(folder), "sha256": sha256, **charged}
 
 
 class AmountKeys(Section):

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
-from pipeline.spec.fields import Misfit, describe, is_public
+from pipeline.spec.fields import Misfit, describe, is_public, pairs_of
 
 #: The key of a text whose language is not stated.
 UNSTATED = ""
@@ -62,9 +62,7 @@ def _paragraph(value: object) -> str:
 def _texts(value: object, info: ValidationInfo) -> dict[str, str]:
     """Language -> text, from one text or a table of languages."""
     if is_public(info) and isinstance(value, list):
-        if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in value):
-            raise ValueError(f"found {describe(value)}; pairs of a language and a text are needed")
-        value = dict(value)
+        value = pairs_of(value, "pairs of a language and a text are needed", "each language stands once")
     if isinstance(value, str):
         return {UNSTATED: _line(value)}
     if not isinstance(value, Mapping) or not value:

@@ -18,7 +18,7 @@ from features.local.collect.bounds import epsilon_of
 
 def randomiser_findings(seed: int) -> Iterator[Any]:
     """The audit's findings."""
-    found: Iterator[Any] = feature_module("features.audit.randomisers").randomiser_findings(seed)
+    found: Iterator[Any] = feature_module("features.audit.installed").randomiser_findings(seed)
     return found
 
 

@@ -14,7 +14,7 @@ from releases.command import printed
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
-from features.plan.exact_shares import PARTS, in_parts, rounded_up
+from features.plan.best import PARTS, in_parts, rounded_up
 from features.plan.release_plan import plan_release
 from features.plan.write_spec import exact_text, write_divided
 from flows.cli import app

@@ -10,9 +10,18 @@ from releases.by_hand import write_release
 
 from features.witness.checkpoint import Checkpoint, read_checkpoint
 from features.witness.entry import Entry, entry_of
-from features.witness.log import LogError, add_entry, contradiction, new_log, open_log, redrawings
+from features.witness.log import (
+    WIDTH,
+    LogError,
+    add_entry,
+    contradiction,
+    new_log,
+    open_log,
+    redrawings,
+    tile_path,
+    write_entries,
+)
 from features.witness.log_proofs import check_growth, check_inclusion, consistency_proof, inclusion_proof
-from features.witness.tiles import WIDTH, tile_path, write_entries
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.merkle import ProofError, leaf_hash, root_of

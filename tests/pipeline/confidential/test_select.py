@@ -19,12 +19,12 @@ from releases.command import feature_module
 from releases.repeated import rerun
 from releases.small import run
 
-import pipeline.confidential.select
+import pipeline.confidential.measure
 import pipeline.privacy.ledger.charge
 from auditor.program import audit
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.custody import KeySource, key_of_release
-from pipeline.confidential.select import select_versions
+from pipeline.confidential.measure import select_versions
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
@@ -38,13 +38,13 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.select import Select
 from pipeline.published import open_finished
 from pipeline.publishing.public_inputs import BOUNDS
-from pipeline.publishing.selected import selected_problems
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
-from pipeline.runs.differences import compare_public
 from pipeline.runs.from_measurements import estimate_release
+from pipeline.runs.rerun import compare_public
+from pipeline.runs.verify import selected_problems
 
 
 def opened(place: str) -> None:
@@ -164,7 +164,7 @@ def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> 
 
 def test_the_bytes_do_not_depend_on_batches(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     before = file_of(job).read_bytes()
-    monkeypatch.setattr(pipeline.confidential.select, "_AT_ONCE", 56)
+    monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 56)
     choose_again(job)
     assert file_of(job).read_bytes() == before
 
@@ -176,7 +176,7 @@ def test_half_the_noise_is_found(job: Job, monkeypatch: pytest.MonkeyPatch, key:
     def half(spec: NoiseSpec) -> object:
         return sampler_for(NoiseSpec(spec.mechanism, spec.scale / 4))
 
-    monkeypatch.setattr(pipeline.confidential.select, "sampler_for", half)
+    monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", half)
     choose_again(job)
     assert failed(job, key=key) == ({"noise found", "noise drawn"} if key else {"noise found"})
 

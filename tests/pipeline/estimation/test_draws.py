@@ -20,8 +20,7 @@ from auditor.check.release import check_release
 from pipeline.errors import InputError, ReleaseError
 from pipeline.estimation import draws as module
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
-from pipeline.estimation.drawn_tables import PublicNormals
-from pipeline.estimation.draws import DrawBelowTask
+from pipeline.estimation.draws import DrawBelowTask, PublicNormals
 from pipeline.execution.batch_store import Arrays
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Notes, Step, perform_here

@@ -18,8 +18,7 @@ from pipeline.privacy.ledger.report import _text as _in_report
 from pipeline.questions.resolved import Part
 from pipeline.questions.sensitivity import scale_for
 from pipeline.release.privacy_statement import decimal_text
-from pipeline.spec.update.resolve import _cost
-from pipeline.spec.update.section import AddedSection
+from pipeline.spec.update import AddedSection, _cost
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from releases.command import feature_module, needs
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.reading.compare import compare
-from pipeline.reading.compare_page import comparison_html
+from pipeline.reading.compare import compare, comparison_html
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 

@@ -28,8 +28,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.published import open_finished
-from pipeline.reading.compare import compare
-from pipeline.reading.compare_page import comparison_html
+from pipeline.reading.compare import compare, comparison_html
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.report.truth import accuracy_page

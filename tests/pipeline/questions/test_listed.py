@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.intervals import half_width
-from pipeline.questions.listed import listed, most_common, rank_ends
+from pipeline.questions.tables import listed, most_common, rank_ends
 from postprocess.statistics import COVERAGE
 
 NOISE = NoiseSpec("discrete_gaussian", Fraction(25))

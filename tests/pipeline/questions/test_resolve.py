@@ -10,9 +10,8 @@ import scipy.sparse as sp
 
 from pipeline.errors import SpecError
 from pipeline.model.schema import AmountAttribute, Attribute, Recode, Schema
-from pipeline.questions.bands import band_of
 from pipeline.questions.domain import Domain
-from pipeline.questions.resolve import resolve
+from pipeline.questions.resolve import band_of, resolve
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.text import QuestionError, parse
 from pipeline.records.columns import AmountNumbers

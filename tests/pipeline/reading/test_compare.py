@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.labels import Labels
-from pipeline.reading.compare import Comparison, compare
-from pipeline.reading.compare_page import comparison_html
+from pipeline.reading.compare import Comparison, compare, comparison_html
 from pipeline.reading.release import Release, open_release
 from pipeline.spec.release_spec import ReleaseSpec
 

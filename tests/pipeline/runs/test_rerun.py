@@ -25,7 +25,7 @@ from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
 from pipeline.release.software import software
-from pipeline.runs.differences import compare_public
+from pipeline.runs.rerun import compare_public
 from pipeline.storage.files import sha256_file
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tomllib
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -235,6 +238,30 @@ def test_a_changed_public_spec_is_refused_in_plain_words(whole: ReleaseSpec) -> 
         geography = {**whole.public_dict()["geography"], "levels": levels}
         with pytest.raises(SpecError, match=f"geography.levels: found a list; {refused}"):
             ReleaseSpec.from_public_dict({**whole.public_dict(), "geography": geography})
+
+
+def _lists_of_pairs(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where a public spec has a table as pairs of names and what they name."""
+    if isinstance(value, list) and value and all(isinstance(one, list) and isinstance(one[0], str) for one in value):
+        yield place
+    if isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _lists_of_pairs(one, (*place, key))
+
+
+def test_a_name_that_stands_twice_is_refused_in_every_table_of_a_public_spec(whole: ReleaseSpec) -> None:
+    """The later of the two would be taken, so that a reader of the manifest could take the other."""
+    public = whole.public_dict()
+    places = list(_lists_of_pairs(public))
+    assert len(places) >= 10
+    for place in places:
+        content = copy.deepcopy(public)
+        table: Any = content
+        for key in place:
+            table = table[key]
+        table.append(copy.deepcopy(table[0]))
+        with pytest.raises(SpecError, match=r"found a list; each (name stands|level is named|language stands) once"):
+            ReleaseSpec.from_public_dict(content)
 
 
 def changed(old: str, new: str) -> str:

@@ -40,7 +40,7 @@ from auditor.reading.findings import Findings
 from auditor.reading.spine import Level
 from auditor.reading.errors import FormError
 from pipeline.exchange.nmf import LevelMeasurements
-from pipeline.runs.differences import compare_public
+from pipeline.runs.rerun import compare_public
 from pipeline.release.layout import RunDirectory
 import pyarrow as pa
 schema = Schema((Attribute("sex", ("female", "male")),))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.random_problems import random_problem
+from oracles.random_problems import ESTIMATORS, KINDS, random_problem
 
 from postprocess.downward import tasks as level_task
 from postprocess.downward.level import downward_level
@@ -47,14 +47,7 @@ def assert_kept(problem: Problem, released: list[np.ndarray]) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    zeros=st.booleans(),
-    invariants=st.booleans(),
-    complete=st.booleans(),
-    estimator=st.sampled_from(["full", "topdown"]),
-    roots=st.integers(1, 2),
-)
+@given(**KINDS, estimator=ESTIMATORS, roots=st.integers(1, 2))
 def test_every_constraint_is_kept(
     seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, roots: int
 ) -> None:

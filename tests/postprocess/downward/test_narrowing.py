@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.downward.narrowing import FIRST, GOAL, SPARE, narrowed
+from postprocess.downward.intervals import FIRST, GOAL, SPARE, narrowed
 from postprocess.downward.ranges import Ranges, narrowest, united
 from postprocess.downward.simulated_margins import SIMULATED_COVERAGE, ErrorCounts, PublishedTable, count_errors
 from postprocess.linear.downward import AnswerVariances

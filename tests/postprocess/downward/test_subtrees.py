@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from oracles.random_problems import bypassed, random_problem, random_spine
+from oracles.random_problems import ESTIMATORS, KINDS, bypassed, random_problem, random_spine
 
 from geography.spine import Level, Spine
 from postprocess.bounds.declare import propagate
@@ -97,11 +97,8 @@ def with_known_totals(problem: Problem, truth: Sequence[np.ndarray], level: int)
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
-    seed=st.integers(0, 10**6),
-    zeros=st.booleans(),
-    invariants=st.booleans(),
-    complete=st.booleans(),
-    estimator=st.sampled_from(["full", "topdown"]),
+    **KINDS,
+    estimator=ESTIMATORS,
     level=st.integers(1, 2),
     bypass=st.booleans(),
     some_totals=st.booleans(),

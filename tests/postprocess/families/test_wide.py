@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.random_problems import random_marginals, random_problem
+from oracles.random_problems import ESTIMATORS, KINDS, random_marginals, random_problem
 
 from postprocess.algebra import Basis
 from postprocess.bounds.declare import propagate
@@ -111,14 +111,7 @@ def test_coordinates_multiply_as_the_basis_does(shape: tuple[int, ...]) -> None:
 
 
 @settings(max_examples=4, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    zeros=st.booleans(),
-    invariants=st.booleans(),
-    complete=st.booleans(),
-    estimator=st.sampled_from(["full", "topdown"]),
-    roots=st.integers(1, 2),
-)
+@given(**KINDS, estimator=ESTIMATORS, roots=st.integers(1, 2))
 def test_a_release_has_the_same_numbers(
     seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, roots: int
 ) -> None:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.dense import query_matrix, subtree_gls
-from oracles.random_problems import bypassed, level_sums, random_marginals, random_problem
+from oracles.random_problems import KINDS, bypassed, level_sums, random_marginals, random_problem
 
 from postprocess.downward.level import downward_level
 from postprocess.linear.downward import unbiased_estimates, variances_of
@@ -17,14 +17,7 @@ from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    zeros=st.booleans(),
-    invariants=st.booleans(),
-    complete=st.booleans(),
-    roots=st.integers(1, 2),
-    n_levels=st.integers(2, 4),
-)
+@given(**KINDS, roots=st.integers(1, 2), n_levels=st.integers(2, 4))
 @example(seed=1898, zeros=False, invariants=False, complete=False, roots=2, n_levels=3)  # a level without measurements
 @example(seed=51888, zeros=True, invariants=True, complete=False, roots=2, n_levels=3)
 def test_both_passes_equal_dense_least_squares(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.dense import subtree_gls
-from oracles.random_problems import random_problem
+from oracles.random_problems import KINDS, random_problem
 
 from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 from postprocess.marginal import Marginal
@@ -53,13 +53,7 @@ def test_missing_levels_and_queries(seed: int, shape: tuple[int, ...]) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    zeros=st.booleans(),
-    invariants=st.booleans(),
-    complete=st.booleans(),
-    roots=st.integers(1, 2),
-)
+@given(**KINDS, roots=st.integers(1, 2))
 def test_constraints(seed: int, zeros: bool, invariants: bool, complete: bool, roots: int) -> None:
     problem, _ = random_problem(seed, zeros=zeros, invariants=invariants, complete=complete, roots=roots)
     assert_equals_dense(problem)

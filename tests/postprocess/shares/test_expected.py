@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from postprocess.arrays import FloatArray
-from postprocess.shares.expected import shared_variances
+from postprocess.shares.expectation import shared_variances
 
 TOP, TRACTS = 40.0, np.array([300.0, 150.0, np.inf])
 PARENTS = np.repeat([0, 1, 2], [2, 3, 4])

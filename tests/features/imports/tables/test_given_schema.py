@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from features.imports.tables.given_schema import STOCK_LISTS, stock_list
 from features.imports.tables.importer import TableRequest, TableSource, import_table
-from features.imports.tables.stock_lists import STOCK_LISTS, stock_list
 from flows.checks.validation import validate
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine

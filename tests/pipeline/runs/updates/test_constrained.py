@@ -24,8 +24,7 @@ from pipeline.published import open_finished, release_at
 from pipeline.runs.verify import verify_release
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems
-from pipeline.spec.update.resolve import resolve_added
-from pipeline.spec.update.section import UpdateSection
+from pipeline.spec.update import UpdateSection, resolve_added
 
 
 @pytest.mark.slow

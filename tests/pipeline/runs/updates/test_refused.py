@@ -30,8 +30,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.runs.questions.combining import combine_answer
-from pipeline.runs.updates import same_records
-from pipeline.runs.updates.same_records import doubt_of_records
+from pipeline.runs.updates import doubt_of_records
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
@@ -143,7 +142,7 @@ def test_how_far_numbers_of_the_same_records_may_be_apart(
     none, some = np.zeros(20), np.zeros(20, dtype=np.int64)
     some[7] = -10 * apart
     combined = Combined(["tract"], [("A",)] * 20, some, 64.0, none, none + 36, none, none + 23, some)
-    monkeypatch.setattr(same_records, "put_together", lambda *_: combined)
+    monkeypatch.setattr("pipeline.runs.updates.put_together", lambda *_: combined)
     arguments = answer, answer / "public", read_answer(RunDirectory(answer)), open_finished(release, check_hashes=False)
     if apart == 9:
         with pytest.raises(InputError, match=sentence):
@@ -163,7 +162,7 @@ def test_a_release_that_is_estimated_in_parts_is_not_compared(
     def large(*_: object) -> Combined:
         raise PartByPartError("it is large")
 
-    monkeypatch.setattr(same_records, "put_together", large)
+    monkeypatch.setattr("pipeline.runs.updates.put_together", large)
     (doubt,) = update(release, [answer], tmp_path / "new").doubts
     assert (
         doubt
@@ -298,7 +297,7 @@ def test_a_directory_of_another_process_is_left_alone(
     """It is made after this one has seen that there is none: while the other is at work, or when it has ended."""
     _, release, answer = given
     root, others = tmp_path / "new" / release.name, ExitStack()
-    module = import_module("pipeline.runs.updates.update")
+    module = import_module("pipeline.runs.updates")
 
     def too_late(place: Path, identity: dict[str, object]) -> AbstractContextManager[RunDirectory]:
         run = others.enter_context(open_run(place, identity))
@@ -319,7 +318,7 @@ def test_what_a_failed_update_made_is_removed_and_no_more(
     def failing(_: object, **_rest: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipeline.runs.updates.update.perform_public_steps", failing)
+    monkeypatch.setattr("pipeline.runs.updates.perform_public_steps", failing)
     _, release, answer = given
     root = tmp_path / release.name
     for existed in (False, True):

@@ -33,7 +33,7 @@ from pipeline.release.versions.changes import read_changes
 from pipeline.runs.questions.combining import combine_answer
 from pipeline.runs.receipts import compare_receipts, find_manifests
 from pipeline.runs.record_sources import universes_to_rerun
-from pipeline.runs.updates.update import Updated
+from pipeline.runs.updates import Updated
 from pipeline.runs.verify import verify_release
 
 

@@ -1,21 +1,58 @@
-"""From the answers that a published spec states to noisy counts with exact scales, and to what they cost."""
+"""The section "update" of a published spec: which release a version replaces, the answers in it, and their cost.
+
+No spec file has it. `spinewise update` writes it into the spec of the manifest, from which everything is computed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, StrictInt
 
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import AddedAnswer
 from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, NoiseSpec
+from pipeline.spec.fields import Budget, FilledTable, FilledValues, Name, NamedTable, Section, Value
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
-from pipeline.spec.update.section import AddedSection, UpdateSection
+
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class TermSection(Section):
+    """One of the terms that an answer tells apart: an attribute, or groups of its values as they were asked for."""
+
+    attribute: Name = Field(description="of the schema")
+    groups: FilledTable[FilledValues] = Field(description="label of each group: its values; others do not count")
+
+
+class AddedSection(Section):
+    """An answer whose counts are used beside the measurements of the release."""
+
+    name: Name = Field(description="of the answer")
+    sha256: Hash = Field(description="of its answer.json")
+    question: str = Field(description="canonical text")
+    level: Name = Field(description="whose areas it counts")
+    by: NamedTable[Value, TermSection] = Field(description="the terms that it tells apart, in the schema's order")
+    where: NamedTable[Name, FilledValues] = Field(description="of attributes that it does not tell apart: what counts")
+    mechanism: Mechanism = Field(description="of the noise on each count")
+    scale: Budget = Field(description="sigma^2 or b, exact")
+
+
+class UpdateSection(Section):
+    """Which version of a release this is, and with which answers it was made."""
+
+    version: Annotated[StrictInt, Field(ge=2)] = Field(description="the first release is version 1")
+    replaces: Hash = Field(description="SHA-256 of the manifest of the version before")
+    answers: Annotated[tuple[AddedSection, ...], Field(min_length=1)] = Field(
+        description="all that were added, those of earlier versions first"
+    )
+
 
 #: The noise of counts, by the framework of their budget.
 _MECHANISMS: Final[dict[Framework, Mechanism]] = {"zcdp": "discrete_gaussian", "pure": "discrete_laplace"}

@@ -1,39 +1,82 @@
-"""A new version of a finished release, estimated from its measurements and those of answers: no records, no key."""
+"""A new version of a finished release, estimated from its measurements and those of answers: no records, no key.
+
+It is checked that a version is what its public files make it. Whether answers and release are of the same records,
+public files cannot prove: what both state of their records is keyed and salted, so that nobody can compare records
+by it. Numbers can be compared. Two that are of the same records differ by noise alone, whose size both state.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from threadpoolctl import threadpool_limits
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError, ReleaseError, SpinewiseError
+from pipeline.estimation.answers.together import PartByPartError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress
 from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease, open_finished
+from pipeline.publishing.answers import used_answers
 from pipeline.publishing.files import input_files, replaced_files
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
+from pipeline.questions.released.added import added_section, refuse_drawn_twice
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import write_manifest
+from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import open_run, recorded_identity
 from pipeline.release.stated_beacon import stated_beacon
 from pipeline.release.versions.changes import Changes, read_changes
+from pipeline.runs.questions.combining import put_together
 from pipeline.runs.questions.public_files import answer_problems
 from pipeline.runs.signers import require_signer
-from pipeline.runs.updates.same_records import doubt_of_records
-from pipeline.runs.updates.stated import updated_spec
 from pipeline.signatures.signing_keys import PublicKey
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.spec.update import UpdateSection
 from pipeline.storage.files import make_folder, sha256_file
 
-__all__ = ["Updated", "update_release"]
+__all__ = ["Updated", "doubt_of_records", "update_problems", "update_release", "updated_spec"]
+
+
+def updated_spec(
+    before: PublishedRelease, replaces: str, given: Sequence[tuple[AnswerManifest, str, str]]
+) -> ReleaseSpec:
+    """The spec of the next version of a release.
+
+    Args:
+        before: the version that it replaces.
+        replaces: SHA-256 of its manifest.
+        given: of each answer that is added its manifest, the hash of it, and what messages call it.
+
+    Raises:
+        InputError: an answer cannot be used with this release, or is used already.
+    """
+    if not given:
+        raise InputError("no answer was given; name at least one with --with")
+    earlier = before.spec.update
+    refuse_drawn_twice([*used_answers(before.run, before.spec), *(manifest for manifest, _, _ in given)])
+    sections = [] if earlier is None else list(earlier.answers)
+    for manifest, sha256, path in given:
+        if manifest.answer in {one.name for one in sections}:
+            raise InputError(f"{path}: an answer called {manifest.answer!r} is used already; give it another --name")
+        try:
+            sections.append(added_section(manifest, sha256, before))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    section = UpdateSection(
+        version=2 if earlier is None else earlier.version + 1,
+        replaces=replaces,
+        answers=tuple(sections),
+    )
+    return before.spec.updated(section)
 
 
 @dataclass(frozen=True)
@@ -178,3 +221,105 @@ def _key_of(before: PublishedRelease) -> KeyStatement:
     """Of the key and the records that the release was measured with, which are those of every version."""
     manifest = before.manifest
     return KeyStatement(manifest.key_salt, manifest.key_commitment, manifest.input_fingerprints)
+
+
+#: The share of answers of the same records that are refused.
+_REFUSED: Final = 1e-9
+
+
+def doubt_of_records(path: Path, folder: Path, manifest: AnswerManifest, release: PublishedRelease) -> str | None:
+    """Why an answer and a release may be of other records, a sentence; None where nothing speaks for it.
+
+    Args:
+        path: what messages call the answer.
+        folder: with its public files.
+        manifest: of the answer.
+        release: finished.
+
+    Raises:
+        InputError: they are of other records, but for a probability of one in a billion.
+        ReleaseError: a file of either is damaged.
+    """
+    root = release.run.root
+    try:
+        combined = put_together(folder, manifest, release)
+    except PartByPartError:
+        return f"{path} was not compared with {root}, which is estimated part by part: are both of the same records?"
+    surely, usual = combined.agreement(manifest.framework, _REFUSED), combined.agreement(manifest.framework)
+    if not surely.agree:
+        raise InputError(
+            f"{path}: its counts are not of the records of {root}: the largest distance of {surely.numbers:,} numbers "
+            f"is {surely.largest:g} standard deviations of their noise, and {surely.allowed:g} is exceeded with a "
+            "probability of one in a billion"
+        )
+    if not usual.agree:
+        return (
+            f"{path} may not be of the records of {root}: the largest distance of {usual.numbers:,} numbers is "
+            f"{usual.largest:g} standard deviations of their noise, and {usual.allowed:g} is exceeded with a "
+            "probability of 0.1 %"
+        )
+    return None
+
+
+#: What a version states as the one before does: it has the same noise, of the same records, charged once.
+_KEPT = ("release", "status", "public_seed", "key_salt", "key_commitment", "input_fingerprints", "charging", "receipts")
+
+
+def update_problems(job: Job, manifest: Manifest) -> list[str]:
+    """What is wrong with a version that was made with answers, a sentence each; empty for a first release.
+
+    Args:
+        job: a run with the version's public inputs.
+        manifest: of the version.
+    """
+    if job.spec.update is None:
+        return []
+    try:
+        return list(_problems(job, manifest))
+    except SpinewiseError as error:
+        return [f"the version that it replaces, or an answer, cannot be read: {error}"]
+
+
+def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
+    update = job.spec.update
+    assert update is not None
+    path = job.run.before(job.run.manifest)
+    before = read_manifest(path)
+    if sha256_file(path) != update.replaces:
+        yield f"public/{job.run.name_of(path)} is not the manifest of the version that the spec says it replaces"
+        return
+    replaced = set(replaced_files(job))
+    for file in input_files(job):
+        name = job.run.name_of(file)
+        of = name.removeprefix("replaced/") if file in replaced else name
+        if of == "manifest.json" or (of.startswith("answers/") and of not in before.files):
+            continue
+        if of not in before.files or before.files[of].sha256 != manifest.files[name].sha256:
+            yield f"public/{name} is not that of the version before"
+    for name in (*_KEPT, "beacon"):
+        if getattr(before, name) != getattr(manifest, name):
+            yield f"public/manifest.json: {name} is not that of the version before"
+    used = used_answers(job.run, job.spec)
+    for one, stated in zip(used, update.answers, strict=True):
+        yield from _answer_problems(job, stated.name, one)
+    yield from _spec_problems(job, before, used)
+
+
+def _answer_problems(job: Job, name: str, manifest: AnswerManifest) -> Iterator[str]:
+    for problem in answer_problems(job.run.answer(name), manifest, of_release=True):
+        yield f"public/answers/{name}: {problem}"
+
+
+def _spec_problems(job: Job, before: Manifest, used: tuple[AnswerManifest, ...]) -> Iterator[str]:
+    """Whether the spec is that of the version before, and states just what the answers are."""
+    update = job.spec.update
+    assert update is not None
+    spec = ReleaseSpec.from_public_dict(before.spec, "the manifest of the version before")
+    known = 0 if spec.update is None else len(spec.update.answers)
+    opened = PublishedRelease(job.run, before, spec, spec.universes(), job.spine)
+    new = [
+        (one, sha256_file(job.run.answer(stated.name) / MANIFEST), f"public/answers/{stated.name}")
+        for one, stated in zip(used[known:], update.answers[known:], strict=True)
+    ]
+    if updated_spec(opened, update.replaces, new).public_dict() != job.spec.public_dict():
+        yield "public/manifest.json: the spec is not that of the version before with these answers"

@@ -1,1 +1,0 @@
-"""Versions of a release that are made with answers of questions: post-processing of public files, at no cost."""
