@@ -120,12 +120,14 @@ def write_revision(revision: Revision, out: Path) -> Path:
     """Write a history to a new folder; returns it. The same releases give the same bytes.
 
     Raises:
-        InputError: the folder exists: a revision is never replaced; or a value is called as a column is.
+        InputError: `out` is a file, or has the folder: a revision is never replaced; or a value is called as a column.
         ReleaseError: a file cannot be written.
     """
     last = revision.releases[-1]
     base = last.spec.name.removesuffix(f"-{last.section.period}")
     folder = out / f"{base}-revised-{last.section.period}"
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: is not a folder")
     if folder.exists():
         raise InputError(f"{folder}: exists; a revision is never replaced: name another --out, or remove it")
     for table in revision.universe.tables:
