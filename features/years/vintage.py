@@ -141,11 +141,13 @@ def write_revision(revision: Revision, out: Path) -> Path:
     """Write a history to a new folder; returns it. The same releases, after the same version, give the same bytes.
 
     Raises:
-        InputError: the folder exists: a revision is never replaced; a value is called as a column is; or errors as
+        InputError: `out` is a file, or has the folder: a revision is never replaced; a value is called as a column is; or errors as
             `vintage_before`.
         ReleaseError: a file cannot be written; or the version before is damaged.
     """
     folder = out / _named(revision, revision.periods[-1])
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: is not a folder")
     if folder.exists():
         raise InputError(f"{folder}: exists; a revision is never replaced: name another --out, or remove it")
     for table in revision.universe.tables:

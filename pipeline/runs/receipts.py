@@ -68,6 +68,9 @@ class Compared:
     uncharged: tuple[str, ...]
 
 
+#: Events that receipts name: of a later release in a series, that its period is drawn.
+_CHARGES: Final = ("charge", "exact", "period")
+
 Charging = Manifest | AnswerManifest
 """What states a charge."""
 
@@ -169,7 +172,7 @@ def _unlike_manifest(manifest: Charging) -> Iterator[str]:
             yield f"has no receipt for the dataset {universe.dataset!r}"
             continue
         # Answers that were added have receipts of their own, in their manifests.
-        budgets[universe.dataset] = budgets.get(universe.dataset, Fraction(0)) + universe.own_budget
+        budgets[universe.dataset] = budgets.get(universe.dataset, Fraction(0)) + universe.charged
         recorded = {(one.universe, one.what) for one in receipt.exact}
         for name, what in sorted(exact_of(universe) - recorded):
             yield f"publishes {what}{' of ' + name if name else ''} exactly, which its receipt does not state"
@@ -195,7 +198,7 @@ def _not_in_ledger(
             "state and used since (a fork)"
         )
         return
-    if (event.dataset, event.release) != (receipt.dataset, release) or event.kind not in ("charge", "exact"):
+    if (event.dataset, event.release) != (receipt.dataset, release) or event.kind not in _CHARGES:
         yield f"event {receipt.number} of the ledger is no charge of {release!r} to {receipt.dataset!r}"
     elif (state := states.get(receipt.dataset)) is not None:
         yield from _unlike_charge(manifest, receipt, event.run, state)

@@ -34,6 +34,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import recorded_input
+from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import parse_spec
 
@@ -423,6 +424,17 @@ def test_a_ledger_is_charged_once_for_the_series(tmp_path: Path, monkeypatch: py
         assert ledger.dataset("people").spent == 2
         assert [event.kind for event in ledger.events()].count("period") == 3
         assert ledger.verify() == ()
+        known = KnownLedger(ledger.id, ledger.events())
+    manifests = find_manifests([tmp_path / "out"])
+    compared = compare_receipts(manifests, known)
+    assert (len(manifests), compared.problems, compared.uncharged) == (3, (), ())
+    assert [one.cost for one in compared.spending] == [2], "once, with the first"
+    last = RunDirectory(tmp_path / "out" / "padron-2033").manifest
+    receipt = manifests[last].receipts[0]
+    manifests[last] = manifests[last].model_copy(update={"receipts": (receipt.model_copy(update={"cost": "2"}),)})
+    assert any(
+        "spends 0 of 'people', its receipt states 2" in one for one in compare_receipts(manifests, known).problems
+    )
     assert chain_problems(*read_ledger(str(place))) == []
     for year in YEARS:
         found = list(audit(tmp_path / "out" / f"padron-{year}", ledger=str(place)))

@@ -178,6 +178,8 @@ def test_commands(own_series: Made, tmp_path: Path) -> None:
     assert list(table.columns) == ["geocode", "period", "total", "total:low90", "total:high90"]
     assert len(table) == 3 * 12
     spinewise("revise", own_series.out, "--out", tmp_path / "a", status=2)
+    refused = spinewise("revise", own_series.out, "--out", folder / "revision.json", status=2)
+    assert "revision.json: is not a folder" in refused
     csv = spinewise(
         "query", own_series.release("2033"), "sex", "--at", "tract", "--change", "2031..2033", "--format", "csv"
     )
