@@ -141,8 +141,8 @@ def write_revision(revision: Revision, out: Path) -> Path:
     """Write a history to a new folder; returns it. The same releases, after the same version, give the same bytes.
 
     Raises:
-        InputError: `out` is a file, or has the folder: a revision is never replaced; a value is called as a column is; or errors as
-            `vintage_before`.
+        InputError: `out` is a file, or has the folder: a revision is never replaced; a value is called as a column;
+            or errors as `vintage_before`.
         ReleaseError: a file cannot be written; or the version before is damaged.
     """
     folder = out / _named(revision, revision.periods[-1])
