@@ -10,8 +10,9 @@ of one number with sensitivity sqrt 2, whose noise would stand on another lattic
 Pairs of neighbours that move fewer numbers are covered: leaving outcomes out is post-processing.
 
 The distributions are those of dp-accounting (Google; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, arXiv
-2207.04380, "connect the dots"), discretised pessimistically: apart from the rounding of floats, the epsilon found is an
-upper bound, whatever the interval. See `_allowance` for the rounding.
+2207.04380, "connect the dots"), that of discrete Gaussian noise computed here to the same bits
+(`losses.gaussian_losses`; a test compares them). They are discretised pessimistically: apart from the rounding of
+floats, the epsilon found is an upper bound, whatever the interval. See `_allowance` for the rounding.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.losses import Losses, epsilon_of
+from pipeline.privacy.accounting.losses import Losses, epsilon_of, gaussian_losses
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
@@ -99,6 +100,9 @@ def _epsilon(counts: tuple[tuple[Use, int], ...], step: float, delta: Fraction, 
 
 def _losses(use: Use, step: float) -> Losses:
     """The losses of one use on the grid; those of the opposite neighbours have the same distribution."""
+    if isinstance(use, DiscreteGaussian):
+        # A smaller sigma has the larger loss.
+        return gaussian_losses(math.nextafter(math.sqrt(use.scale), 0.0), step)
     found = _loss(use, step)
     assert found._symmetric, "two distributions"
     masses = found._pmf_remove.to_dense_pmf()
@@ -115,15 +119,11 @@ def _allowance(delta: Fraction) -> float:
     return float(delta) * (1 - 2.0**-10) - 1e-13
 
 
-def _loss(use: Use, step: float) -> PrivacyLossDistribution:
-    """Distribution of the loss of one use, never better than the truth."""
+def _loss(use: DiscreteLaplace | Exponential | PermuteAndFlip, step: float) -> PrivacyLossDistribution:
+    """Distribution of the loss of one use of another mechanism, never better than the truth."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as losses
 
-    if isinstance(use, DiscreteGaussian):
-        # A smaller sigma has the larger loss.
-        sigma = math.nextafter(math.sqrt(use.scale), 0.0)
-        return losses.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=step, use_connect_dots=True)
     if isinstance(use, DiscreteLaplace):
         parameter = math.nextafter(float(1 / use.scale), math.inf)
         return losses.from_discrete_laplace_mechanism(
