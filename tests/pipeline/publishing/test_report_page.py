@@ -142,6 +142,8 @@ def test_on_paper_nothing_is_alone_or_cut(browser: Any, town: Path) -> None:
     assert found.page.evaluate(tops, ".guide li") == 1
     lines = "[...document.querySelectorAll('#files tbody th code')].map(one => one.getClientRects().length)"
     assert set(found.page.evaluate(lines)) == {1}
+    whole = "[...document.querySelectorAll('#use table, pre')].map(one => getComputedStyle(one).breakInside)"
+    assert set(found.page.evaluate(whole)) == {"avoid"}
     style = "(row) => getComputedStyle(document.querySelector(`#counts-body tr:${row}-child`))"
     assert found.page.evaluate(f"({style})('first').breakAfter") == "avoid"
     assert found.page.evaluate(f"({style})('last').breakBefore") == "avoid"
