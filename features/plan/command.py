@@ -129,13 +129,13 @@ def plan(
     A target limits the sum of errors in a geounit or, followed by "each", the error of one number. The division found
     is written in exact decimals, and measures every query that the spec measures.
 
-    --like: errors by table, level and size of area, which is known from an earlier release only.
+    --like: errors by table, level and size of area; the sizes are those of an earlier release.
 
-    --records-per-unit: which cap on the records of a unit loses what, beside the noise of each.
+    --records-per-unit: for each cap on the records of a unit, what the cap cuts off and the noise it needs.
 
-    --amounts: which upper end of an amount cuts off how much, beside the noise of each.
+    --amounts: for each upper end of an amount, how much it cuts off and the noise it needs.
 
-    --worst-group: errors count in parts of the mean number of people that a group has in an area of the level.
+    --worst-group: errors are relative to the mean number of people of a group in an area of the level.
 
     Example:
 

@@ -17,10 +17,10 @@ class QuestionColumnSection(Section):
     """A column of the records with its public domain: categories by `values`, or an amount by `between` and `unit`."""
 
     column: str | None = Field(
-        default=None, min_length=1, description="the records' column, where it is not called as the table is"
+        default=None, min_length=1, description="the records' column, if its name is not that of the table"
     )
     values: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(
-        default=None, description="of categories: all values that there can be"
+        default=None, description="of categories: all possible values"
     )
     between: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] | None = Field(
         default=None,

@@ -19,7 +19,7 @@ class SharesSection(Section):
     )
     geocode: str = Field(default="geocode", description="the file's column of geocodes")
     query: str = Field(default="total", description="the query whose answers are shared")
-    column: str | None = Field(default=None, description="the file's column of numbers, alike for all of the answers")
+    column: str | None = Field(default=None, description="the file's column of numbers, the same for all answers")
     answers: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(
         default=None, description="with `column`: only these answers of the query; default: all"
     )

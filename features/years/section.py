@@ -52,13 +52,13 @@ class ChangeSection(Section):
 class SeriesSection(Section):
     """Releases of the same people over time, one of which is run at a time, with --period."""
 
-    name: Name = Field(description="what the series is called; the ledger opens it once")
+    name: Name = Field(description="the name of the series; it is opened in the ledger once")
     first: PeriodName = Field(
         alias="from", description="the first period: 2031, 2031-Q1, 2031-01 or 2031-01-01, by the step"
     )
     last: PeriodName = Field(alias="to", description="the last period; the budget is for all of them together")
     step: Literal["year", "quarter", "month", "day"] = Field(
-        default="year", description="from one period to the next: year, quarter, month or day"
+        default="year", description="the time from one period to the next: year, quarter, month or day"
     )
     noise: Literal["independent", "spells"] = Field(
         default="independent",
@@ -74,7 +74,9 @@ class SeriesSection(Section):
         description="asks for a model of change in histories (`revise`, `query --change`); their intervals do not "
         "trust it, and no noise depends on it",
     )
-    period: PeriodName | None = Field(default=None, description="which one is released; usually given with --period")
+    period: PeriodName | None = Field(
+        default=None, description="the period that is released; usually given with --period"
+    )
     #: The hash of the release before, and how numbers are mixed; in published specs alone.
     predecessor: SkipJsonSchema[str | None] = None
     terms: SkipJsonSchema[TermsSection | None] = None

@@ -94,8 +94,8 @@ def run(
     The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command resumes an
     interrupted run, recognises a finished one, for which it does nothing, and refuses other records or another spec.
 
-    Losses of releases of the same records add up: a line after the run says what is known of it, from the ledger or,
-    where nothing was charged, from the releases of the same file in the same folder.
+    The privacy losses of releases of the same records add up. After the run, one line says to how much: by the ledger
+    or, if nothing was charged, by the releases of the same file in the same folder.
 
     Example:
 

@@ -259,7 +259,7 @@ class BelowTask(PartTask):
 
     Attributes:
         counts: at the cut, `(n, n_cells)`.
-        checked: per level below the cut, which parents cvxpy solves again.
+        checked: per level below the cut, which parents' children are solved again.
         passes: of the whole release.
     """
 

@@ -73,7 +73,7 @@ class Computed:
 
     @cached_property
     def checked(self) -> list[BoolArray]:
-        """Per level, which parents cvxpy solves again."""
+        """Per level, which parents' children are solved again."""
         return checked_parents(self.job.spine, self.stated.seed)
 
     def combined(self) -> tuple[Problem, list[LevelEstimate]]:

@@ -25,7 +25,7 @@ def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
     with MeasuringProcess(checked.request.key, checked.spec.privacy.key) as process:
         if not checked.run.finished.is_file():  # otherwise there may be nothing to do
             import_module("pipeline.runs.run")
-            if checked.spec.postprocess.solver != "batched":
+            if checked.spec.postprocess.solver == "cvxpy":
                 import_module("cvxpy")
         process.identity()
         process.refuse_missing_columns(checked.universes)

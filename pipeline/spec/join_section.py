@@ -44,7 +44,7 @@ class JoinSection(Section):
     """What a household of each kind implies for the persons in it; one of four forms."""
 
     name: str | None = Field(
-        default=None, min_length=1, description="what the join is called in messages; default: the companion and form"
+        default=None, min_length=1, description="the name of the join in messages; default: the companion and form"
     )
     companion: str = Field(description="the companion whose records are the households")
     where: Table[Annotated[Values, Field(min_length=1)]] = Field(

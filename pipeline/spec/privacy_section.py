@@ -15,9 +15,9 @@ _CHAIN: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 class BeaconSection(Section):
     """A round of a public beacon that the noise depends on, so that it cannot be drawn until it pleases."""
 
-    chain: str = Field(description="the chain's hash, 64 hexadecimal digits")
+    chain: str = Field(description="the hash of the chain, 64 hexadecimal digits")
     round: Annotated[StrictInt, Field(ge=1)] = Field(
-        description="the round, one that is published after the run has committed itself in the ledger"
+        description="the round; it must be published after the run has committed itself in the ledger"
     )
 
     @field_validator("chain")
@@ -59,7 +59,7 @@ class PrivacySection(Section):
     )
     population: Annotated[StrictInt, Field(ge=1)] | None = Field(
         default=None,
-        description="about how many records there are, if that is public: delta must be below 1 / population",
+        description="the approximate number of records, if that is public: delta must be below 1 / population",
     )
     neighbours: Literal["change-one", "add-remove"] = Field(
         default="change-one",

@@ -12,9 +12,7 @@ class OriginSection(Section):
     """Where one input comes from."""
 
     source: InputSource = Field(description='"public", or "records" if it was made from the records')
-    origin: str = Field(
-        default="", alias="from", max_length=500, description="where it is from, in words; it is published"
-    )
+    origin: str = Field(default="", alias="from", max_length=500, description="its origin, in words; this is published")
 
 
 class ProvenanceSection(Section):

@@ -55,7 +55,7 @@ class RegroupSection(Section):
     fan_out: Annotated[StrictInt, Field(ge=1)] = Field(
         default=100, description="at most this many units in a geounit above, and leaves in a unit if both are possible"
     )
-    keep: StrictBool = Field(default=True, description="count the units of the list as such areas too")
+    keep: StrictBool = Field(default=True, description="treat the units of the list as such areas too")
 
 
 class GeographySection(Section):
@@ -73,7 +73,7 @@ class GeographySection(Section):
     )
     parent: str | None = Field(default=None, description="the column of parents (empty at the top), with `child`")
     separator: Separator | None = Field(
-        default=None, description='what stands between the fields of a CSV file, such as ";" or "\\t"; default ","'
+        default=None, description='the field separator of a CSV file, such as ";" or "\\t"; default ","'
     )
     encoding: Encoding | None = Field(
         default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'
@@ -98,7 +98,7 @@ class GeographySection(Section):
         default=None, description="level -> its areas' names: a column beside the codes, or a file; they are published"
     )
     labels: Table[Texts] | None = Field(
-        default=None, description='level -> what it is called for people, such as "County"; or { en = ..., es = ... }'
+        default=None, description='level -> its label for readers, such as "County"; or { en = ..., es = ... }'
     )
 
     @property
@@ -177,7 +177,7 @@ class SchemaSection(Section):
     )
     recodes: Table[RecodeSection] = Field(default={}, description="recodes by name, for use in queries")
     labels: LabelsSection | None = Field(
-        default=None, description="what attributes, values and tables are called for people"
+        default=None, description="labels of attributes, values and tables for readers"
     )
 
 
@@ -208,14 +208,14 @@ class StrategySection(Section):
         Field(default={}, description="share of each level, or a table with share and queries")
     )
     derived_from: str | None = Field(
-        default=None, description="where this table was written out from; for information only"
+        default=None, description="the preset or file that this table was copied from; for information only"
     )
 
 
 class BoundSection(Section):
     """Public counts of facilities that bound the persons in groups of cells."""
 
-    name: str = Field(min_length=1, description="what the bound is called in messages")
+    name: str = Field(min_length=1, description="the name of the bound in messages")
     level: str = Field(description="the level whose geounits are bounded")
     file: File = Field(description="the CSV or Parquet file of facilities, one row per geounit, relative to the spec")
     geocode: str = Field(description="the file's column of geocodes")
@@ -260,10 +260,10 @@ class SelectSection(Section):
         description="the queries to choose among, coarse to fine, each refining the one before"
     )
     thresholds: tuple[NumberOfPersons, ...] = Field(
-        description="the number of persons from which on each version is meant, from 0 and rising"
+        description="the smallest population for which each version is meant, beginning with 0 and increasing"
     )
     share: QueryShare = Field(
-        description="the part of the whole budget for choice and measurement; the strategy shares what is left"
+        description="the part of the whole budget for choice and measurement; the strategy divides the rest"
     )
     choice_share: QueryShare = Field(
         description="the part of this share that the choice may cost, less than 1; the measurement has the rest"
@@ -284,10 +284,11 @@ class PostprocessSection(SlottedSection):
     slot: ClassVar[str] = "postprocess"
 
     estimator: Literal["full", "topdown"] = Field(
-        default="full", description="full: of all measurements; topdown: as in 2020"
+        default="full", description="full: from all measurements together; topdown: level by level, as in 2020"
     )
     solver: Literal["auto", "batched", "cvxpy"] = Field(
-        default="auto", description="cvxpy is the reference; batched is fast"
+        default="auto",
+        description="auto: batched, with cvxpy where that fails; batched: fast; cvxpy: the reference",
     )
     passes: tuple[str, ...] = Field(
         default=("total",), description="queries whose answers are fixed first, in this order"
@@ -297,19 +298,22 @@ class PostprocessSection(SlottedSection):
         description="what nothing measures of an area: fitted to its own estimates and the detail above, or an even "
         "share of it",
     )
-    seed: WholeNumber = Field(default=0, description="public seed of ties, simulations and samples")
+    seed: WholeNumber = Field(default=0, description="the public seed for ties, simulations and samples")
 
 
 class PublishSection(Section):
     """What is published besides the histograms."""
 
-    margins: StrictBool = Field(default=True, description="a margin of error beside every published number")
+    margins: StrictBool = Field(default=True, description="publish a margin of error with each number")
     replicates: WholeNumber = Field(
         default=20,
-        description="simulated runs behind the margins of error, at most: fewer, and of a sample, in large spines",
+        description="the most simulated runs for the margins of error; large spines have fewer, of a sample of areas",
     )
     unbiased: StrictBool = Field(default=False, description="also publish the linear unbiased estimates")
-    draws: WholeNumber = Field(default=0, description="also publish this many joint draws of what the truth may be")
+    draws: WholeNumber = Field(
+        default=0,
+        description="also publish this many joint draws of the truth given the measurements",
+    )
     microdata: StrictBool = Field(default=True, description="also publish one row per person")
 
     @model_validator(mode="after")
@@ -342,19 +346,21 @@ class ReportSection(Section):
         description="the language of the report's texts, numbers and dates (there are English and Spanish), and of the "
         "names and labels shown; default: English texts, and the names and labels that are stated first",
     )
-    reference_date: Day | None = Field(default=None, description="the day that the counts are of, such as 2030-04-01")
-    publication_date: Day | None = Field(default=None, description="the day that the release is published")
+    reference_date: Day | None = Field(
+        default=None, description="the day to which the counts refer, such as 2030-04-01"
+    )
+    publication_date: Day | None = Field(default=None, description="the day on which the release is published")
     version: Line | None = Field(
         default=None, description="which of several releases of the same counts this is, such as 2 or revised"
     )
     next_release: Line | None = Field(default=None, description="when the next one is expected, such as spring 2032")
-    contact: Line | None = Field(default=None, description="whom readers may ask")
+    contact: Line | None = Field(default=None, description="whom readers can ask")
     licence: Line | None = Field(default=None, description="the terms of use, such as CC-BY-4.0")
     citation: Paragraph | None = Field(default=None, description="how the release is to be cited")
     software_url: Line | None = Field(
-        default=None, description="where readers find the program with which the release can be checked"
+        default=None, description="where readers find the program that checks the release"
     )
-    notes: tuple[Paragraph, ...] | None = Field(default=None, description="what readers must know, a text each")
+    notes: tuple[Paragraph, ...] | None = Field(default=None, description="what readers must know; a list of texts")
     definitions: Table[Paragraph] | None = Field(default=None, description="term -> what it means")
     polygons: Table[PolygonSection] = Field(
         default={}, description="level -> its polygons, for maps; levels without are shown as ranked dot plots"
@@ -372,7 +378,7 @@ class UniverseSections(SlottedSection):
             json_schema_input_type=str | StrategySection,
         ),
     ] = Field(description="a preset's name, or a table of queries and level shares; required without [collect]")
-    invariants: Table[tuple[str, ...]] = Field(default={}, description="level -> queries that are kept exactly")
+    invariants: Table[tuple[str, ...]] = Field(default={}, description="level -> queries that are published exactly")
     records_per_person: Annotated[StrictInt, Field(ge=1)] = Field(
         default=1,
         description="how many of these records a change of one person alters at most; 2 for households, one of which a "

@@ -17,21 +17,21 @@ from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import LevelTask, level_tasks
 from postprocess.errors import SolverError
-from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Solution
 from postprocess.families.rounding import round_family, tie_breaks
+from postprocess.families.second_solver import solve_again
 from postprocess.families.solve import solve_families
 from postprocess.families.swaps import swapped
 from postprocess.linear.upward import LevelEstimate
 from postprocess.problem import Problem
 
-#: Persons: a solution of the batched solver that differs from cvxpy's by more in a cell stops the run.
+#: Persons: a solution of the batched solver that differs from the second solver's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3
 #: How often households that have more members than there may be are solved again; what is left bounds the persons.
 MOST_TURNS = 3
-#: Share of the parents that cvxpy solves again, and the least number that is drawn for this.
+#: Share of the parents whose children are solved again, and the least number that is drawn for this.
 CHECKED_SHARE, CHECKED_LEAST = 0.01, 22
-#: Numbers in the quadratic forms of a family's children above which cvxpy is too slow to compare with.
+#: Numbers in the quadratic forms of a family's children above which another solver is too slow to compare with.
 CHECKED_NUMBERS = 300_000
 
 
@@ -39,7 +39,7 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
     """Whole-number histograms `(n, n_cells)` of the children of a batch of parents.
 
     Raises:
-        SolverError: a family was not solved to its tolerance, or cvxpy disagrees; names the parent.
+        SolverError: a family was not solved to its tolerance, or another solver disagrees; names the parent.
     """
     report = SolverReport()
     differences: list[float] = []
@@ -134,14 +134,14 @@ def _copies(task: LevelTask) -> tuple[list[tuple[IntArray, IntArray, IntArray]],
 
 
 def _differences(task: LevelTask, member: Member, solution: Solution) -> tuple[float, ...]:
-    """Of a sampled family that is solved again with cvxpy the largest difference of a cell; nothing of others."""
+    """Of a sampled family, which another solver solves again, the largest difference of a cell; nothing of others."""
     family = member.family
     numbers = family.linear.size * family.n_cells
     if task.solver != "auto" or not task.checked[member.parent] or numbers > CHECKED_NUMBERS:
         return ()
     if solution.solver != "batched":
         return ()
-    reference = solve_with_cvxpy(family, once=True)
+    reference = solve_again(family)
     difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
     if difference > LARGEST_DIFFERENCE:
         raise SolverError(
@@ -166,7 +166,7 @@ def _assert_kept(member: Member, rounded: IntArray) -> None:
 
 
 def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:
-    """Per level, which parents cvxpy solves again: drawn by the public seed from all with two children or more."""
+    """Per level, whose children are solved again: drawn by the public seed from all with two children or more."""
     sizes = [np.ones(len(spine.levels[0].geocodes), dtype=np.int64)]
     sizes += [np.diff(spine.child_offsets(level)) for level in range(spine.n_levels - 1)]
     draws: list[IntArray] = []
@@ -211,7 +211,7 @@ def downward_level(
         estimate: of the level, from the upward pass.
         parents: the histograms of the level above; None at the top.
         runner: performs `solve_task` on the batches, in order.
-        checked: `(n_parents,)` which parents cvxpy solves again; by default those that `checked_parents` draws.
+        checked: `(n_parents,)` which parents' children are solved again; by default those that `checked_parents` draws.
         passes: by default those of the problem.
     """
     if passes is None:

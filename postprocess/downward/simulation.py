@@ -207,7 +207,7 @@ def _solved_down(
             parents = _only(parents, flags)
             rows = np.flatnonzero(flags[level.parents])
         here = problem if len(rows) == len(level) else only_below(problem, number, stretch.solved[number - 1])
-        # cvxpy compares a sample in the run itself.
+        # A sample is compared in the run itself.
         unchecked = np.zeros(len(problem.spine.levels[max(number - 1, 0)]), dtype=bool)
         above, _ = downward_level(
             here, run.basis, number, upward[number], parents, checked=unchecked, passes=run.passes

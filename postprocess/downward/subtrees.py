@@ -245,7 +245,7 @@ def downward_part(
         part: its problem.
         basis: of the whole release.
         counts: of the part's geounits at the cut, `(n, n_cells)`.
-        checked: per level below the cut, which parents cvxpy solves again.
+        checked: per level below the cut, which parents' children are solved again.
         passes: of the whole release.
     """
     estimates = upward_pass(part, basis)

@@ -62,7 +62,7 @@ class LevelTask:
         children_term: `(n, n_cells)` linear term from below; None at the leaves and in the topdown estimator.
         prior_term: `(n, n_cells)` what unmeasured directions are pulled towards; None where everything was measured.
         possible: `(n, a)` False where an asymmetric cell is impossible.
-        checked: `(n_parents,)` True where the solution is compared with cvxpy's.
+        checked: `(n_parents,)` True where the solution is compared with another solver's.
         kinds: `(n,)` how precisely each child was measured, as in `Problem`.
         implied: the persons that households are to have; None where nothing is measured of them.
         shares: how public numbers share the parents' answers among the children; empty at the top.

@@ -106,7 +106,7 @@ def _compiled(shape: _Shape) -> tuple[cp.Problem, cp.Variable, dict[str, cp.Para
     return problem, x, parameters
 
 
-def _data(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
+def numbers_of(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
     """The numbers of a family, as differences to an origin near the solution.
 
     Solvers lose digits to huge numbers: a count of millions is a difference of a few persons from there. The objective
@@ -191,7 +191,7 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
     """
     import cvxpy as cp
 
-    data, origin, far = _data(family)
+    data, origin, far = numbers_of(family)
     problem, unknowns = _stated(family, data, once=once)
     failures = []
     for solver, options in SOLVERS:

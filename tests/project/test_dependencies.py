@@ -25,7 +25,7 @@ _PAGE = PROJECT / "docs" / "dependencies.md"
 #: Named for their caps alone; other dependencies would bring a newest version that does not work.
 _FOR_CAPS = {"fastapi", "highspy"}
 #: Used through cvxpy, by name.
-_THROUGH_CVXPY = {"scs", "clarabel"}
+_THROUGH_CVXPY = {"clarabel"}
 #: What a release is read with; README's two lines need it.
 _FOR_READERS = {"pandas"}
 

@@ -88,14 +88,14 @@ def query(
     theirs. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
 
     --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
-    --show cumulative: how many have each value of one attribute or one before it. --show ranks: 1 for the largest
-    geounit of the level. --show difference: the first of two areas less the second. Each with the interval that holds
+    --show cumulative: for each value of one attribute, how many have it or an earlier one. --show ranks: 1 for the
+    largest geounit of the level. --show difference: the first of two areas less the second. Each with the interval that holds
     the truth in 90 % of cases; for ranks, all of them at once.
 
     --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
 
     --change 2031..2033: how much each number has changed by the history of the series so far, whose releases are beside
-    this one; with its interval, and whether it rose, fell, or cannot be told to have.
+    this one; with its interval, and whether it rose, fell, or the interval does not decide.
 
     --average-household-size: of persons who are joined with households, for every geounit or area; with its interval.
 

@@ -10,8 +10,9 @@ of one number with sensitivity sqrt 2, whose noise would stand on another lattic
 Pairs of neighbours that move fewer numbers are covered: leaving outcomes out is post-processing.
 
 The distributions are those of dp-accounting (Google; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, arXiv
-2207.04380, "connect the dots"), discretised pessimistically: apart from the rounding of floats, the epsilon found is an
-upper bound, whatever the interval. See `_allowance` for the rounding.
+2207.04380, "connect the dots"), that of discrete Gaussian noise computed here to the same bits
+(`gaussian_losses`; a test compares them). They are discretised pessimistically: apart from the rounding of
+floats, the epsilon found is an upper bound, whatever the interval. See `_allowance` for the rounding.
 
 Losses are composed by Fourier transform (Koskela, Jälkö and Honkela 2020, arXiv 1906.03049) after they are tilted:
 masses are multiplied by exp(theta l), with theta such that the sum is centred at about the epsilon that is asked for
@@ -50,6 +51,7 @@ __all__ = [
     "Losses",
     "Use",
     "epsilon_of",
+    "gaussian_losses",
     "interval",
     "one_number_epsilon",
     "pld_epsilon",
@@ -77,6 +79,37 @@ class Losses:
     first: int
     masses: FloatArray
     infinite: float
+
+
+def gaussian_losses(sigma: float, step: float) -> Losses:
+    """The losses of discrete Gaussian noise where one number moves by one, discretised so that no delta is too small.
+
+    "Connect the dots" (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, arXiv 2207.04380, Algorithm 1): on the
+    grid's points next to each loss the masses are such that delta is the true one there, and between them the chord of
+    the true one. Computed as dp-accounting does, to the last bit; to load that takes longer than a small release.
+
+    Args:
+        sigma: of the noise.
+        step: of the grid.
+    """
+    bound = math.ceil(11.6 * sigma)  # at most 1e-30 of the noise is beyond it (Canonne, Kamath and Steinke 2020)
+    noise = np.arange(-bound, bound + 1)
+    # From -bound - 1 on, where nothing is.
+    log_upto = np.logaddexp.accumulate(np.append(-np.inf, -0.5 * noise**2 / sigma**2))
+    log_upto -= log_upto[-1]
+    upto = np.exp(log_upto)
+    # The loss at noise x is -(x + 1/2) / sigma^2, infinite at -bound - 1, where the neighbour has no noise.
+    exact = (-0.5 - np.arange(bound - 1, -bound - 1, -1)) / sigma**2 / step
+    places = np.unique(np.concatenate([np.floor(exact), np.ceil(exact)])).astype(np.int64)
+    epsilons = places * step
+    last = np.floor(np.clip(-0.5 - epsilons * sigma**2, -bound - 1, bound - 1)).astype(np.int64) + bound + 1
+    deltas = np.clip(upto[last + 1] - np.exp(epsilons + log_upto[last]), 0, 1)
+    deltas = np.minimum.accumulate(deltas)
+    rises, gaps = np.diff(deltas), np.diff(places) * step
+    from_below = np.append(1 - deltas[0], rises / np.expm1(-gaps))
+    masses = np.zeros(int(places[-1] - places[0]) + 1)
+    masses[places - places[0]] = np.maximum(0, from_below + np.append(rises / np.expm1(gaps), 0.0))
+    return Losses(int(places[0]), masses, float(deltas[-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +289,9 @@ def _epsilon(counts: tuple[tuple[Use, int], ...], step: float, delta: Fraction, 
 
 def _losses(use: Use, step: float) -> Losses:
     """The losses of one use on the grid; those of the opposite neighbours have the same distribution."""
+    if isinstance(use, DiscreteGaussian):
+        # A smaller sigma has the larger loss.
+        return gaussian_losses(math.nextafter(math.sqrt(use.scale), 0.0), step)
     found = _loss(use, step)
     assert found._symmetric, "two distributions"
     masses = found._pmf_remove.to_dense_pmf()
@@ -272,15 +308,11 @@ def _allowance(delta: Fraction) -> float:
     return float(delta) * (1 - 2.0**-10) - 1e-13
 
 
-def _loss(use: Use, step: float) -> PrivacyLossDistribution:
-    """Distribution of the loss of one use, never better than the truth."""
+def _loss(use: DiscreteLaplace | Exponential | PermuteAndFlip, step: float) -> PrivacyLossDistribution:
+    """Distribution of the loss of one use of another mechanism, never better than the truth."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as losses
 
-    if isinstance(use, DiscreteGaussian):
-        # A smaller sigma has the larger loss.
-        sigma = math.nextafter(math.sqrt(use.scale), 0.0)
-        return losses.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=step, use_connect_dots=True)
     if isinstance(use, DiscreteLaplace):
         parameter = math.nextafter(float(1 / use.scale), math.inf)
         return losses.from_discrete_laplace_mechanism(

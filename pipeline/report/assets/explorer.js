@@ -297,6 +297,8 @@
       : text("Table {table}, level {level}, areas in {area}: {n}",
         { ...said, area: titleOf(await levelOf(state.inside.level), state.inside.row) });
     $("page").textContent = text("page {n} of {all}", { n: whole.format(state.page + 1), all: whole.format(pages) });
+    $("printed-page").textContent = `(${$("page").textContent})`;
+    $("printed-page").hidden = pages === 1;
     $("previous").disabled = state.page === 0;
     $("next").disabled = state.page >= pages - 1;
     $("everywhere").hidden = state.inside === null;

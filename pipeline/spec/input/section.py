@@ -53,7 +53,7 @@ class InputSpec(Section):
     )
 
     separator: Separator | None = Field(
-        default=None, description='what stands between the fields of a CSV file, such as ";" or "\\t"; default ","'
+        default=None, description='the field separator of a CSV file, such as ";" or "\\t"; default ","'
     )
     encoding: Encoding | None = Field(
         default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'

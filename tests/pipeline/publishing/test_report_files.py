@@ -109,6 +109,12 @@ def test_the_page_shows_what_the_tables_have_from_files(browser: Any, tmp_path: 
     assert shown_rows(shown) == expected[:25]
     shown.wait("click", "#next")
     assert shown_rows(shown) == expected[25:50]
+    pages = -(-len(expected) // 25)
+    assert shown.page.locator("#printed-page").text_content() == f"(page 2 of {pages})"
+    assert not shown.page.locator("#printed-page").is_visible()
+    shown.page.emulate_media(media="print")  # where no button says that there is more
+    assert shown.page.locator("#printed-page").is_visible()
+    shown.page.emulate_media(media="screen")
     before = len(shown.requests)
     assert set(loaded(shown)) == {"report"}
     shown.page.context.close()

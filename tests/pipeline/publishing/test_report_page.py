@@ -132,6 +132,23 @@ def test_it_fits_a_telephone_and_a_sheet_of_paper(browser: Any, town: Path) -> N
     assert found.page.pdf()[:5] == b"%PDF-"
 
 
+def test_on_paper_nothing_is_alone_or_cut(browser: Any, town: Path) -> None:
+    """On a sheet of letter paper: tiles and advice side by side, file names whole."""
+    found = opened(browser, RunDirectory(town).report, width=695)
+    found.page.emulate_media(media="print")
+    assert not found.page.locator("#printed-page").is_visible()  # the table has no second page
+    tops = "(all) => new Set([...document.querySelectorAll(all)].map(one => one.getBoundingClientRect().top)).size"
+    assert found.page.evaluate(tops, ".tiles li") == 1
+    assert found.page.evaluate(tops, ".guide li") == 1
+    lines = "[...document.querySelectorAll('#files tbody th code')].map(one => one.getClientRects().length)"
+    assert set(found.page.evaluate(lines)) == {1}
+    whole = "[...document.querySelectorAll('#use table, pre')].map(one => getComputedStyle(one).breakInside)"
+    assert set(found.page.evaluate(whole)) == {"avoid"}
+    style = "(row) => getComputedStyle(document.querySelector(`#counts-body tr:${row}-child`))"
+    assert found.page.evaluate(f"({style})('first').breakAfter") == "avoid"
+    assert found.page.evaluate(f"({style})('last').breakBefore") == "avoid"
+
+
 def test_pictures_of_a_dark_page_are_printed_in_light_colours(browser: Any, town: Path) -> None:
     """And are as they were when it is back on the screen; nothing of the dark picture is left on paper."""
     colours = (

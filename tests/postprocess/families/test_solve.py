@@ -1,7 +1,9 @@
-"""The active set method, ADMM and the cvxpy statement give the same solution."""
+"""The active set method, ADMM, SCS by itself and the cvxpy statement give the same solution."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postprocess.families import stack
+from postprocess.families import second_solver, stack
 from postprocess.families.active_set import Exact, Guess, solve_exactly
 from postprocess.families.admm import solve_by_admm
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, objective, violation
+from postprocess.families.second_solver import solve_again
 from postprocess.families.solve import finished, solve_batched
 
 
@@ -269,3 +272,39 @@ def test_another_solvers_solution_is_finished() -> None:
     np.testing.assert_allclose(finished(family, rough).x, exact.x, atol=1e-10)
     far = replace(rough, x=exact.x + 1.0)
     assert finished(family, far) is far, "what is not the same solution is not put in its place"
+
+
+@settings(deadline=None, max_examples=40)
+@given(families)
+def test_solved_again_without_cvxpy_is_the_same(family: Family) -> None:
+    again, reference = solve_again(family), solve_with_cvxpy(family, once=True)
+    assert np.abs(again.x - reference.x).max() < 1e-4
+    assert objective(family, again.x) <= objective(family, reference.x) + 1e-3
+
+
+@pytest.mark.parametrize("ranges", [False, True])
+def test_solved_again_at_the_top_of_a_spine(ranges: bool) -> None:
+    family = random_family(3, children=1, cells=7, shared=True, parent=False, ranges=ranges)
+    (exact,) = solve_batched([family])
+    again = solve_again(family)
+    assert exact is not None
+    assert again.solver == "SCS"
+    assert np.abs(exact.x - again.x).max() < 1e-4
+
+
+def test_cvxpy_is_asked_where_scs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = random_family(5, children=4, cells=6, shared=True)
+    monkeypatch.setattr(second_solver, "SOLVERS", (("SCS", {"max_iters": 1}),))
+    assert solve_again(family).solver.startswith("cvxpy/")
+
+
+def test_cvxpy_is_not_loaded_for_it() -> None:
+    """To import it takes longer than a small release does."""
+    code = (
+        "import sys; import numpy as np; from postprocess.families.family import Family;"
+        "from postprocess.families.second_solver import solve_again; x = np.arange(6.0).reshape(2, 3);"
+        "family = Family('', np.eye(3)[None], x, np.full((2, 3), 9.0), x.sum(axis=0), None, None);"
+        "print(solve_again(family).solver, 'cvxpy' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["SCS", "False"]

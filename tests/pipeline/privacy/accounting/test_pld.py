@@ -11,13 +11,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution
 from scipy import optimize
 
 from pipeline.privacy.accounting import pld
 from pipeline.privacy.accounting.composition import gaussian_epsilon
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
-from pipeline.privacy.accounting.pld import Use, interval, one_number_epsilon, pld_epsilon
+from pipeline.privacy.accounting.pld import Use, gaussian_losses, interval, one_number_epsilon, pld_epsilon
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
@@ -118,6 +119,19 @@ def test_epsilon_is_the_same_to_12_digits_with_each_kind_of_arithmetic_of_a_proc
         found.append([float(number) for number in done.stdout.split()])
     for numbers in found[1:]:
         assert numbers == pytest.approx(found[0], rel=1e-12)
+
+
+def test_losses_of_gaussian_noise_are_those_of_dp_accounting_to_the_last_bit() -> None:
+    """From less than a tenth to three hundred, on grids from far finer than the losses to far coarser."""
+    rng = np.random.default_rng(20)
+    for _ in range(60):
+        sigma, step = np.exp(rng.uniform(np.log([0.05, 1e-5]), np.log([300.0, 0.5]))).tolist()
+        theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(
+            sigma, value_discretization_interval=step, use_connect_dots=True
+        )._pmf_remove.to_dense_pmf()
+        ours = gaussian_losses(sigma, step)
+        assert (ours.first, ours.infinite) == (theirs._lower_loss, theirs._infinity_mass)
+        assert np.array_equal(ours.masses, theirs._probs)
 
 
 def test_one_number_of_sensitivity_sqrt_2_and_real_gaussians_are_not_bounds() -> None:
