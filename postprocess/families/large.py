@@ -22,7 +22,7 @@ import numpy as np
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, one_hot
-from postprocess.families.inverses import inverse
+from postprocess.families.inverses import Matrices, inverse
 
 RELAXATION = 1.6
 #: The first penalty, as a share of the median of the precision's diagonal.
@@ -94,34 +94,43 @@ def _on_simplices(values: FloatArray, parent: FloatArray, possible: BoolArray) -
 
 
 class _Quadratic:
-    """The least squares with the held sums: one resolvent for each different precision."""
+    """The least squares with the held sums: one resolvent for each different precision, in single precision.
+
+    About where the cells are positive is all that is asked for. What the minimiser moves by from one iteration to the
+    next is worked out, and not the minimiser, so that large counts do not hide small residuals.
+    """
 
     def __init__(self, family: Family, scale: float) -> None:
         self.family = family
         self.members: list[IntArray] = [np.flatnonzero(family.kinds == kind) for kind in range(len(family.precision))]
         self.resolvents = [_resolvent(precision, scale) for precision in family.precision]
-        self.held: list[tuple[FloatArray, FloatArray]] = []
+        self.held: list[tuple[Matrices, FloatArray]] = []
+        self.right, self.x = np.zeros_like(family.linear), np.zeros_like(family.linear)
         if family.held is not None and family.held_group is not None:
-            self.groups = one_hot(family.held_group, family.held.shape[1])
+            self.groups = one_hot(family.held_group, family.held.shape[1]).astype(np.float32)
             empty = np.eye(self.groups.shape[1]) * (self.groups.sum(axis=0) == 0)
             for resolvent in self.resolvents:
                 by_group = resolvent @ self.groups
-                self.held.append((by_group, np.linalg.inv(self.groups.T @ by_group + empty)))
+                middle = np.linalg.inv((self.groups.T @ by_group).astype(np.float64) + empty)
+                self.held.append((by_group, middle))
+            for members, held in zip(self.members, self.held, strict=True):
+                self.x[members] = family.held[members] @ held[1] @ held[0].T
 
     def minimiser(self, right: FloatArray) -> FloatArray:
         """The minimiser for right-hand sides `(C, k)`."""
-        x = np.empty_like(right)
+        moved, self.right = (right - self.right).astype(np.float32), right
         for kind, (members, resolvent) in enumerate(zip(self.members, self.resolvents, strict=True)):
-            x[members] = right[members] @ resolvent
-            if self.held and self.family.held is not None:
+            step: Matrices = moved[members] @ resolvent
+            if self.held:
                 by_group, middle = self.held[kind]
-                x[members] += (self.family.held[members] - x[members] @ self.groups) @ middle @ by_group.T
-        return x
+                step = step - (step @ self.groups) @ middle @ by_group.T
+            self.x[members] += step
+        return self.x
 
 
-def _resolvent(precision: FloatArray, scale: float) -> FloatArray:
+def _resolvent(precision: FloatArray, scale: float) -> Matrices:
     """(precision + scale I)^-1."""
-    shifted = precision.copy()
+    shifted = precision.astype(np.float32)
     shifted.flat[:: len(shifted) + 1] += scale
     return inverse(shifted[None])[0]
 

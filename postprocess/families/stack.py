@@ -14,6 +14,8 @@ from postprocess.families.family import Family, one_hot
 ALONE = 256
 #: Cells from which on a family is large, or with more than `ALONE` numbers in matrices over all cells of all children.
 LARGE_CELLS, LARGE_NUMBERS = 1024, 1 << 25
+#: Cells from which on an area without a parent is worked on in single precision first, as large families are.
+LARGE_ALONE = 4096
 
 
 def is_large(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
@@ -121,6 +123,11 @@ class Stack:
     def large(self) -> bool:
         """Whether the families are large; these are alone."""
         return is_large(len(self.family), self.shape.cells, has_parent=self.shape.has_parent)
+
+    @property
+    def single(self) -> bool:
+        """Whether the one family is worked on in single precision first."""
+        return self.large or self.shape.cells > LARGE_ALONE
 
     @property
     def children(self) -> list[slice]:
