@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import lapack
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.families.inverses import Matrices, free_cells, products
+from postprocess.families.cholesky import Matrices, factor, solve_factored
+from postprocess.families.inverses import free_cells, products
 from postprocess.families.stack import Stack
 
 #: Relative size of pivots that count as zero.
@@ -214,13 +214,12 @@ class _Equalities:
             total = total[on[:, None], on[None, :]]
         single = self.dtype == np.float32
         total.flat[:: len(total) + 1] += (SINGLE_RIDGE if single else RIDGE) * np.diagonal(total).max(initial=0.0)
-        factor, failed = (lapack.spotrf if single else lapack.dpotrf)(total.T, lower=1, clean=0, overwrite_a=1)
-        if failed and single:
+        if factor(total):
+            self.factor, self.total = (on, total), np.zeros((0, 0, 0))
+        elif single:
             raise np.linalg.LinAlgError("the matrix of the parent's sums is not definite in single precision")
-        if failed:
-            self.total = self._total()
         else:
-            self.factor, self.total = (on, factor), np.zeros((0, 0, 0))
+            self.total = self._total()
 
     def solve_by_eigenvectors(self) -> bool:
         """Go on by eigenvectors, where a factor did not do; False if there was none."""
@@ -233,10 +232,9 @@ class _Equalities:
         """The multipliers nu `(F, k)` for right-hand sides `(F, k)`: the least, or where it does not matter any."""
         if self.factor is None:
             return _pseudo_solve(self.total, right[:, :, None])[:, :, 0]
-        on, factor = self.factor
+        on, factored = self.factor
         nu = np.zeros_like(right)
-        solved = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
-        nu[0, on] = solved(factor, right[0, on], lower=1)[0]
+        nu[0, on] = solve_factored(factored, right[0, on])
         return nu
 
     def _total(self) -> Matrices:

@@ -12,13 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-
-#: In double or single precision.
-Matrices = NDArray[np.floating]
+from postprocess.families.cholesky import Matrices, factor, inverse_of_factored
 
 #: Numbers of matrices that are inverted in one call.
 TOGETHER = 1_000_000
@@ -167,14 +163,10 @@ def inverse(matrices: Matrices) -> Matrices:
     n = matrices.shape[-1]
     if n < LARGE:
         return np.asarray(np.linalg.inv(matrices))
-    single = matrices.dtype == np.float32
-    factored, inverted = (lapack.spotrf, lapack.spotri) if single else (lapack.dpotrf, lapack.dpotri)
     for matrix in matrices:
-        # Symmetric, so that its transpose, which is in Fortran's order, is not copied.
-        factor, failed = factored(matrix.T, lower=1, clean=0, overwrite_a=1)
-        lower, singular = inverted(factor, lower=1, overwrite_c=1)
-        if failed or singular:
+        if not factor(matrix) or not inverse_of_factored(matrix):
             raise np.linalg.LinAlgError("a precision is not positive definite")
+        lower = matrix.T
         for rows in _successive(n, 1 + n // 64):
             own = lower[rows]
             matrix[rows] = np.where(np.arange(n)[None, :] > np.arange(n)[rows, None], lower.T[rows], own)

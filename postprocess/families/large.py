@@ -21,15 +21,17 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.active_set import Guess
+from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family, one_hot
-from postprocess.families.inverses import Matrices, inverse
+from postprocess.families.inverses import inverse
 
 RELAXATION = 1.6
 #: The first penalty, as a share of the median of the precision's diagonal.
 FIRST_PENALTY = 0.125
-#: Iterations at which the residuals are looked at, and the penalty is changed by powers of two up to this one.
+#: Iterations at which the residuals are looked at, and the penalty is changed by powers of two, from the second to the
+#: third: new matrices for a smaller change take longer than they spare.
 LOOK_AT = (20, 40, 80, 160, 320, 640, 1280)
-LARGEST_CHANGE = 3
+LEAST_CHANGE, LARGEST_CHANGE = 2, 3
 #: Persons: residuals from which on the exact method is tried, one after the other until it succeeds.
 TRY_BELOW = (0.1, 1e-2, 1e-4)
 
@@ -137,5 +139,5 @@ def _resolvent(precision: FloatArray, scale: float) -> Matrices:
 
 def _balance(primal: float, dual: float) -> float:
     """The power of two by which the penalty is changed so that the residuals fall together."""
-    ratio = np.log2(max(primal, 1e-12) / max(dual, 1e-12)) / 2.0
-    return float(np.exp2(np.clip(np.rint(ratio), -LARGEST_CHANGE, LARGEST_CHANGE)))
+    power = np.rint(np.log2(max(primal, 1e-12) / max(dual, 1e-12)) / 2.0)
+    return float(np.exp2(np.clip(power, -LARGEST_CHANGE, LARGEST_CHANGE))) if abs(power) >= LEAST_CHANGE else 1.0
