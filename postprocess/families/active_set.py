@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.equalities import Active, Stationary, stationary
 from postprocess.families.family import Family, violation
-from postprocess.families.stack import ALONE, Shape, Stack
+from postprocess.families.stack import ALONE, LARGE_ALONE, Shape, Stack
 
 #: Rounds after which a family is given up; most need five to ten.
 MOST_ROUNDS = 300
@@ -30,6 +30,8 @@ MOST_ROUNDS = 300
 FEW, MANY = 600, 3000
 #: Rounds in a row that may end with no fewer inequalities broken than the best before.
 PATIENCE = 8
+#: How often matrices in single precision are tried for a family that they do not do for.
+TRIES = 2
 #: Sizes that count as zero: of violations (persons), and of multipliers relative to the largest linear term.
 FEASIBLE, SIGN = 1e-7, 1e-10
 #: Persons by which a constraint may be missed.
@@ -58,10 +60,11 @@ class Guess:
     def at_first(cls, family: Family) -> Guess:
         """The guess that no inequality is active; of a large family alone, those that are violated without any.
 
-        These are what the first round would find, for a fifth of its work.
+        These are what the first round would find, for a fifth of its work. Still larger families are stated on their
+        positive cells alone, and none is violated.
         """
         guess = cls.none_active(family)
-        if family.parent is not None or family.n_cells < ALONE:
+        if family.parent is not None or not ALONE <= family.n_cells <= LARGE_ALONE:
             return guess
         _, best, failed = lapack.dposv(family.precision[0], family.linear[0])
         return guess if failed else replace(guess, x=np.where(best < -FEASIBLE, 0.0, guess.x))
@@ -128,6 +131,7 @@ class _Method:
 
     def __init__(self, stack: Stack, guesses: Sequence[Guess], few: int) -> None:
         self.stack, self.few = stack, few
+        self.tries = TRIES if stack.single else 0
         self.active, self.nu, self.multipliers = _begin(stack, guesses)
         self.place = np.arange(len(guesses))
         self.results: list[Exact | Guess] = list(guesses)
@@ -145,9 +149,10 @@ class _Method:
             if not len(self.place):
                 break
             try:
-                now = stationary(self.stack, self.active, self.nu, self.multipliers, MET)
+                now = stationary(self.stack, self.active, self.nu, self.multipliers, MET, single=self.tries > 0)
             except np.linalg.LinAlgError:
                 break
+            self.tries -= not now.single
             self._drop(self._round(round_number, now))
             if not len(self.place):
                 break

@@ -2,23 +2,31 @@
 
 Each child's free cells are eliminated first, then the multipliers of its sums. The multipliers nu of the parent's sums,
 which couple the children, then solve one system with as many unknowns as cells.
+
+Of a large family the inverses and the factor are in single precision, which is half of the memory and less than half of
+the time; the solution is corrected by what the precisions themselves leave of the equations, in double precision, until
+nothing is left (Wilkinson 1963: iterative refinement). Where that does not get there, all is done in double precision.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import lapack
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.families.cholesky import Matrices, factor, solve_factored
 from postprocess.families.inverses import free_cells, products
 from postprocess.families.stack import Stack
 
 #: Relative size of pivots that count as zero.
 PIVOT = 1e-11
-#: What is added to the diagonal of a large matrix before it is factored, relative to its largest entry.
-RIDGE = 1e-13
+#: What is added to the diagonal of a large matrix before it is factored, relative to its largest entry: in double
+#: precision, and in single.
+RIDGE, SINGLE_RIDGE = 1e-13, 1e-6
+#: Corrections of a solution in single precision; persons that equalities may be missed by after them, and the gradient
+#: that free cells may have, relative to the largest linear term; a correction leaves at most this share of both.
+CORRECTIONS, CORRECT, GRADIENT, LEFT = 40, 1e-9, 1e-13, 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +56,7 @@ class Stationary:
         slope: `(N, k)`, where the equalities contradict each other, how fast the gradient changes along the direction
             in which the dual problem has no bound; None where they do not.
         row_slope: `(N, g)` the same of the multipliers.
+        single: whether matrices in single precision were enough.
     """
 
     x: FloatArray
@@ -56,9 +65,12 @@ class Stationary:
     missed: FloatArray
     slope: FloatArray | None
     row_slope: FloatArray | None
+    single: bool = False
 
 
-def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatArray, met: float) -> Stationary:
+def stationary(
+    stack: Stack, active: Active, nu: FloatArray, multipliers: FloatArray, met: float, *, single: bool = False
+) -> Stationary:
     """The stationary points, corrected once where they miss the equalities, since counts of millions lose digits.
 
     Args:
@@ -67,11 +79,19 @@ def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
         nu: `(F, k)`; multipliers of the parent's sums that are not determined by the equations keep these values.
         multipliers: `(N, g)`, the same.
         met: persons by which an equality may be missed.
+        single: whether matrices in single precision, of one family, are tried first.
     """
+    if single:
+        try:
+            corrected = _corrected(stack, active, nu, multipliers, met)
+        except np.linalg.LinAlgError:
+            corrected = None
+        if corrected is not None:
+            return corrected
     equalities = _Equalities(stack, active)
     x = np.where(active.free, 0.0, active.fixed)
     multipliers = multipliers * equalities.row_mask
-    target = np.where(active.rows > 0, stack.row_upper, np.where(active.rows < 0, stack.row_lower, 0.0))
+    target = _targets(stack, active)
     begun = x, nu, multipliers
     missing, parent = _left(stack, x, target, equalities.row_mask)
     for turn in range(4):
@@ -86,16 +106,69 @@ def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
         step = equalities.solve(linear, missing, parent)
         x, nu, multipliers = x + step[0], nu + step[1], multipliers + step[2]
         missing, parent = _left(stack, x, target, equalities.row_mask)
-        missed = np.maximum(
-            np.maximum.reduceat(np.abs(missing).max(axis=1, initial=0.0), stack.first), np.abs(parent).max(axis=1)
-        )
+        missed = _missed(stack, missing, parent)
         if (missed < 0.01 * met).all():
             break
     gradient = stack.times(x) - stack.linear - nu[stack.family] - stack.on_cells(multipliers)
+    return _at(x, gradient, multipliers, missed, met, equalities, (parent, missing))
+
+
+def _corrected(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatArray, met: float) -> Stationary | None:
+    """The stationary point of one large family by corrections of what single precision gives; None if they fail.
+
+    Equalities without a free cell cannot be met; that does not count.
+    """
+    equalities = _Equalities(stack, active, single=True)
+    x = np.where(active.free, 0.0, active.fixed)
+    multipliers = multipliers * equalities.row_mask
+    target = _targets(stack, active)
+    possible = stack.row_sums(active.free.astype(np.float64)) > 0, active.free.any(axis=0)
+    tolerance = GRADIENT * max(1.0, float(np.abs(stack.linear).max()))
+    before = np.inf
+    for _ in range(CORRECTIONS):
+        gradient = stack.times(x) - stack.linear - nu[stack.family] - stack.on_cells(multipliers)
+        missing, parent = _left(stack, x, target, equalities.row_mask)
+        left = max(
+            float(np.abs(missing[possible[0]]).max(initial=0.0)) / CORRECT,
+            float(np.abs(parent[0, possible[1]]).max(initial=0.0)) / CORRECT,
+            float(np.abs(gradient[active.free]).max(initial=0.0)) / tolerance,
+        )
+        if left <= 1.0:
+            missed = _missed(stack, missing, parent)
+            return replace(_at(x, gradient, multipliers, missed, met, equalities, (parent, missing)), single=True)
+        if not left <= LEFT * before:
+            return None
+        before = left
+        step = equalities.solve(-gradient, missing, parent)
+        x, nu, multipliers = x + step[0], nu + step[1], multipliers + step[2]
+    return None
+
+
+def _at(
+    x: FloatArray,
+    gradient: FloatArray,
+    multipliers: FloatArray,
+    missed: FloatArray,
+    met: float,
+    equalities: _Equalities,
+    left: tuple[FloatArray, FloatArray],
+) -> Stationary:
+    """The stationary points, with the direction to go where some equalities are missed."""
     slope = row_slope = None
     if (missed >= met).any():
-        slope, row_slope = equalities.ray(parent, missing)
+        slope, row_slope = equalities.ray(*left)
     return Stationary(x, gradient, multipliers, missed, slope, row_slope)
+
+
+def _targets(stack: Stack, active: Active) -> FloatArray:
+    """What the active sums are to be, `(N, g)`."""
+    return np.where(active.rows > 0, stack.row_upper, np.where(active.rows < 0, stack.row_lower, 0.0))
+
+
+def _missed(stack: Stack, sums: FloatArray, parent: FloatArray) -> FloatArray:
+    """Persons by which an equality of each family is missed, `(F,)`."""
+    of_sums = np.maximum.reduceat(np.abs(sums).max(axis=1, initial=0.0), stack.first)
+    return np.maximum(of_sums, np.abs(parent).max(axis=1))
 
 
 def _left(stack: Stack, x: FloatArray, target: FloatArray, row_mask: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -107,22 +180,23 @@ def _left(stack: Stack, x: FloatArray, target: FloatArray, row_mask: FloatArray)
 class _Equalities:
     """A factorisation of the equations, which solves them for any right-hand sides."""
 
-    def __init__(self, stack: Stack, active: Active) -> None:
+    def __init__(self, stack: Stack, active: Active, *, single: bool = False) -> None:
         self.stack = stack
+        self.dtype = np.dtype(np.float32 if single else np.float64)
         self.row_mask = (active.rows != 0).astype(np.float64)
-        self.free = free_cells(stack.precision, stack.kind, active.free, large=stack.large)
-        self.by_row: list[FloatArray] = []
-        self.weights: list[FloatArray] = []
+        self.free = free_cells(stack.precision, stack.kind, active.free, large=stack.large, single=single)
+        self.by_row: list[Matrices] = []
+        self.weights: list[Matrices] = []
         if stack.shape.rows:
             middle = np.zeros((len(stack.family), stack.shape.rows, stack.shape.rows))
             for cells in self.free:
-                sums = cells.of_sums(stack.matrix, stack.family, self.row_mask)
+                sums = cells.of_sums(stack.matrix, stack.family, self.row_mask).astype(cells.inverse.dtype, copy=False)
                 self.by_row.append(sums @ cells.inverse)
                 middle[cells.members] = self.by_row[-1] @ np.swapaxes(sums, 1, 2)
             self.middle_inverse = _pseudo_inverse_on(middle, active.rows != 0)
             for cells, by_row in zip(self.free, self.by_row, strict=True):
-                self.weights.append(self.middle_inverse[cells.members] @ by_row)
-        self.factor: tuple[IntArray, FloatArray] | None = None
+                self.weights.append(self.middle_inverse[cells.members].astype(by_row.dtype, copy=False) @ by_row)
+        self.factor: tuple[IntArray, Matrices] | None = None
         if stack.shape.has_parent:
             self.total = self._total()
             if stack.large:
@@ -138,12 +212,14 @@ class _Equalities:
         on = np.flatnonzero(np.diagonal(total) > 0)
         if len(on) < len(total):
             total = total[on[:, None], on[None, :]]
-        total.flat[:: len(total) + 1] += RIDGE * np.diagonal(total).max(initial=0.0)
-        factor, failed = lapack.dpotrf(total.T, lower=1, clean=0, overwrite_a=1)
-        if failed:
-            self.total = self._total()
+        single = self.dtype == np.float32
+        total.flat[:: len(total) + 1] += (SINGLE_RIDGE if single else RIDGE) * np.diagonal(total).max(initial=0.0)
+        if factor(total):
+            self.factor, self.total = (on, total), np.zeros((0, 0, 0))
+        elif single:
+            raise np.linalg.LinAlgError("the matrix of the parent's sums is not definite in single precision")
         else:
-            self.factor, self.total = (on, factor), np.zeros((0, 0, 0))
+            self.total = self._total()
 
     def solve_by_eigenvectors(self) -> bool:
         """Go on by eigenvectors, where a factor did not do; False if there was none."""
@@ -156,22 +232,25 @@ class _Equalities:
         """The multipliers nu `(F, k)` for right-hand sides `(F, k)`: the least, or where it does not matter any."""
         if self.factor is None:
             return _pseudo_solve(self.total, right[:, :, None])[:, :, 0]
-        on, factor = self.factor
+        on, factored = self.factor
         nu = np.zeros_like(right)
-        nu[0, on] = lapack.dpotrs(factor, right[0, on], lower=1)[0]
+        nu[0, on] = solve_factored(factored, right[0, on])
         return nu
 
-    def _total(self) -> FloatArray:
+    def _total(self) -> Matrices:
         """How the children's cells together follow the multipliers of the parent's sums: `(F, k, k)`."""
         stack = self.stack
-        total = np.zeros((len(stack.families), stack.shape.cells, stack.shape.cells))
+        total = np.zeros((len(stack.families), stack.shape.cells, stack.shape.cells), dtype=self.dtype)
+        if stack.large:  # only one triangle is used
+            for number, cells in enumerate(self.free):
+                own = (self.by_row[number], self.weights[number]) if stack.shape.rows else (None, None)
+                cells.add_projected_to(total[0], *own)
+            return total
         for number, cells in enumerate(self.free):
             follow = cells.inverse
             if stack.shape.rows:
                 follow = follow - np.swapaxes(self.by_row[number], 1, 2) @ self.weights[number]
             cells.add_to(total, stack.family, follow)
-        if self.stack.large:  # only one triangle is used
-            return total
         return np.asarray(0.5 * (total + np.swapaxes(total, 1, 2)))
 
     def _cells(self, right: FloatArray) -> FloatArray:
@@ -192,7 +271,9 @@ class _Equalities:
         """How the cells `(N, k)` make up for what is missed of the sums `(N, g)`."""
         out = np.zeros((len(missed), self.stack.shape.cells))
         for cells, weights in zip(self.free, self.weights, strict=True):
-            out[cells.at] = np.matmul(missed[cells.members][:, None, :], weights)[:, 0]
+            out[cells.at] = np.matmul(missed[cells.members][:, None, :].astype(weights.dtype, copy=False), weights)[
+                :, 0
+            ]
         return out
 
     def solve(
@@ -232,7 +313,7 @@ class _Equalities:
         return -(on_children + self.stack.on_cells(step)), step
 
 
-def _pseudo_solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
+def _pseudo_solve(matrices: Matrices, right: FloatArray) -> FloatArray:
     """Least-norm solutions of stacked symmetric positive semidefinite systems."""
     values, vectors = np.linalg.eigh(matrices)
     cut = PIVOT * np.maximum(values[..., -1:], np.finfo(float).tiny)

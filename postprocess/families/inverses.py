@@ -1,6 +1,8 @@
 """Inverses of the precisions restricted to each child's free cells, kept for these cells alone.
 
-Few cells of a large family are free in one child, so all `k x k` matrices together would be mostly zeros.
+Few cells of a large family are free in one child, so all `k x k` matrices together would be mostly zeros. A large
+family's inverses are in single precision, which is half of the memory and of the time; what is solved with them is
+corrected with the precisions themselves until it is exact (`equalities`).
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.families.cholesky import Matrices, factor, inverse_of_factored
 
 #: Numbers of matrices that are inverted in one call.
 TOGETHER = 1_000_000
@@ -27,19 +29,19 @@ class FreeCells:
     Attributes:
         members: `(m,)` rows of the stack.
         cells: `(m, n)` their free cells, in order, then some that are not free, to make up n.
-        inverse: `(m, n, n)`; 0 where a cell is not free.
+        inverse: `(m, n, n)`; 0 where a cell is not free. In single or double precision.
     """
 
     members: IntArray
     cells: IntArray
-    inverse: FloatArray
+    inverse: Matrices
 
     @cached_property
     def at(self) -> tuple[IntArray, IntArray]:
         """Where the cells are in an array `(N, k)`."""
         return self.members[:, None], self.cells
 
-    def times(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    def times(self, matrices: Matrices, vectors: FloatArray) -> FloatArray:
         """Matrices `(m, a, n)` times the cells of vectors `(N, k)`: `(m, a)`."""
         return products(matrices, vectors[self.at])
 
@@ -49,24 +51,35 @@ class FreeCells:
         cells = matrix[own[:, None, None], row[None, :, None], self.cells[:, None, :]]
         return np.asarray(cells * row_mask[self.members][:, :, None])
 
-    def add_to(self, totals: FloatArray, family: IntArray, matrices: FloatArray) -> None:
+    def add_to(self, totals: Matrices, family: IntArray, matrices: Matrices) -> None:
         """Add matrices `(m, n, n)` of the children to those of their families `(F, k, k)`, in place."""
         own, k = family[self.members], totals.shape[-1]
-        if len(totals) == 1 and totals.size > TOGETHER:
-            for cells, matrix in zip(self.cells, matrices, strict=True):
-                totals[0, cells[:, None], cells[None, :]] += matrix
-            return
         for some in _successive(len(own), self.cells.shape[1]):
             places = _places(own[some], self.cells[some], k)
             totals += np.bincount(places.ravel(), matrices[some].ravel(), totals.size).reshape(totals.shape)
 
+    def add_projected_to(self, total: Matrices, by_row: Matrices | None, weights: Matrices | None) -> None:
+        """Add to the matrix `(k, k)` of the one family the inverses less `by_row'weights`, `(m, g, n)` each, in place.
 
-def products(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Each matrix `(m, a, n)` times its vector `(m, n)`: `(m, a)`."""
-    return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
+        A few rows at a time, so that nothing else has as many numbers.
+        """
+        for member, (cells, inverse) in enumerate(zip(self.cells, self.inverse, strict=True)):
+            for rows in _successive(len(cells), 1 + len(cells) // 64):
+                part = inverse[rows]
+                if by_row is not None and weights is not None:
+                    part = part - by_row[member, :, rows].T @ weights[member]
+                total[cells[rows, None], cells[None, :]] += part
 
 
-def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray, *, large: bool = False) -> list[FreeCells]:
+def products(matrices: Matrices, vectors: FloatArray) -> FloatArray:
+    """Each matrix `(m, a, n)` times its vector `(m, n)`: `(m, a)`, worked out in the precision of the matrices."""
+    some = vectors.astype(matrices.dtype, copy=False)
+    return np.asarray(np.matmul(matrices, some[:, :, None])[:, :, 0], dtype=np.float64)
+
+
+def free_cells(
+    precision: FloatArray, kind: IntArray, free: BoolArray, *, large: bool = False, single: bool = False
+) -> list[FreeCells]:
     """The inverses on the free cells of children; children without any are left out.
 
     Those with the same precision and the same free cells share one; those with about as many are inverted together.
@@ -76,6 +89,10 @@ def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray, *, large:
         kind: `(N,)` which of them a child has.
         free: `(N, k)`.
         large: whether the family is large, so that little may be made up.
+        single: whether the inverses are in single precision.
+
+    Raises:
+        numpy.linalg.LinAlgError: a matrix is not definite, in the precision asked for.
     """
     n_cells = free.shape[1]
     places: dict[tuple[int, bytes], int] = {}
@@ -102,7 +119,7 @@ def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray, *, large:
             distinct = of_size[some]
             children = first[distinct]
             cells = np.argsort(~free[children], axis=1, kind="stable")[:, :n]
-            inverses = _inverses(precision, kind[children], cells, count[distinct])
+            inverses = _inverses(precision, kind[children], cells, count[distinct], single=single)
             members = np.flatnonzero(np.isin(same, distinct))
             if len(members) > len(distinct):
                 which = np.searchsorted(distinct, same[members])
@@ -124,34 +141,32 @@ def _places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
     return np.asarray(((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :])
 
 
-def _inverses(precision: FloatArray, kinds: IntArray, cells: IntArray, counts: IntArray) -> FloatArray:
+def _inverses(precision: FloatArray, kinds: IntArray, cells: IntArray, counts: IntArray, *, single: bool) -> Matrices:
     """Inverses `(m, n, n)` of the precisions of some kinds on the first cells of each row, as many as it counts."""
     n = cells.shape[1]
     if n < LARGE:
         part = precision.ravel().take(_places(kinds, cells, precision.shape[-1]))
     else:
-        part = np.empty((len(cells), n, n))
+        part = np.empty((len(cells), n, n), dtype=np.float32 if single else np.float64)
         for own, number, at in zip(part, kinds, cells, strict=True):
             own[:] = precision[number][at[:, None], at[None, :]]
     inside = np.arange(n) < counts[:, None]
     if not inside.all():
-        part = np.where(inside[:, :, None] & inside[:, None, :], part, np.eye(n))
+        part = np.where(inside[:, :, None] & inside[:, None, :], part, np.eye(n, dtype=part.dtype))
     out = inverse(part)
     out[:, np.arange(n), np.arange(n)] *= inside
     return out
 
 
-def inverse(matrices: FloatArray) -> FloatArray:
+def inverse(matrices: Matrices) -> Matrices:
     """Inverses of stacked positive definite matrices, which are overwritten; large ones by their Cholesky factors."""
     n = matrices.shape[-1]
     if n < LARGE:
-        return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+        return np.asarray(np.linalg.inv(matrices))
     for matrix in matrices:
-        # Symmetric, so that its transpose, which is in Fortran's order, is not copied.
-        factor, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-        lower, singular = lapack.dpotri(factor, lower=1, overwrite_c=1)
-        if failed or singular:
+        if not factor(matrix) or not inverse_of_factored(matrix):
             raise np.linalg.LinAlgError("a precision is not positive definite")
+        lower = matrix.T
         for rows in _successive(n, 1 + n // 64):
             own = lower[rows]
             matrix[rows] = np.where(np.arange(n)[None, :] > np.arange(n)[rows, None], lower.T[rows], own)

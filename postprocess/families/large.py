@@ -21,15 +21,17 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.active_set import Guess
+from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family, one_hot
 from postprocess.families.inverses import inverse
 
 RELAXATION = 1.6
 #: The first penalty, as a share of the median of the precision's diagonal.
 FIRST_PENALTY = 0.125
-#: Iterations at which the residuals are looked at, and the penalty is changed by powers of two up to this one.
+#: Iterations at which the residuals are looked at, and the penalty is changed by powers of two, from the second to the
+#: third: new matrices for a smaller change take longer than they spare.
 LOOK_AT = (20, 40, 80, 160, 320, 640, 1280)
-LARGEST_CHANGE = 3
+LEAST_CHANGE, LARGEST_CHANGE = 2, 3
 #: Persons: residuals from which on the exact method is tried, one after the other until it succeeds.
 TRY_BELOW = (0.1, 1e-2, 1e-4)
 
@@ -94,39 +96,48 @@ def _on_simplices(values: FloatArray, parent: FloatArray, possible: BoolArray) -
 
 
 class _Quadratic:
-    """The least squares with the held sums: one resolvent for each different precision."""
+    """The least squares with the held sums: one resolvent for each different precision, in single precision.
+
+    About where the cells are positive is all that is asked for. What the minimiser moves by from one iteration to the
+    next is worked out, and not the minimiser, so that large counts do not hide small residuals.
+    """
 
     def __init__(self, family: Family, scale: float) -> None:
         self.family = family
         self.members: list[IntArray] = [np.flatnonzero(family.kinds == kind) for kind in range(len(family.precision))]
         self.resolvents = [_resolvent(precision, scale) for precision in family.precision]
-        self.held: list[tuple[FloatArray, FloatArray]] = []
+        self.held: list[tuple[Matrices, FloatArray]] = []
+        self.right, self.x = np.zeros_like(family.linear), np.zeros_like(family.linear)
         if family.held is not None and family.held_group is not None:
-            self.groups = one_hot(family.held_group, family.held.shape[1])
+            self.groups = one_hot(family.held_group, family.held.shape[1]).astype(np.float32)
             empty = np.eye(self.groups.shape[1]) * (self.groups.sum(axis=0) == 0)
             for resolvent in self.resolvents:
                 by_group = resolvent @ self.groups
-                self.held.append((by_group, np.linalg.inv(self.groups.T @ by_group + empty)))
+                middle = np.linalg.inv((self.groups.T @ by_group).astype(np.float64) + empty)
+                self.held.append((by_group, middle))
+            for members, held in zip(self.members, self.held, strict=True):
+                self.x[members] = family.held[members] @ held[1] @ held[0].T
 
     def minimiser(self, right: FloatArray) -> FloatArray:
         """The minimiser for right-hand sides `(C, k)`."""
-        x = np.empty_like(right)
+        moved, self.right = (right - self.right).astype(np.float32), right
         for kind, (members, resolvent) in enumerate(zip(self.members, self.resolvents, strict=True)):
-            x[members] = right[members] @ resolvent
-            if self.held and self.family.held is not None:
+            step: Matrices = moved[members] @ resolvent
+            if self.held:
                 by_group, middle = self.held[kind]
-                x[members] += (self.family.held[members] - x[members] @ self.groups) @ middle @ by_group.T
-        return x
+                step = step - (step @ self.groups) @ middle @ by_group.T
+            self.x[members] += step
+        return self.x
 
 
-def _resolvent(precision: FloatArray, scale: float) -> FloatArray:
+def _resolvent(precision: FloatArray, scale: float) -> Matrices:
     """(precision + scale I)^-1."""
-    shifted = precision.copy()
+    shifted = precision.astype(np.float32)
     shifted.flat[:: len(shifted) + 1] += scale
     return inverse(shifted[None])[0]
 
 
 def _balance(primal: float, dual: float) -> float:
     """The power of two by which the penalty is changed so that the residuals fall together."""
-    ratio = np.log2(max(primal, 1e-12) / max(dual, 1e-12)) / 2.0
-    return float(np.exp2(np.clip(np.rint(ratio), -LARGEST_CHANGE, LARGEST_CHANGE)))
+    power = np.rint(np.log2(max(primal, 1e-12) / max(dual, 1e-12)) / 2.0)
+    return float(np.exp2(np.clip(power, -LARGEST_CHANGE, LARGEST_CHANGE))) if abs(power) >= LEAST_CHANGE else 1.0

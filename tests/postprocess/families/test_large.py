@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postprocess.families import equalities, stack
+from postprocess.families import active_set, equalities, stack
 from postprocess.families.active_set import Exact, solve_exactly
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, violation
@@ -114,8 +117,52 @@ def test_the_exact_method_begins_near_its_end() -> None:
 def test_where_the_factor_does_not_do_eigenvectors_do(monkeypatch: pytest.MonkeyPatch) -> None:
     family = random_family(2, 5, 60, held=True)
     expected = as_large(family)
+    monkeypatch.setattr(equalities, "CORRECTIONS", 0)
     monkeypatch.setattr(equalities, "RIDGE", 10.0)
     assert np.abs(as_large(family) - expected).max() < 1e-7
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_single_precision_is_corrected_until_nothing_is_left(monkeypatch: pytest.MonkeyPatch, *, held: bool) -> None:
+    """As good as double precision; uncorrected, a seeded fault, cells would be wrong."""
+    family = random_family(3, 6, 300, held=held)
+    positive = as_large(family) > 0
+    double, single = stationary_point(family, positive, 0), stationary_point(family, positive, equalities.CORRECTIONS)
+    assert np.abs(single - double).max() < 1e-9
+    monkeypatch.setattr(equalities, "CORRECT", 1e9)
+    monkeypatch.setattr(equalities, "GRADIENT", 1e9)
+    assert np.abs(stationary_point(family, positive, equalities.CORRECTIONS) - double).max() > 1e-7
+
+
+def stationary_point(family: Family, positive: np.ndarray, corrections: int) -> np.ndarray:
+    """That of a family as a large one, with some cells free; in double precision if there are no corrections."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stack, "LARGE_CELLS", 0)
+        patch.setattr(equalities, "CORRECTIONS", corrections)
+        whole = stack.Stack.of([family], stack.Shape.of(family))
+        rows = np.where(whole.held[whole.family], -1.0, 0.0)
+        begun = equalities.Active(positive, np.zeros(positive.shape), rows), np.zeros_like(whole.parent), 0.0 * rows
+        assert (equalities._corrected(whole, *begun, met=1e-5) is None) == (corrections == 0)
+        return equalities.stationary(whole, *begun, met=1e-5, single=True).x
+
+
+def test_what_single_precision_cannot_solve_is_solved_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A total that is known so well that the precisions are singular in single precision."""
+    family = random_family(4, 5, 60)
+    total = 1e3 * np.rint(family.linear.mean(axis=1, keepdims=True))
+    steep = replace(family, precision=family.precision + 1e3, linear=family.linear + total)
+    (small,) = solve_families([steep], "batched")
+    tried = []
+    original = equalities._corrected
+
+    def noted(*given: Any) -> Any:
+        tried.append(original(*given))
+        return tried[-1]
+
+    monkeypatch.setattr(equalities, "_corrected", noted)
+    assert np.abs(as_large(steep) - small.x).max() < 1e-6
+    assert len(tried) == active_set.TRIES
+    assert not any(tried)
 
 
 def test_a_cells_numbers_are_projected_on_a_simplex() -> None:
