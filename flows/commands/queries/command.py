@@ -89,8 +89,8 @@ def query(
 
     --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
     --show cumulative: for each value of one attribute, how many have it or an earlier one. --show ranks: 1 for the
-    largest geounit of the level. --show difference: the first of two areas less the second. Each with the interval that holds
-    the truth in 90 % of cases; for ranks, all of them at once.
+    largest geounit of the level. --show difference: the first of two areas less the second. Each with the interval
+    that holds the truth in 90 % of cases; for ranks, all of them at once.
 
     --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
 
