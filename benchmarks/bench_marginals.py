@@ -1,6 +1,6 @@
 """Marginals on a spine: records with many attributes in every area.
 
-    python benchmarks/bench_marginals.py [--part adult|chosen|wide] [--keys 5] [--replicates 5] [--json PATH]
+    python benchmarks/bench_marginals.py [--part adult|chosen|wide|files] [--keys 5] [--replicates 5] [--json PATH]
 
 adult: the Adult data (48,842 records, 14 attributes) on the spine age // 20 < // 10 < // 5 with the cliques, rho 1 and
 the split of CensusDP (2026), whose published figures are beside ours: mean total variation distance of all 91 two-way
@@ -14,6 +14,8 @@ memory, and intervals.
 
 chosen: Adult again, with pairs of attributes that are chosen privately at the top (rho 1/10) from noisy tables of each
 attribute (rho 1/20), and measured in place of CensusDP's cliques with what is left of rho 1.
+
+files: writes adult_files/ for examples/adult.toml: the public list of areas, which are groups of ages, and the records.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -297,15 +300,33 @@ def _memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
+def write_files(folder: Path) -> None:
+    """The list of areas and the records of examples/adult.toml."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ages = np.arange(ADULT_SIZES[0])
+    names = [f"years{years}" for years in YEARS]
+    codes = {"all": np.full(len(ages), "adult")}
+    codes |= {
+        name: np.char.add(f"{name}-", (ages // years).astype(str)) for name, years in zip(names, YEARS, strict=True)
+    }
+    pd.DataFrame(codes).drop_duplicates().to_csv(folder / "areas.csv", index=False)
+    records = pd.read_parquet(ADULT)
+    records.assign(years5=codes["years5"][records["age"]]).to_parquet(folder / "persons.parquet")
+    print(f"written: {folder}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=("adult", "chosen", "wide"), default="adult")
+    parser.add_argument("--part", choices=("adult", "chosen", "wide", "files"), default="adult")
     parser.add_argument("--keys", type=int, default=5)
     parser.add_argument("--replicates", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.part != "wide" and not ADULT.exists():
         print(f"skipped: {ADULT} is not there")
+        return
+    if options.part == "files":
+        write_files(Path(__file__).resolve().parents[1] / "adult_files")
         return
     if options.part == "adult":
         found = bench_adult(options.keys, options.replicates)

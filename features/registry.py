@@ -43,7 +43,7 @@ FEATURES: Final = (
     Feature("fitness", {"fitness": "features.fitness.command"}),
     Feature("imports", {"import": "features.imports.command"}),
     Feature("local", {"words": "features.local.command"}, {"collect": ("features.local.keys", "LocalKeys")}),
-    Feature("marginals"),
+    Feature("marginals", keys={"marginals": ("features.marginals.keys", "MarginalsKeys")}),
     Feature("plan", {"plan": "features.plan.command"}),
     Feature(
         "questions", {"ask": "features.questions.command"}, {"questions": ("features.questions.keys", "QuestionsKeys")}

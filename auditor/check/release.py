@@ -17,6 +17,7 @@ from auditor.check.household_sizes import Demand, check_household_sizes, number_
 from auditor.check.household_tables import check_household_table
 from auditor.check.households import Housed, RecordFile, check_households, key_columns
 from auditor.check.joins import check_group
+from auditor.check.marginals import check_marginals
 from auditor.check.names import with_names
 from auditor.check.shares import check_shares
 from auditor.check.update import check_update
@@ -70,6 +71,9 @@ def examine(root: Path) -> Findings:
         for checked in universes.values():
             with findings.noting_errors():
                 checked.check()
+        with findings.noting_errors():
+            counts = {name: checked.counts for name, checked in universes.items()}
+            check_marginals(files, run, spec, counts, levels, findings)
         _check_joins(universes, spec, levels, findings)
         _check_sizes(universes, spec, run, findings)
         _check_amounts(universes, spec, run, levels, findings)
@@ -162,8 +166,8 @@ class _Universe:
                 )
 
     def _check_microdata(self) -> None:
-        if not self.spec.microdata or self.universe.amount is not None:
-            return
+        if not self.spec.microdata or self.universe.amount is not None or self.spec.marginals is not None:
+            return  # whole records of several universes are compared with all of them
         leaves, cells = self.levels[-1], self.universe.cells
         with self.findings.noting_errors():
             path = self.folder.microdata

@@ -112,6 +112,7 @@ class PublicSpec:
         household_tables: of persons by their households.
         names: level whose areas have names -> their languages, "" for the one that is not stated.
         shares: name -> level of the public numbers by which answers are shared, and how many each geounit has.
+        marginals: all attributes of records that universes count by some of them each; None of other releases.
     """
 
     levels: tuple[str, ...]
@@ -123,6 +124,7 @@ class PublicSpec:
     household_tables: tuple[Crossed, ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    marginals: tuple[str, ...] | None = None
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -185,6 +187,7 @@ def public_spec(spec: Mapping[str, Any]) -> PublicSpec:
             for name, section in _pairs(spec.get("postprocess", {}).get("shares", [])).items()
             if section["use"]
         },
+        marginals=None if spec.get("marginals") is None else _texts(spec["marginals"]["attributes"]),
     )
 
 

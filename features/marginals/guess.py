@@ -45,7 +45,7 @@ def needed(tree: JunctionTree, attributes: Clique) -> Needed | None:
     domain = tree.domain
     wider = filling(domain, [*tree.bags, attributes]).wider
     text = (
-        f"{domain.text(attributes)} is no table of this release: its numbers are guessed from tables that share "
+        f"{domain.text(attributes)} is no table of this release: its numbers would be guessed from tables that share "
         f"attributes, as if all else were independent. To measure it, the clique {domain.text(attributes)} "
         f"({domain.size(attributes):,} cells) would be needed"
     )

@@ -13,7 +13,7 @@ A number that crosses cliques has none: no simulation says how far the model of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +30,7 @@ from postprocess.arrays import FloatArray, IntArray
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable, count_errors
 from postprocess.linear.downward import AnswerVariances
-from postprocess.marginal import Marginal, detail_of
+from postprocess.marginal import Marginal, MarginalKey, detail_of
 
 __all__ = ["SimulatedErrors", "noisy_again", "simulated_errors"]
 
@@ -45,48 +45,68 @@ class SimulatedErrors:
     Attributes:
         design: of the release.
         release: that stands in for the truth.
-        errors: of each level, of each bag.
+        errors: of each level, of each bag, by the query's key.
     """
 
     design: Design
     release: Release
-    errors: list[list[ErrorCounts]]
+    errors: list[list[dict[MarginalKey, ErrorCounts]]]
 
-    def ends(self, level: int, bag: int) -> tuple[FloatArray, FloatArray]:
-        """The least and the most that the true numbers may be, of all areas of a level, `(n, cells)`."""
-        view = _view(self.design, self.release.estimates[level], level, bag)
-        intervals = Intervals(view.table, self.errors[level][bag])
-        released = self.release.whole[level][bag]
-        return intervals.ends(view.basis, view.variances, released, slice(0, len(released)))
+    def ends(
+        self, level: int, bag: int, query: Marginal | None = None, counts: IntArray | None = None, first: int = 0
+    ) -> tuple[FloatArray, FloatArray]:
+        """The least and the most that the true numbers may be, `(n, size)`.
+
+        Args:
+            level: of the areas.
+            bag: in whose table the numbers are.
+            query: of some of its attributes; by default all.
+            counts: released numbers `(n, size)` of areas from number `first` on; by default of all areas.
+            first: see `counts`.
+        """
+        view = _view(self.design, self.release.estimates[level], level, bag, query or _detail(self.design, bag))
+        intervals = Intervals(view.table, self.errors[level][bag][view.table.marginal.key])
+        if counts is None:
+            counts = view.table.marginal.answer_csr(sp.csr_array(self.release.whole[level][bag]))
+        return intervals.ends(view.basis, view.variances, counts, slice(first, first + len(counts)))
 
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """The table of a bag as the core's intervals see it: a schema of its own attributes, kept whole."""
+    """A table of some attributes of a bag as the core's intervals see it: the bag's are the schema, each kept whole."""
 
     table: PublishedTable
     basis: Basis
     variances: AnswerVariances
 
 
-def _view(design: Design, estimates: Level, level: int, bag: int) -> _View:
+def _detail(design: Design, bag: int) -> Marginal:
     clique, domain = design.tree.bags[bag], design.tree.domain
-    shape = domain.shape(clique)
-    whole = detail_of(shape)
-    query = Marginal(domain.text(clique), whole.groups)
-    variances = estimates.variances(clique)
+    return Marginal(domain.text(clique), detail_of(domain.shape(clique)).groups)
+
+
+def _view(design: Design, estimates: Level, level: int, bag: int, query: Marginal) -> _View:
+    clique, domain = design.tree.bags[bag], design.tree.domain
+    kept = tuple(a for a, size in zip(clique, query.sizes, strict=True) if size > 1)
+    if any(size not in (1, domain.sizes[a]) for a, size in zip(clique, query.sizes, strict=True)):
+        raise ValueError(f"{query.name}: variances are of whole attributes")
+    variances = estimates.variances(kept)
     values, classes = np.unique(np.where(np.isinf(variances), np.nan, variances), return_inverse=True)
     by_class = np.broadcast_to(values[:, None], (len(values), query.size)).copy()
-    by_query = {query.key: by_class}
     return _View(
         PublishedTable(query.name, level, query),
-        Basis.of(shape, [query]),
-        AnswerVariances(classes.ravel().astype(np.int64), by_query),
+        Basis.of(domain.shape(clique), [query]),
+        AnswerVariances(classes.ravel().astype(np.int64), {query.key: by_class}),
     )
 
 
 def simulated_errors(
-    design: Design, measured: Sequence[Tables], release: Release, seed: Seed, replicates: int = REPLICATES
+    design: Design,
+    measured: Sequence[Tables],
+    release: Release,
+    seed: Seed,
+    replicates: int = REPLICATES,
+    queries: Callable[[int, int], Sequence[Marginal]] | None = None,
 ) -> SimulatedErrors:
     """The errors of so many simulated releases.
 
@@ -96,17 +116,35 @@ def simulated_errors(
         release: whose intervals are wanted.
         seed: public.
         replicates: how many.
+        queries: level and bag -> those of which intervals are wanted; by default of all attributes of each bag.
     """
     levels, bags = range(len(design.sizes)), range(len(design.tree.bags))
-    views = [[_view(design, release.estimates[level], level, bag) for bag in bags] for level in levels]
-    errors = [[ErrorCounts.empty(view.table, view.basis, view.variances) for view in of_level] for of_level in views]
+    views = [
+        [
+            [
+                _view(design, release.estimates[level], level, bag, query)
+                for query in ([_detail(design, bag)] if queries is None else queries(level, bag))
+            ]
+            for bag in bags
+        ]
+        for level in levels
+    ]
+    errors = [
+        [
+            {view.table.marginal.key: ErrorCounts.empty(view.table, view.basis, view.variances) for view in of_bag}
+            for of_bag in of_level
+        ]
+        for of_level in views
+    ]
     truth = replace(design, alike=False).release(measured, seed).whole if design.alike else release.whole
     for again in _releases(design, truth, seed, replicates):
         for level in levels:
             for bag in bags:
-                view = views[level][bag]
-                pair = (sp.csr_array(tables[level][bag]) for tables in (truth, again))
-                errors[level][bag] += count_errors(view.table, view.basis, view.variances, *pair)
+                pair = [sp.csr_array(tables[level][bag]) for tables in (truth, again)]
+                for view in views[level][bag]:
+                    errors[level][bag][view.table.marginal.key] += count_errors(
+                        view.table, view.basis, view.variances, *pair
+                    )
     return SimulatedErrors(design, release, errors)
 
 

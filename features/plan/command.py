@@ -254,8 +254,14 @@ def _best(planned: Plan, options: PlanOptions) -> Best:
     from features.plan.best import find_best
     from features.plan.groups import worst_group_aims
     from features.plan.targets import parse_targets, parse_weights
+    from pipeline.errors import InputError
 
     expectation = _universe_plan(planned, options.universe).expectation
+    if expectation.universe.together is not None:
+        raise InputError(
+            "--target, --weights, --worst-group: the budget of universes that are estimated together cannot be divided "
+            "yet; leave it out"
+        )
     budget = None if options.rho is None else _budget(options.rho)
     if options.target is not None:
         aims = parse_targets(options.target, expectation.universe)

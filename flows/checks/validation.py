@@ -270,8 +270,9 @@ def _check_universe(
                 _note_impossible(universe, chunk, log)
             if answers is not None:
                 answers.add(chunk)
-            result.n_rows += chunk.n_rows
-            result.n_counted += int(chunk.keys.size if chunk.persons is None else chunk.persons.sum())
+            if not universe.name or universe.together is None:  # else these are the rows that were counted before
+                result.n_rows += chunk.n_rows
+                result.n_counted += int(chunk.keys.size if chunk.persons is None else chunk.persons.sum())
             total += int(chunk.keys.size if chunk.persons is None else np.abs(chunk.persons).sum())
         check_total(universe, total)
     if log is not None:

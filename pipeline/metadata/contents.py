@@ -301,7 +301,7 @@ class Contents:
             ]
         attributes = [
             Column(one.name, "string", labels.attribute(one.name), values=one.values)
-            for one in universe.schema.attributes
+            for one in universe.record_attributes
         ]
         what = labels.records or universe.name or texts("persons")
         title = texts("Synthetic records of {what}; none is a real one", what=what)

@@ -206,7 +206,7 @@ def _draws(of: ReleaseScope) -> Iterator[ProductFile]:
 
 def _microdata(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes if of.spec.publish.microdata else ():
-        if universe.measure.counts:
+        if universe.record_attributes:
             path = of.run.universe(universe.name).microdata
             yield ProductFile(path, universe.name, of.spec.geography.level_names[-1])
 

@@ -13,6 +13,12 @@ from pipeline.model.schema import Schema
 from postprocess.marginal import Marginal
 
 
+def terms_of(text: str) -> list[str]:
+    """The attributes and recodes that a query names; none of "total" and "detailed", which go with any schema."""
+    terms = [term.strip() for term in text.split("*")]
+    return [] if terms in (["total"], ["detailed"]) else terms
+
+
 @dataclass(frozen=True, eq=False)
 class Query(Marginal):
     """A query with names. Every cell falls in one answer, so one person moves one answer by one.
@@ -44,12 +50,7 @@ class Query(Marginal):
             SpecError: a term is not an attribute or recode, or an attribute is named twice.
         """
         name = " * ".join(term.strip() for term in text.split("*")).strip()
-        if name == "total":
-            terms: list[str] = []
-        elif name == "detailed":
-            terms = list(schema.names)
-        else:
-            terms = [term.strip() for term in name.split("*")]
+        terms = list(schema.names) if name == "detailed" else terms_of(name)
         by_attribute: dict[str, str] = {}
         for term in terms:
             recode = schema.recode(term)

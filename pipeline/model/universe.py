@@ -18,11 +18,12 @@ from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
 from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import Schema
+from pipeline.model.schema import Attribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.series import SeriesPeriod
 from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import AddedAnswer, Strategy
+from pipeline.model.together import Together
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
 
 
@@ -87,6 +88,7 @@ class Universe:
         unit: whose change is protected.
         added: answers of questions that are used beside the measurements; their budget is not the strategy's.
         series: its place in a series, whose whole budget is then the universe's; None of a release that is alone.
+        together: what it is estimated together with; None where it is estimated alone.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Universe:
     unit: ProtectedUnit = ONE_RECORD
     added: tuple[AddedAnswer, ...] = ()
     series: SeriesPeriod | None = None
+    together: Together | None = None
 
     def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
         """The answers of questions at a level."""
@@ -179,6 +182,18 @@ class Universe:
     def level_names(self) -> tuple[str, ...]:
         """The levels' names, top first."""
         return self.strategy.level_names
+
+    @property
+    def own_records(self) -> bool:
+        """Whether it is a companion of the release's own records."""
+        return bool(self.name) and (self.measure.own_records or self.together is not None)
+
+    @property
+    def record_attributes(self) -> tuple[Attribute, ...]:
+        """The attributes of its microdata; none where it has no such file."""
+        if self.together is not None:
+            return self.together.record_attributes(self.name)
+        return self.schema.attributes if self.measure.counts else ()
 
     def key(self, name: str) -> str:
         """Where `name` of this universe stands in the spec: "input", or "companions.units.input"."""

@@ -10,6 +10,7 @@ from typing import Self
 from pipeline.estimation.by_subtree import estimation_of
 from pipeline.estimation.draws import Draws
 from pipeline.estimation.margins import Margins
+from pipeline.estimation.together import EstimatesTogether, OneOfThem, SharedEstimation
 from pipeline.estimation.unbiased import Unbiased
 from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
@@ -47,15 +48,17 @@ class Publication:
 
     The steps share intermediate results. These are freed at the end of the `with` block, so that they are not kept
     while the next universe is worked on.
+
+    Args:
+        job: the run.
+        universe: whose steps they are.
+        shared: the estimation of it and others together; None where it is estimated alone.
     """
 
-    def __init__(self, job: Job, universe: Universe) -> None:
+    def __init__(self, job: Job, universe: Universe, shared: SharedEstimation | None = None) -> None:
         self.job = job
         self.universe = universe
-        self._estimation = estimation_of(job, universe)
-        self._margins = Margins(self._estimation)
-        self._unbiased = Unbiased(self._estimation)
-        self._draws = Draws(self._estimation)
+        self._own = _Alone(job, universe) if shared is None else _Together(job, universe, shared)
 
     def __enter__(self) -> Self:
         return self
@@ -63,21 +66,20 @@ class Publication:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._margins.close()
-        self._estimation.__exit__(kind, error, traceback)
+        self._own.__exit__(kind, error, traceback)
 
     def estimating(self) -> list[Step]:
         """Histograms of all levels: estimated, rounded, written; answers become measurements before."""
-        return [*answer_steps(self.job, self.universe), *self._estimation.steps()]
+        return [*answer_steps(self.job, self.universe), *self._own.estimating()]
 
     def simulating(self) -> list[Step]:
         """Simulated runs for the margins of error; no steps if no margins are published."""
         tables = self._files(TABLES)
-        if not tables or not self._margins.replicates:
+        if not tables or not self._own.margins.replicates:
             return []
         geounits = self.job.n_geounits
         effort = min(5.0, _SIMULATED * geounits**-0.35)
-        simulate = self._margins.simulate
+        simulate = self._own.margins.simulate
         return [Step("simulate", simulate, self.universe.name, geounits=geounits, effort=effort, prepares=tables)]
 
     def publishing(self) -> list[Step]:
@@ -89,16 +91,11 @@ class Publication:
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
         steps += linked_steps(job, universe)
-        if files := self._files(ESTIMATES):
-            unbiased, geounits = self._unbiased.publish, job.n_geounits
-            steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
-        if files := self._files(DRAWS):
-            draws, geounits = self._draws.publish, job.n_geounits * self._draws.count
-            steps.append(Step("draws", draws, universe.name, geounits=geounits, effort=2.0, files=files))
+        steps += self._own.linear()
         if files := self._record_files():
             stage = "microdata" if job.spec.publish.microdata else "household tables"
             leaves = job.spine.n_leaves
-            steps.append(Step(stage, self._publish_microdata, universe.name, geounits=leaves, files=files))
+            steps.append(Step(stage, self._own.publish_records, universe.name, geounits=leaves, files=files))
         return steps
 
     def _record_files(self) -> tuple[Path, ...]:
@@ -109,22 +106,77 @@ class Publication:
         return product_files(self.job, product, universe=self.universe.name, level=level)
 
     def _publish_tables(self, level: int) -> None:
-        publish_tables(self.job, self.universe, level, self._estimation.released(level), self._margins)
-
-    def _publish_microdata(self) -> None:
-        leaves = self._estimation.released(self.job.spine.n_levels - 1)
-        if households := households_of_persons(self.job, self.universe):
-            publish_joined_microdata(self.job, households, leaves)
-        else:
-            publish_microdata(self.job, self.universe, leaves)
+        publish_tables(self.job, self.universe, level, self._own.released(level), self._own.margins)
 
     def steps(self) -> list[Step]:
         """All of them, in order."""
         return [*self.estimating(), *self.simulating(), *self.publishing()]
 
 
+class _Alone:
+    """What the steps of a universe do that is estimated from its own measurements."""
+
+    def __init__(self, job: Job, universe: Universe) -> None:
+        self.job = job
+        self.universe = universe
+        self._estimation = estimation_of(job, universe)
+        self.margins = Margins(self._estimation)
+        self._unbiased = Unbiased(self._estimation)
+        self._draws = Draws(self._estimation)
+        self.estimating = self._estimation.steps
+        self.released = self._estimation.released
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.margins.close()
+        self._estimation.__exit__(kind, error, traceback)
+
+    def linear(self) -> list[Step]:
+        """Unbiased estimates and draws."""
+        job, name, steps = self.job, self.universe.name, []
+        if files := product_files(job, ESTIMATES, universe=name):
+            geounits = job.n_geounits
+            steps.append(Step("unbiased", self._unbiased.publish, name, geounits=geounits, effort=2.0, files=files))
+        if files := product_files(job, DRAWS, universe=name):
+            geounits = job.n_geounits * self._draws.count
+            steps.append(Step("draws", self._draws.publish, name, geounits=geounits, effort=2.0, files=files))
+        return steps
+
+    def publish_records(self) -> None:
+        """Microdata, and what follows from who lives in which household."""
+        leaves = self.released(self.job.spine.n_levels - 1)
+        if households := households_of_persons(self.job, self.universe):
+            publish_joined_microdata(self.job, households, leaves)
+        else:
+            publish_microdata(self.job, self.universe, leaves)
+
+
+class _Together:
+    """What the steps of a universe do that is estimated together with others; it has no linear estimates of its own."""
+
+    def __init__(self, job: Job, universe: Universe, shared: SharedEstimation) -> None:
+        self.universe = universe
+        self.margins = OneOfThem(job, shared, universe)
+        self.estimating = self.margins.steps
+        self.released = self.margins.released
+        self.publish_records = self.margins.write_records
+
+    def __exit__(self, *_: object) -> None:
+        self.margins.shared.close(self.universe)
+
+    def linear(self) -> list[Step]:
+        """None."""
+        return []
+
+
 def publications(job: Job) -> tuple[Publication, ...]:
-    """One for each universe, those first by which others are known."""
+    """One for each universe, those first by which others are known; whole records of several universes come last."""
+    together = job.universes[0].together
+    if together is not None and isinstance(together, EstimatesTogether):
+        shared = SharedEstimation(together.estimation(job), job.universes)
+        ordered = sorted(job.universes, key=lambda universe: bool(universe.record_attributes))
+        return tuple(Publication(job, universe, shared) for universe in ordered)
     return tuple(Publication(job, universe) for universe in released_in_order(job.universes, job.links))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pipeline.model.about import About
 from pipeline.model.labels import Labels, beside, listed
 from pipeline.model.links.link import counted_by, links_of_kind
 from pipeline.model.links.sums_of_counts import SumsOfCounts
-from pipeline.model.query import Query
+from pipeline.model.query import Query, terms_of
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
@@ -141,6 +141,8 @@ class Release:
         Raises:
             InputError: there is no such table, or it is not published at the level; the levels are named.
         """
+        if (home := self.holding(table=name)) is not self:
+            return home.table(name, level, tidy=tidy)
         table = self._table(name)
         self._check_published(table, level)
         published = read_table(self.files.table(name, level), geocodes=self.spine.level(level).geocodes)
@@ -272,8 +274,26 @@ class Release:
         Raises:
             InputError: it names what the schema does not have.
         """
-        everybody = tuple(np.ones(n, dtype=bool) for n in self.schema.shape)
-        return Question(self, Query.parse(text, self.schema), everybody)
+        home = self.holding(terms_of(text))
+        everybody = tuple(np.ones(n, dtype=bool) for n in home.schema.shape)
+        return Question(home, Query.parse(text, home.schema), everybody)
+
+    def holding(self, terms: Collection[str] = (), table: str = "") -> Release:
+        """The universe that has some attributes, or a table: another one where it is estimated together with others.
+
+        Raises:
+            InputError: no universe of those has all of the attributes; the message says what would have to be measured.
+        """
+        together, others = self.universe.together, self._release.universes
+        if together is None or (set(terms) <= set(self.schema.names) and table in ("", *self.tables)):
+            return self
+        if table:
+            if found := [one for one in others if table in [own.name for own in one.tables]]:
+                return Release(self._release, found[0])
+            listed_tables = ", ".join(own.name for one in others for own in one.tables)
+            raise InputError(f"{self.name}: no table {table!r}; the tables are {listed_tables}")
+        name = together.home(terms)
+        return next(Release(self._release, one) for one in others if one.name == name)
 
     @cached_property
     def areas(self) -> AreaIndex:

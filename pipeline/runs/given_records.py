@@ -21,7 +21,7 @@ def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> 
     Raises:
         InputError: no universe has the name, or the spec does not say how the records are read.
     """
-    names = [universe.name for universe in universes if not universe.measure.own_records]
+    names = [universe.name for universe in universes if not universe.own_records]
     if unknown := [name for name in records if name not in names]:
         raise InputError(
             f'records: {unknown[0]!r} is no companion; allowed are "" for the release\'s own records'
@@ -29,7 +29,7 @@ def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> 
         )
     changed = []
     for universe in universes:
-        source = records.get("" if universe.measure.own_records else universe.name)
+        source = records.get("" if universe.own_records else universe.name)
         if source is not None:
             stated = universe.require_input()
             universe = replace(universe, input=replace(stated, file=source))

@@ -281,7 +281,7 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
             if not (data / records.file.name).is_file():
                 raise InputError(f"--data {data}: the folder has no file {records.file.name}, which the spec names")
         else:
-            path = records.file if universe.name and not universe.measure.own_records else data
+            path = records.file if universe.name and not universe.own_records else data
         file = path.resolve() if isinstance(path, Path) else path
         changed.append(replace(universe, input=replace(records, file=file)))
     return tuple(changed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -16,9 +17,10 @@ from pipeline.model.join import Join
 from pipeline.model.labels import Labels
 from pipeline.model.links.link import Link
 from pipeline.model.links.of_release import links_of
+from pipeline.model.together import Together
 from pipeline.model.universe import Universe
 from pipeline.spec.amounts.resolve import note_uncounted
-from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName, check_name
+from pipeline.spec.fields import PUBLIC, Misfit, Name, NamedTable, TableName, check_name
 from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
@@ -57,6 +59,14 @@ class OfPeriod(Protocol):
 
     def counted_in(self) -> Period | None:
         """Which one; None where the spec is that of several."""
+
+
+@runtime_checkable
+class StatesTogether(Protocol):
+    """Keys of a feature by which the universes of a release are estimated together."""
+
+    def together(self, universes: Sequence[Universe]) -> Together | None:
+        """What they state of all universes, the release's own first; None where they state nothing."""
 
 
 class ReleaseSpec(UniverseSections):
@@ -201,7 +211,14 @@ class ReleaseSpec(UniverseSections):
             self.household_tables, universes, stated, self.geography.level_names, problems
         )
         problems.raise_if_any()
-        return universes, joins, tables
+        return self._together(universes), joins, tables
+
+    def _together(self, universes: tuple[Universe, ...]) -> tuple[Universe, ...]:
+        """The universes, with what features state of them together."""
+        for part in self.of_features:
+            if isinstance(part, StatesTogether) and (together := part.together(universes)) is not None:
+                universes = tuple(replace(one, together=together) for one in universes)
+        return universes
 
     def _resolved(
         self,
@@ -399,6 +416,11 @@ def _validated(
     problems.raise_if_any()
     try:
         spec = ReleaseSpec.model_validate(_with_implied(content, slots), context={**context, "slots": slots})
+    except Misfit as error:
+        for key, text in error.problems:
+            problems.add(key, text)
+        problems.raise_if_any()
+        raise
     except ValidationError as error:
         note_validation_error(error, ReleaseSpec, problems, slots)
         problems.raise_if_any()
@@ -409,7 +431,7 @@ def _validated(
 
 
 def _with_implied(content: Mapping[str, Any], slots: Slots) -> Mapping[str, Any]:
-    """With what follows from the keys of features that it states."""
+    """With what follows from the keys of features that it states; Misfit as `FeatureKeys.implied`."""
     for keys in slots.of(ReleaseSpec):
         if isinstance(content, Mapping) and any(key in content for key in keys_of(keys)):
             content = keys.implied(content)

@@ -39,7 +39,11 @@ class FeatureKeys(Section):
 
     @classmethod
     def implied(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The tables of a section that states them, with what follows from them where it states nothing else."""
+        """The tables of a section that states them, with what follows from them where it states nothing else.
+
+        Raises:
+            Misfit: something else in the section does not go with them; keys are those of the section.
+        """
         return content
 
 

@@ -51,6 +51,7 @@ ANCHORS = {
     "CompanionPrivacySection": "companionsnameprivacy",
     "JoinSection": "join",
     "HouseholdTableSection": "household_tablesname",
+    "MarginalsSection": "marginals",
     "QuestionsSection": "questions",
     "QuestionColumnSection": "questionscolumnsname",
 }

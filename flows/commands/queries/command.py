@@ -117,6 +117,7 @@ def query(
 
         spinewise query releases/padron-2033 sex --at county --change 2031..2033
     """
+    from pipeline.model.query import terms_of
     from pipeline.reading.release import open_release
 
     opened = open_release(release)
@@ -137,6 +138,8 @@ def query(
         tidy=tidy,
     )
     check(options)
+    if question is not None or table is not None:
+        opened = opened.holding([*terms_of(question or "total"), *_conditions(options.where)], table or "")
     if change is not None:
         _show_changes(opened, release, change, options)
         return

@@ -1,0 +1,172 @@
+"""The run of a release of marginals: from the measurements of all cliques to histograms, intervals and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from features.marginals.cliques import JunctionTree
+from features.marginals.design import Design, Release
+from features.marginals.domain import Clique
+from features.marginals.intervals import REPLICATES, SimulatedErrors, simulated_errors
+from features.marginals.records import Records, draw_records
+from features.marginals.whole import Seed
+from pipeline.estimation.problem import measurement_files
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Notes
+from pipeline.model.allocation import allocations
+from pipeline.model.schema import Attribute, Schema
+from pipeline.model.universe import Table, Universe
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.release.histograms import label_fields, read_histogram, write_histogram
+from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group, strings
+from postprocess.arrays import FloatArray, IntArray
+from postprocess.marginal import Marginal
+
+#: Records that are drawn at a time, about.
+_AT_ONCE = 1 << 19
+
+
+class CliqueEstimation:
+    """See `pipeline.estimation.together.JointEstimation`: what is computed is so at first use, and kept.
+
+    Args:
+        tree: of the cliques, a universe for each bag.
+        universes: their names, in the tree's order.
+        attributes: all, in the tree's order.
+        job: the run.
+        alike: whether the parts of an area are expected to be alike.
+    """
+
+    def __init__(
+        self, tree: JunctionTree, universes: Sequence[str], attributes: Sequence[Attribute], job: Job, *, alike: bool
+    ) -> None:
+        self.tree = tree
+        self.universes = tuple(universes)
+        self.attributes = tuple(attributes)
+        self.job = job
+        self.alike = alike
+
+    @property
+    def seed(self) -> Seed:
+        """The public seed."""
+        return Seed(self.job.spec.postprocess.seed)
+
+    @cached_property
+    def design(self) -> Design:
+        """All that the release follows from besides its measurements."""
+        job = self.job
+        noise: list[dict[Clique, NoiseSpec]] = [{} for _ in job.spine.levels]
+        for universe in job.universes:
+            for number, allocation in enumerate(allocations(universe, job.spine)):
+                for measured in allocation.strategy.queries:
+                    (drawn,) = allocation.draws(universe, measured)
+                    noise[number][self._clique(measured.query.terms)] = drawn
+        parents = [level.parents for level in job.spine.levels[1:]]
+        return Design(self.tree, parents, noise, alike=self.alike)
+
+    @cached_property
+    def measured(self) -> list[dict[Clique, IntArray]]:
+        """The noisy tables of each level; ReleaseError where a file is not what the spec says."""
+        job = self.job
+        out: list[dict[Clique, IntArray]] = [{} for _ in job.spine.levels]
+        for universe in job.universes:
+            places = zip(job.spine.levels, universe.strategy.levels, measurement_files(job, universe), strict=True)
+            for number, (level, strategy, files) in enumerate(places):
+                for measured, file in zip(strategy.queries, files, strict=True):
+                    values = file.read(level.geocodes).values
+                    out[number][self._clique(measured.query.terms)] = values.astype(np.int64)
+        return out
+
+    @cached_property
+    def release(self) -> Release:
+        """Linear estimates and whole numbers of all areas."""
+        return self.design.release(self.measured, self.seed)
+
+    @cached_property
+    def errors(self) -> SimulatedErrors:
+        """Of simulated releases, for the tables of all universes."""
+        replicates = min(REPLICATES, self.job.spec.publish.replicates)
+        return simulated_errors(self.design, self.measured, self.release, self.seed, replicates, self._queries)
+
+    def estimate(self, universe: Universe) -> Notes:
+        """See `JointEstimation.estimate`."""
+        bag, folder = self._bag(universe), self.job.folder(universe)
+        for level, whole in zip(self.job.spine.levels, self.release.whole, strict=True):
+            place = (level.name, level.geocodes, universe.schema)
+            write_histogram(folder.histogram(level.name), self.job.run.staging, *place, sp.csr_array(whole[bag]))
+        return {}
+
+    def simulate(self, universes: Sequence[Universe]) -> None:  # noqa: ARG002
+        """See `JointEstimation.simulate`."""
+        _ = self.errors
+
+    def ends(
+        self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
+    ) -> tuple[FloatArray, FloatArray]:
+        """See `JointEstimation.ends`."""
+        return self.errors.ends(level, self._bag(universe), table.query, counts, rows.start)
+
+    def write_records(self, universe: Universe) -> None:
+        """See `JointEstimation.write_records`: whole records, from the released histograms of the leaves."""
+        job, leaves = self.job, self.job.spine.leaf_level
+        schema = Schema(self.attributes)
+        fields = pa.schema(label_fields(schema, ("geocode",)))
+        header = {"kind": "microdata", "level": leaves.name, "schema": schema.fingerprint()}
+        groups = RowGroups(rows_per_group(len(fields)))
+        values = [pa.array(one.values, type=pa.string()) for one in schema.attributes]
+        with parquet_sink(job.folder(universe).microdata, job.run.staging, fields, header) as sink:
+            for part in self._records():
+                for leaf, codes in groups.add(part.leaf, part.values):
+                    sink.write(*_columns(leaves.geocodes, leaf, codes, values))
+            for leaf, codes in groups.rest():
+                sink.write(*_columns(leaves.geocodes, leaf, codes, values))
+
+    def _records(self) -> Iterator[Records]:
+        """The records of all leaves, some leaves at a time, in the order of their values."""
+        job, leaves = self.job, self.job.spine.leaf_level
+        tables = [
+            read_histogram(job.folder(one).histogram(leaves.name), leaves.geocodes, one.schema) for one in job.universes
+        ]
+        many = np.asarray(tables[0].sum(axis=1)).ravel()
+        cells = max(table.shape[1] for table in tables)
+        parts = np.cumsum(many + max(1, cells // 8)) // _AT_ONCE
+        starts = np.flatnonzero(np.diff(parts, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], len(many)], strict=True):
+            dense = [table[start:stop].toarray() for table in tables]
+            drawn = draw_records(self.tree, dense, self.seed, first_leaf=int(start))
+            order = np.lexsort((*reversed(drawn.values.T), drawn.leaf))
+            yield Records(drawn.leaf[order] + start, drawn.values[order])
+
+    def free(self) -> None:
+        """See `JointEstimation.free`."""
+        for name in ("design", "measured", "release", "errors"):
+            self.__dict__.pop(name, None)
+
+    def _queries(self, level: int, bag: int) -> list[Marginal]:
+        """What is published of a bag at a level; each query once."""
+        name = self.job.spine.levels[level].name
+        tables = [table for table in self.job.universes[bag].tables if name in table.levels]
+        return list({table.query.key: table.query for table in tables}.values())
+
+    def _bag(self, universe: Universe) -> int:
+        return self.universes.index(universe.name)
+
+    def _clique(self, names: Sequence[str]) -> Clique:
+        return self.tree.domain.clique(names)
+
+
+def _columns(geocodes: NDArray[np.str_], leaf: IntArray, codes: IntArray, values: Sequence[pa.Array]) -> list[pa.Array]:
+    """Dictionary arrays: geocode, then each attribute."""
+    new = np.concatenate([[True], leaf[1:] != leaf[:-1]])
+    places = pa.array(np.cumsum(new, dtype=np.int32) - np.int32(1))
+    numbers = codes.astype(np.int32)
+    return [
+        pa.DictionaryArray.from_arrays(places, strings(geocodes[leaf[new]])),
+        *(pa.DictionaryArray.from_arrays(pa.array(numbers[:, n]), own) for n, own in enumerate(values)),
+    ]

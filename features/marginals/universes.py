@@ -1,0 +1,348 @@
+"""From the section [marginals] to a universe for each table of the junction tree, which the core measures as any other.
+
+The release's own universe is the tree's first table; the others are companions, called after their attributes. Each has
+its attributes, a part of the budget, its own noise, files and tables, and the release's own records. A published spec
+has them written out, and all attributes in their order in `attributes` of `[marginals]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from features.marginals.cliques import JunctionTree, junction_tree
+from features.marginals.domain import Clique, Domain
+from features.marginals.guess import needed
+from features.marginals.section import MarginalsSection
+from geography.errors import InputError
+from pipeline.model.query import terms_of
+from pipeline.spec.fields import Misfit, check_name
+from pipeline.spec.privacy_section import PrivacySection
+from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.sections import CompanionSection, SchemaSection, UniverseSections
+
+if TYPE_CHECKING:
+    from pipeline.spec.release_spec import ReleaseSpec
+
+#: Sections and keys that no release of marginals was tried with.
+_UNTRIED: Final = (
+    *("invariants", "structural_zeros", "impossible", "bounds", "select"),
+    *("join", "household_tables", "questions", "collect", "series"),
+)
+#: Tables of a spec that are read before anything is divided.
+_READ: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
+    ("marginals", MarginalsSection),
+    ("schema", SchemaSection),
+    ("privacy", PrivacySection),
+)
+
+
+def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A spec's tables with a universe for each table of the tree; those of a published spec as they are.
+
+    A spec whose tables are wrong by themselves is left as it is, and is refused when it is read.
+
+    Raises:
+        Misfit: cliques that do not fit, or what was not tried with them.
+    """
+    if any(not isinstance(content.get(key, {}), Mapping) for key, _ in _READ):
+        return content
+    problems = Problems("")
+    _note_untried_keys(content, problems)
+    stated = content["marginals"]
+    if stated.get("attributes") is None:
+        try:
+            for key, model in _READ:
+                model.model_validate(content.get(key, {}))
+        except ValidationError:
+            return content
+        if content.get("companions"):
+            problems.add("companions", f"{_NOT_WITH}; each table of the tree is a companion")
+        _raise(problems)
+        return _Division.of(content).content()
+    _raise(problems)
+    return content
+
+
+_NOT_WITH: Final = "not together with [marginals] yet; leave one of the two out"
+
+
+def _raise(problems: Problems) -> None:
+    if problems.lines:
+        raise Misfit(*(tuple(line.split(": ", 1)) for line in problems.lines))  # type: ignore[arg-type]
+
+
+def _note_untried_keys(content: Mapping[str, Any], problems: Problems) -> None:
+    """Note what no release of marginals was tried with, so far as tables are tables."""
+
+    def of(section: str) -> Mapping[str, Any]:
+        found = content.get(section)
+        return found if isinstance(found, Mapping) else {}
+
+    found = [key for key in _UNTRIED if content.get(key) and not (key == "invariants" and content.get("collect"))]
+    found += [f"privacy.{key}" for key in ("unit", "at_most") if of("privacy").get(key)]
+    found += [f"publish.{key}" for key in ("unbiased", "draws") if of("publish").get(key)]
+    found += ["geography.bypass"] if of("geography").get("bypass") else []
+    found += ["schema.recodes"] if of("schema").get("recodes") else []
+    found += ["postprocess.shares"] if of("postprocess").get("shares") else []
+    if of("postprocess").get("passes", ["total"]) not in (["total"], ("total",)):
+        found.append("postprocess.passes")
+    if of("postprocess").get("estimator", "full") != "full":
+        found.append("postprocess.estimator")
+    if of("privacy").get("framework") == "local":
+        found.append("privacy.framework")
+    for key in found:
+        problems.add(key, _NOT_WITH)
+
+
+@dataclass(frozen=True)
+class _Division:
+    """A spec that is divided.
+
+    Attributes:
+        content: its tables.
+        stated: its section.
+        attributes: all, with their values.
+        tree: of the cliques.
+        cliques: as declared, in ascending order of attributes.
+    """
+
+    whole: Mapping[str, Any]
+    stated: MarginalsSection
+    attributes: Mapping[str, Sequence[str]]
+    tree: JunctionTree
+    cliques: tuple[Clique, ...]
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> _Division:
+        stated = MarginalsSection.model_validate(content["marginals"])
+        attributes = SchemaSection.model_validate(content["schema"]).attributes
+        tree, cliques = tree_of(stated, {name: len(values) for name, values in attributes.items()})
+        return cls(content, stated, attributes, tree, cliques)
+
+    def content(self) -> dict[str, Any]:
+        """The tables of the spec with a universe for each bag."""
+        problems = Problems("")
+        self._note(problems)
+        homes = dict(self._tables_at_home(problems))
+        _raise(problems)
+        names = universe_names(self.tree)
+        parts = [self._universe(number, homes) for number in range(len(self.tree.bags))]
+        privacy = {**self.whole["privacy"], **parts[0]["privacy"]}
+        marginals = {**self.whole["marginals"], "attributes": list(self.attributes)}
+        companions = dict(zip(names[1:], parts[1:], strict=True))
+        return {**self.whole, **parts[0], "privacy": privacy, "companions": companions, "marginals": marginals}
+
+    def _note(self, problems: Problems) -> None:
+        """Note what the tables of the spec have that cannot be divided."""
+        strategy = self.whole.get("strategy")
+        levels = strategy.get("levels") if isinstance(strategy, Mapping) else None
+        extra = [key for key in ("preset", "queries") if isinstance(strategy, Mapping) and strategy.get(key)]
+        if not isinstance(levels, Mapping) or extra:
+            problems.add("strategy", "with [marginals] it has the share of each level and nothing else, levels = {...}")
+        elif wrong := [
+            level for level, share in levels.items() if isinstance(share, Mapping) and set(share) != {"share"}
+        ]:
+            problems.add(dotted(["strategy", "levels", wrong[0]]), "with [marginals], the cliques are what is measured")
+        if self._budget is None:
+            problems.add(f"privacy.{self._budget_key}", "missing; the whole budget, of which each clique has a part")
+        given = self.whole.get("input")
+        if isinstance(given, Mapping) and given.get("form") != "microdata":
+            problems.add(
+                "input.form", f'found {given.get("form")!r}; with [marginals] records are "microdata", a row each'
+            )
+        for bag in self.tree.bags:
+            if not self._measured(bag):
+                text = self.tree.domain.text(bag)
+                problems.add("marginals.cliques", f"nothing would be measured of {text} alone; declare it as a clique")
+
+    def _tables_at_home(self, problems: Problems) -> Iterator[tuple[str, int]]:
+        """The bag of each published table."""
+        tables = self.whole.get("tables")
+        for name, table in tables.items() if isinstance(tables, Mapping) else ():
+            text = table.get("query") if isinstance(table, Mapping) else table
+            key = dotted(["tables", name])
+            terms = terms_of(str(text))
+            if strange := [term for term in terms if term not in self.attributes]:
+                problems.add(key, unknown("attribute", strange[0], list(self.attributes)))
+                continue
+            clique = self.tree.domain.clique(terms) if terms else ()
+            if (home := self.tree.bag_of(clique)) is None:
+                lacking = needed(self.tree, clique)
+                problems.add(key, lacking.text if lacking is not None else "crosses cliques")
+            else:
+                yield name, home
+
+    @property
+    def _budget_key(self) -> str:
+        return "epsilon" if self.whole.get("privacy", {}).get("framework") == "pure" else "rho"
+
+    @property
+    def _budget(self) -> Fraction | None:
+        section = PrivacySection.model_validate(self.whole.get("privacy", {}))
+        return section.epsilon if self._budget_key == "epsilon" else section.rho
+
+    def _measured(self, bag: Clique) -> list[Clique]:
+        """The declared cliques that are measured in a bag: those of which it is the first one that has them."""
+        number = self.tree.bags.index(bag)
+        return [clique for clique in self.cliques if self.tree.bag_of(clique) == number]
+
+    def _universe(self, number: int, homes: Mapping[str, int]) -> dict[str, Any]:
+        """The sections of one universe."""
+        bag = self.tree.bags[number]
+        own = [self.tree.domain.names[a] for a in bag]
+        measured = self._measured(bag)
+        share = Fraction(1, len(measured))
+        queries = {" * ".join(self.tree.domain.names[a] for a in clique): str(share) for clique in measured}
+        schema = self.whole["schema"]
+        part: dict[str, Any] = {
+            "schema": {"attributes": {name: schema["attributes"][name] for name in own}},
+            "strategy": {"queries": queries, "levels": self.whole["strategy"]["levels"]},
+            "privacy": {self._budget_key: str((self._budget or 0) * Fraction(len(measured), len(self.cliques)))},
+        }
+        stated_tables = self.whole.get("tables")
+        if isinstance(stated_tables, Mapping):
+            part["tables"] = {name: one for name, one in stated_tables.items() if homes[name] == number}
+        if isinstance(labels := schema.get("labels"), Mapping):
+            part["schema"]["labels"] = _labels_of(labels, own, part.get("tables"))
+        if isinstance(given := self.whole.get("input"), Mapping):
+            part["input"] = _of_attributes(given, own, ("columns", "values"))
+        if number:
+            part |= {key: self.whole[key] for key in ("records_per_person",) if key in self.whole}
+            if dataset := self.whole["privacy"].get("dataset"):
+                part["privacy"]["dataset"] = dataset
+        return part
+
+
+def _of_attributes(table: Mapping[str, Any], names: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
+    """A table in which the tables `keys`, by attribute, have some of the attributes."""
+    within = {
+        key: {name: value for name, value in table[key].items() if name in names}
+        for key in keys
+        if isinstance(table.get(key), Mapping)
+    }
+    return {**table, **within}
+
+
+def _labels_of(labels: Mapping[str, Any], names: Sequence[str], tables: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is called how in one universe."""
+    own = _of_attributes(labels, names, ("attributes", "values"))
+    return own if tables is None else _of_attributes(own, list(tables), ("tables",))
+
+
+def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[JunctionTree, tuple[Clique, ...]]:
+    """The junction tree of a section, and its cliques.
+
+    Args:
+        stated: the section.
+        sizes: attribute -> number of its values, all attributes in their order.
+
+    Raises:
+        Misfit: the cliques do not fit the attributes, or form no tree.
+    """
+    domain = Domain(tuple(sizes), tuple(sizes.values()))
+    try:
+        cliques = tuple(domain.clique(names) for names in stated.cliques)
+        if twice := [clique for number, clique in enumerate(cliques) if clique in cliques[:number]]:
+            raise InputError(f"cliques: found {domain.text(twice[0])} twice; each is measured once")
+        if missing := [name for number, name in enumerate(domain.names) if not any(number in one for one in cliques)]:
+            raise InputError(
+                f"cliques: none has the attribute {missing[0]!r}; each attribute is measured in one at least"
+            )
+        return junction_tree(domain, cliques, fill=stated.fill), cliques
+    except InputError as error:
+        key, _, text = str(error).partition(": ")
+        raise Misfit((f"marginals.{key}", text)) from None
+
+
+def universe_names(tree: JunctionTree) -> tuple[str, ...]:
+    """The name of the universe of each bag: "" of the first one, the others after their attributes."""
+    names = [""]
+    for number, bag in enumerate(tree.bags[1:], start=1):
+        name = "-".join(tree.domain.names[a] for a in bag)
+        try:
+            check_name(name)
+        except ValueError:
+            name = f"clique-{number}"
+        names.append(f"clique-{number}" if name.casefold() in [one.casefold() for one in names] else name)
+    return tuple(names)
+
+
+def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems) -> None:
+    """Note universes that are not those of the cliques, and what no release of marginals was tried with."""
+    before = len(problems.lines)
+    if spec.update is not None:
+        problems.add("update", _NOT_WITH)
+    sections: list[UniverseSections] = [spec, *spec.companions.values()]
+    sizes = _sizes(stated, sections, problems)
+    if len(problems.lines) > before:
+        return
+    try:
+        tree, cliques = tree_of(stated, sizes)
+    except Misfit as misfit:
+        for key, text in misfit.problems:
+            problems.add(key, text)
+        return
+    names = ("", *spec.companions)
+    if names != universe_names(tree):
+        problems.add("marginals", f"the companions are {', '.join(names[1:])}, and not those of the cliques")
+        return
+    measured: list[Clique] = []
+    for one, bag, name in zip(sections, tree.bags, names, strict=True):
+        own_problems = problems.at(f"companions.{name}") if name else problems
+        if tuple(one.schema_section.attributes) != tuple(tree.domain.names[a] for a in bag):
+            own_problems.add("schema.attributes", f"these are not those of {tree.domain.text(bag)}")
+        else:
+            measured += _measured_in(one, tree.domain, own_problems)
+        if isinstance(one, CompanionSection):
+            _note_companion(one, spec, own_problems)
+    if len(problems.lines) == before and sorted(measured) != sorted(cliques):
+        problems.add("marginals.cliques", "these are not what is measured, each in one universe")
+
+
+def _sizes(stated: MarginalsSection, sections: Sequence[UniverseSections], problems: Problems) -> dict[str, int]:
+    """Attribute -> number of its values, all attributes in the section's order; what does not fit is noted."""
+    values: dict[str, tuple[str, ...]] = {}
+    for one in sections:
+        for name, own in one.schema_section.attributes.items():
+            if values.setdefault(name, own) != own:
+                problems.add("marginals", f"the attribute {name!r} has not the same values in all universes")
+    if sorted(values) != sorted(stated.attributes or ()):
+        problems.add("marginals.attributes", "these are not the attributes of the universes")
+        return {}
+    return {name: len(values[name]) for name in stated.attributes or ()}
+
+
+def _measured_in(sections: UniverseSections, domain: Domain, problems: Problems) -> list[Clique]:
+    """The sets of attributes that are measured at some level."""
+    levels = sections.strategy.levels.values()
+    stated = [*(sections.strategy.queries or {}), *(query for level in levels for query in level.queries or {})]
+    found: list[Clique] = []
+    for text in dict.fromkeys(stated):
+        try:
+            clique = domain.clique([term.strip() for term in text.split("*")])
+        except InputError:
+            problems.add("strategy", f"found the query {text!r}; with [marginals] attributes joined by * are measured")
+            continue
+        if clique not in found:
+            found.append(clique)
+    return found
+
+
+def _note_companion(section: CompanionSection, spec: ReleaseSpec, problems: Problems) -> None:
+    """Note what a companion has that no table of a tree was tried with."""
+    untried = [key for key in _UNTRIED if getattr(section, key, None)]
+    untried += [key for key in ("amount", "count_clipped") if getattr(section, key)]
+    untried += ["schema.recodes"] if section.schema_section.recodes else []
+    untried += ["passes"] if tuple(section.passes) != ("total",) else []
+    untried += ["privacy.unit"] if section.privacy.unit is not None else []
+    for key in untried:
+        problems.add(key, _NOT_WITH)
+    if section.privacy.dataset != spec.privacy.dataset:
+        problems.add("privacy.dataset", "the records are the release's own, so one ledger counts both")
+    if section.records_per_person != spec.records_per_person:
+        problems.add("records_per_person", "the records are the release's own, so state the same number")

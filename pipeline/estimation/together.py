@@ -1,0 +1,109 @@
+"""Universes that are estimated together: what a run asks of whoever estimates them, and how publications share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import scipy.sparse as sp
+
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Notes, Step
+from pipeline.model.universe import Table, Universe
+from pipeline.release.histograms import read_histogram
+from postprocess.arrays import FloatArray, IntArray
+
+
+class JointEstimation(Protocol):
+    """The estimation of universes from the measurements of all of them; what was computed is kept until it is freed."""
+
+    def estimate(self, universe: Universe) -> Notes:
+        """Write the histograms of all levels of one of them.
+
+        Returns:
+            What is noted of it in the manifest.
+        """
+
+    def simulate(self, universes: Sequence[Universe]) -> None:
+        """Simulate runs for the margins of error of the tables of these universes, unless that is done."""
+
+    def ends(
+        self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
+    ) -> tuple[FloatArray, FloatArray]:
+        """The ends of the 90 % intervals of a table's released numbers `(n, size)` in some geounits of a level."""
+
+    def write_records(self, universe: Universe) -> None:
+        """Write the microdata that stand in the folder of a universe."""
+
+    def free(self) -> None:
+        """Free what was computed; it is computed again where it is needed."""
+
+
+@runtime_checkable
+class EstimatesTogether(Protocol):
+    """What a feature states of universes, of which it knows how they are estimated."""
+
+    def estimation(self, job: Job) -> JointEstimation:
+        """Of all universes of a run; nothing is read yet."""
+
+
+class SharedEstimation:
+    """The joint estimation of the universes of a run, which is freed once the last of them is published."""
+
+    def __init__(self, joint: JointEstimation, universes: Sequence[Universe]) -> None:
+        self.joint = joint
+        self.universes = tuple(universes)
+        self._left = {universe.name for universe in universes}
+
+    def close(self, universe: Universe) -> None:
+        """All files of a universe are written."""
+        self._left.discard(universe.name)
+        if not self._left:
+            self.joint.free()
+
+
+class OneOfThem:
+    """One of the universes: its steps, its released histograms and the intervals of its tables."""
+
+    def __init__(self, job: Job, shared: SharedEstimation, universe: Universe) -> None:
+        self.job = job
+        self.shared = shared
+        self.universe = universe
+
+    def steps(self) -> list[Step]:
+        """The step that writes the histograms of all levels; the first one works for all universes."""
+        files = tuple(self.job.folder(self.universe).histogram(level.name) for level in self.job.spine.levels)
+        return [
+            Step("estimate", self._estimate, self.universe.name, geounits=self.job.n_geounits, effort=5, files=files)
+        ]
+
+    def _estimate(self) -> Notes:
+        notes = self.shared.joint.estimate(self.universe)
+        self.job.progress.advance(self.job.n_geounits)
+        return notes
+
+    def released(self, level: int) -> sp.csr_array:
+        """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
+        geounits = self.job.spine.levels[level]
+        path = self.job.folder(self.universe).histogram(geounits.name)
+        return read_histogram(path, geounits.geocodes, self.universe.schema)
+
+    @property
+    def replicates(self) -> int:
+        """Simulated runs at most; 0 where no margins are published."""
+        publish = self.job.spec.publish
+        return publish.replicates if publish.margins else 0
+
+    def simulate(self) -> None:
+        """Simulate runs for all universes, unless this is done."""
+        self.shared.joint.simulate(self.shared.universes)
+        self.job.progress.advance(self.job.n_geounits)
+
+    def of(self, table: Table, level: int, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray] | None:
+        """The ends of the 90 % intervals of released counts `(n, size)` of a level's `rows`; None without margins."""
+        return self.shared.joint.ends(self.universe, table, level, counts, rows) if self.replicates else None
+
+    def write_records(self) -> None:
+        """Write the microdata in the universe's folder."""
+        self.shared.joint.write_records(self.universe)
+        self.job.progress.advance(self.job.spine.n_leaves)

@@ -1,0 +1,30 @@
+"""Universes of the same records that are estimated together: what a feature states of them, without files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline.model.schema import Attribute
+
+
+class Together(ABC):
+    """All universes of a release, which count the same records, each by some of their attributes.
+
+    Each is measured, charged and published as any universe; their noise is independent, so costs add up. What the
+    estimation makes of their measurements is `pipeline.estimation.together.EstimatesTogether`.
+    """
+
+    @abstractmethod
+    def record_attributes(self, universe: str) -> tuple[Attribute, ...]:
+        """The attributes of the microdata that stand in the folder of a universe; none where it has no such file."""
+
+    @abstractmethod
+    def home(self, terms: Collection[str]) -> str:
+        """The universe that has all of some attributes, the first one.
+
+        Raises:
+            InputError: none has; the message says what would have to be measured.
+        """

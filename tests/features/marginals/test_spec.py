@@ -1,0 +1,140 @@
+"""The section [marginals]: what it becomes, and one clear sentence for what does not go with it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from releases.wide import CLIQUES, SPEC
+
+from features.registry import slots
+from pipeline.errors import SpecError
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+
+
+def _spec(*changes: tuple[str, str]) -> ReleaseSpec:
+    text = SPEC
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return parse_spec(text, "wide.toml")
+
+
+def test_every_clique_is_a_universe_with_its_part_of_the_budget() -> None:
+    universes = _spec().universes()
+    assert [one.schema.names for one in universes] == list(CLIQUES)
+    assert [one.name for one in universes] == ["", "age-sex-school", "work-tenure-car", "tenure-rooms"]
+    assert {one.budget for one in universes} == {Fraction(3, 4)}
+    for universe, clique in zip(universes, CLIQUES, strict=True):
+        for level in universe.strategy.levels:
+            assert [(one.query.name, one.share) for one in level.queries] == [(" * ".join(clique), Fraction(1))]
+    assert [one.record_attributes for one in universes[1:]] == [()] * 3
+    assert [one.name for one in universes[0].record_attributes] == [
+        "age",
+        "sex",
+        "school",
+        "work",
+        "tenure",
+        "rooms",
+        "car",
+    ]
+    assert [one.own_records for one in universes] == [False, True, True, True]
+
+
+def test_other_frameworks_and_records_of_a_person_are_divided_alike() -> None:
+    pure = _spec(
+        ('rho = "3"', 'framework = "pure"\nepsilon = "2"'), ('name = "wide"', 'name = "wide"\nrecords_per_person = 2')
+    )
+    assert {(one.budget, one.unit.records) for one in pure.universes()} == {(Fraction(1, 2), 2)}
+
+
+def test_with_fill_a_wider_table_is_estimated_from_the_cliques_inside_it() -> None:
+    ring = ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "work"]]')
+    with pytest.raises(
+        SpecError, match=r"marginals.cliques: found cliques that form no tree: .* work x tenure x rooms"
+    ) as told:
+        _spec(ring)
+    assert len(str(told.value).splitlines()) == 1
+    filled = _spec((ring[0], f"{ring[1]}\nfill = true")).universes()
+    (wide,) = (one for one in filled if one.schema.names == ("work", "tenure", "rooms"))
+    assert wide.budget == Fraction(3) * 2 / 5
+    assert [(one.query.name, one.share) for one in wide.strategy.levels[0].queries] == [
+        ("tenure * rooms", Fraction(1, 2)),
+        ("work * rooms", Fraction(1, 2)),
+    ]
+    assert sum(one.budget for one in filled) == 3
+
+
+def test_tables_stand_with_the_clique_that_has_them() -> None:
+    tables = '[tables]\nsexes = "sex * age"\nhomes = { query = "tenure", levels = ["county"] }\n[publish]'
+    universes = {one.name: [table.name for table in one.tables] for one in _spec(("[publish]", tables)).universes()}
+    assert universes == {"": [], "age-sex-school": ["sexes"], "work-tenure-car": ["homes"], "tenure-rooms": []}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('["tenure", "rooms"]]', '["tenure", "room"]]', "marginals.cliques: found the attribute 'room'; "),
+        ('["tenure", "rooms"]]', '["tenure", "car"]]', "marginals.cliques: none has the attribute 'rooms'; "),
+        ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "tenure"]]', "marginals.cliques: found tenure x "),
+        ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "age"]]', "marginals.cliques: found cliques "),
+        ("[strategy.levels]", '[strategy]\nqueries = { age = "1" }\n[strategy.levels]', "strategy: with [marg"),
+        ('county = "1/4"', 'county = { share = "1/4", queries = { age = "1" } }', "strategy.levels.county: with [ma"),
+        ('rho = "3"', "", "privacy.rho: missing; the whole budget, of which each clique has a part"),
+        ('form = "microdata"', 'form = "long"', "input.form: found 'long'; with [marginals] records are \"microdata\""),
+        ("[publish]", '[tables]\nx = "age * car"\n[publish]', "tables.x: age x car is no table of this release"),
+        ("[publish]", '[tables]\nx = "age * cars"\n[publish]', "tables.x: 'cars' is not an attribute;"),
+        ("[publish]", "[publish]\ndraws = 3", "publish.draws: not together with [marginals] yet"),
+        ("[publish]", "[publish]\nunbiased = true", "publish.unbiased: not together with [marginals] yet"),
+        ("[publish]", '[postprocess]\npasses = ["age"]\n[publish]', "postprocess.passes: not together with"),
+        ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]', "postprocess.estimator: not together with"),
+        ("[publish]", '[invariants]\ncounty = ["total"]\n[publish]', "invariants: not together with [marginals] yet"),
+        ("[publish]", '[[structural_zeros]]\nage = "child"\n[publish]', "structural_zeros: not together"),
+        ("[publish]", '[[bounds]]\nname = "x"\n[publish]', "bounds: not together with [marginals] yet"),
+        ("[publish]", "[select.x]\nlevel = 1\n[publish]", "select: not together with [marginals] yet"),
+        ("[publish]", "[[join]]\nx = 1\n[publish]", "join: not together with [marginals] yet"),
+        ("[publish]", '[companions.units]\nschema.attributes.a = ["1"]\n[publish]', "companions: not together"),
+        ("[publish]", "[series]\nx = 1\n[publish]", "series: not together with [marginals] yet"),
+        ("[publish]", "[collect]\nx = 1\n[publish]", "collect: not together with [marginals] yet"),
+        ("[publish]", '[postprocess.shares.x]\nlevel = "county"\n[publish]', "postprocess.shares: not together with"),
+        ("[publish]", '[schema.recodes.x]\nattribute = "age"\ngroups = { a = ["old"] }\n[publish]', "schema.rec"),
+        ('column = "block"', 'column = "block"\nbypass = true', "geography.bypass: not together with [marginals] yet"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_with_it_is_refused_in_one_sentence(old: str, new: str, told: str) -> None:
+    with pytest.raises(SpecError) as error:
+        _spec((old, new))
+    (line,) = str(error.value).splitlines()
+    assert line.startswith(f"wide.toml: {told}")
+
+
+def test_what_is_wrong_by_itself_is_told_as_in_any_spec() -> None:
+    with pytest.raises(SpecError, match=r"wide\.toml: marginals\.cliques: found the number 3; a list in"):
+        _spec(("[marginals]", "[marginals]\ncliques = 3\n[other]"))
+    with pytest.raises(SpecError, match=r"wide\.toml: marginals: found the number 3; a table is needed"):
+        parse_spec("marginals = 3\n" + SPEC.replace("[marginals]", "[other]"), "wide.toml")
+    with pytest.raises(SpecError, match=r"wide\.toml: marginals\.filled: unknown key; did you mean 'fill'"):
+        _spec(("[marginals]", "[marginals]\nfilled = true"))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda spec: spec["marginals"]["attributes"].remove("car"), "these are not the attributes of the universes"),
+        (lambda spec: spec["marginals"]["cliques"].pop(), "marginals"),
+        (lambda spec: spec["companions"].pop(), "marginals"),
+        (lambda spec: spec["companions"].reverse(), "and not those of the cliques"),
+        (lambda spec: spec["companions"][2][1]["schema"]["attributes"][0][1].pop(), "not the same values"),
+        (lambda spec: spec["companions"][0][1]["strategy"]["levels"][0][1].update(queries=[["age", "1"]]), "measured"),
+    ],
+)  # fmt: skip
+def test_a_published_spec_whose_universes_are_not_those_of_its_cliques_is_refused(change: object, told: str) -> None:
+    content = _spec().public_dict()
+    assert ReleaseSpec.from_public_dict(content).public_dict() == content
+    change(content)  # type: ignore[operator]
+    with pytest.raises(SpecError, match=told):
+        ReleaseSpec.from_public_dict(content)
+
+
+def test_the_section_is_a_key_of_the_feature() -> None:
+    assert "marginals" not in slots().missing
