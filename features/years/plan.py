@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from features.years.best import LONGEST
 from features.years.chain import section_of
-from features.years.design import Design, independent
+from features.years.design import Design
 from features.years.revised import MOST_NUMBERS
 from features.years.section import SeriesSection
 from features.years.terms import Independent, terms_of
@@ -19,6 +19,7 @@ from geography.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.series import Loss, SeriesTerms
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import MOVED, NoiseSpec
 from pipeline.release.privacy_statement import decimal_text
 from pipeline.spec.release_spec import load_spec
 
@@ -141,15 +142,14 @@ def series_plan(spec_file: Path, spells: Sequence[int] = ()) -> SeriesPlan:
     if wrong := [k for k in spells if not 1 <= k <= periods]:
         raise InputError(f"--spells: found {wrong[0]}; allowed are 1 to {periods}, the periods of the series")
     asked = {*(spells or _SHOWN), *([] if section.spells is None else [section.spells])}
-    alone = independent(periods, periods, universe.neighbours)
-    designs = [_planned(universe, alone, Independent(periods))]
+    designs = [_planned(universe, Independent(periods))]
     if section.records is not None:
-        designs.append(_planned(universe, alone, Independent(periods, section.records)))
+        designs.append(_planned(universe, Independent(periods, section.records)))
     for k in sorted(one for one in asked if one <= periods) if periods <= LONGEST else ():
         begun = time.perf_counter()
         terms = terms_of(periods, k, universe.neighbours)
-        design = Design(terms.design, k, universe.neighbours)
-        designs.append(_planned(universe, design, terms, time.perf_counter() - begun))
+        assert terms.design, "found by the solver"
+        designs.append(_planned(universe, terms, time.perf_counter() - begun))
     n_geounits = sum(len(level) for level in read_spine(spec.geography).levels)
     cells = int((~universe.structural_zeros).sum())
     return SeriesPlan(section, universe, tuple(designs), n_geounits * (periods * cells) ** 2)
@@ -162,12 +162,16 @@ def _name(terms: SeriesTerms) -> str:
     return f"spells = {terms.spells}"
 
 
-def _planned(universe: Universe, design: Design, terms: SeriesTerms, seconds: float = 0.0) -> DesignPlan:
-    """By the design alone people with any number of records are apart as far as those in every period."""
-    part = 1.0 if terms.design else math.sqrt(float(terms.distance) / design.periods)
+def _planned(universe: Universe, terms: SeriesTerms, seconds: float = 0.0) -> DesignPlan:
+    design = Design(terms.design, terms.spells, universe.neighbours) if terms.design else None
     errors = {}
     for level in universe.strategy.levels:
         for one in level.queries:
-            period, change = design.errors(universe.budget * level.share * one.share)
-            errors[level.level, one.query.name] = (part * period, part * change)
+            rho = universe.budget * level.share * one.share
+            if design is None:
+                scale = terms.distance * MOVED[universe.neighbours] / (2 * rho)
+                variance = NoiseSpec("discrete_gaussian", scale).variance
+                errors[level.level, one.query.name] = (math.sqrt(variance), math.sqrt(2 * variance))
+            else:
+                errors[level.level, one.query.name] = design.errors(rho)
     return DesignPlan(_name(terms), terms.spells if terms.design else None, errors, terms.losses, seconds)
