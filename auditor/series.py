@@ -32,7 +32,7 @@ class Series:
     Attributes:
         name: of the series; `periods`: the names of all periods, of which the release's is number `number` from 0.
         predecessor: hash of the release before, or "first".
-        spells: of people who lose no more than the budget.
+        spells: of people who lose no more than the budget; or their records, where these are stated.
         distance: of two histories, squared, in that of two that differ in one record of one period.
         losses: spells -> the part of the budget that is lost.
         design: row t has by how much each of the first periods is multiplied in the numbers of period t; () if none is.
@@ -103,13 +103,18 @@ def read_series(spec: Mapping[str, Any]) -> Series | None:
         terms = stated.get("terms")
         rows = () if terms is None else tuple(tuple(int(one) for one in row) for row in terms["design"])
         n = len(periods)
-        losses = {n: Fraction(1)} if terms is None else {int(k): Fraction(part) for k, part, _ in terms["losses"]}
-        distance = Fraction(n) if terms is None else Fraction(terms["distance"])
+        records = n if stated.get("records") is None else int(stated["records"])
+        if not 1 <= records <= n or (terms is not None and records != n):
+            raise FormError("spec: nobody has so many records in the series")
+        numbers = {n} if records == n and "records" not in stated else {1, 2, 3, 5, records, n}
+        losses = {k: Fraction(k, records) for k in numbers if k <= n}
+        losses = losses if terms is None else {int(k): Fraction(part) for k, part, _ in terms["losses"]}
+        distance = Fraction(records) if terms is None else Fraction(terms["distance"])
         if rows and [len(row) for row in rows] != list(range(1, n + 1)):
             raise FormError("spec: the design of the series is not of its periods")
         if distance <= 0 or any(row[-1] < 1 for row in rows):
             raise FormError("spec: the design of the series is none")
-        spells = n if terms is None else int(stated["spells"])
+        spells = records if terms is None else int(stated["spells"])
         place = (periods.index(stated["period"]), str(stated["predecessor"]))
         return Series(stated["name"], periods, *place, spells, distance, losses, rows)
     except (KeyError, ValueError, TypeError, ZeroDivisionError) as error:
@@ -147,7 +152,7 @@ def distance_problems(series: Series, moved: int) -> list[str]:
     apart as two that never share an answer.
     """
     if not series.design:
-        return [] if series.distance == len(series.periods) else ["is not as far as so many independent periods"]
+        return [] if series.distance == series.spells else ["is not as far as so many independent periods"]
     n = len(series.periods)
     matrix = np.zeros((n, n), dtype=np.int64)
     for number, row in enumerate(series.design):

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from features.years.best import CHANGES, best
 from features.years.change import change_precisions, intervals
-from features.years.design import Design, independent
+from features.years.design import Design, independent, triangular
 from features.years.history import LevelHistory, SeriesQuery, histories
 from features.years.noise import unmixed
 from features.years.whole import whole_histories
@@ -92,7 +92,7 @@ def noisy(design: Design, rho: Fraction, key: int, name: str, truths: list[Ints]
             place = ("series", name, str(t), "bench" if t else "first", f"{rows} {design.spells} {design.neighbours}")
             stream = master.stream_key(("records", "spine", "spec", *place), str(level), "sex")
             z = sampler_for(design.noise(share)).draw(stream, 0, truth[:, t].size).reshape(truth[:, t].shape)
-            published.append(mixed(design, years[: t + 1], z))
+            published.append(mixed(design.rows, years[: t + 1], z))
         values = np.array(unmixed(design, published))
         out.append([SeriesQuery(np.eye(2), values, design.noise(share).variance)])
     return out
@@ -173,7 +173,7 @@ def main() -> None:
     ways: dict[str, tuple[Design, bool]] = {
         "independent": (own, False),
         "revised": (own, True),
-        "square root": (square_root(periods, options.spells, "change-one"), True),
+        "square root": (triangular(square_root(periods), options.spells, "change-one"), True),
         "spells": (best(periods, options.spells, "change-one", options.changes), True),
     }
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}

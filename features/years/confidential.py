@@ -67,7 +67,10 @@ class SeriesRecords(TrueRecords):
             of_name = np.array([numbers.setdefault(name, len(numbers)) for name in read.names], dtype=np.int64)
             units.append(of_name[read.units])
             cells.append(read.cells)
-        return (_spells_sentence(series, source.unit, *spell_counts(units, cells), len(periods)),)
+        if series.terms.counted == "record":  # one a period, each of which counts
+            units = [np.unique(one) for one in units]
+            cells = [np.full(len(one), period, dtype=np.int64) for period, one in enumerate(units)]
+        return (_sentence(series, source.unit, *spell_counts(units, cells), len(periods)),)
 
 
 def carried_of(job: Job, universe: Universe, level: str) -> CarriedPeriods | None:
@@ -166,18 +169,19 @@ def spell_counts(units: Sequence[IntArray], cells: Sequence[IntArray]) -> tuple[
     return np.bincount(spells[spells > 0], minlength=1).astype(np.int64), len(twice)
 
 
-def _spells_sentence(series: SeriesPeriod, unit: str, counts: IntArray, several: int, periods: int) -> str:
-    """What the records say of spells, in words; `counts` and `several` are of `spell_counts`."""
+def _sentence(series: SeriesPeriod, unit: str, counts: IntArray, several: int, periods: int) -> str:
+    """What the records say of spells or records, in words; `counts` and `several` are of `spell_counts`."""
     of = ", ".join(f"{k}: {n:,}" for k, n in enumerate(counts.tolist()) if n)
+    what = f"{series.terms.counted}s"
     sentence = (
-        f"series {series.name!r}: in the records of {periods} periods units by {unit!r} have so many spells: {of}"
+        f"series {series.name!r}: in the records of {periods} periods units by {unit!r} have so many {what}: {of}"
     )
-    if series.terms.design:
+    if len(series.terms.losses) > 1:
         more = int(counts[series.terms.spells + 1 :].sum())
         share = more / max(1, int(counts.sum()))
         sentence += (
             f"; {more:,} of {int(counts.sum()):,} ({share:.2%}) have more than {series.terms.spells}, and lose more "
-            "than the budget, as the statement of each release says by the number of spells"
+            f"than the budget, as the statement of each release says by the number of {what}"
         )
     else:
         sentence += "; with independent noise all lose the same"

@@ -22,7 +22,7 @@ from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours, NoiseSpec
 from postprocess.arrays import FloatArray, IntArray
 
-__all__ = ["DENOMINATOR", "Design", "independent", "triangular"]
+__all__ = ["DENOMINATOR", "STATED_SPELLS", "Design", "independent", "triangular"]
 
 #: A is in parts of so many.
 DENOMINATOR: Final = 64

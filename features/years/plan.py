@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 from features.years.best import LONGEST
 from features.years.chain import section_of
-from features.years.design import Design, independent
+from features.years.design import Design
 from features.years.revised import MOST_NUMBERS
 from features.years.section import SeriesSection
-from features.years.terms import terms_of
+from features.years.terms import Independent, terms_of
 from geography.errors import InputError
 from pipeline.inputs.geography import read_spine
-from pipeline.model.series import Loss
+from pipeline.model.series import Loss, SeriesTerms
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import MOVED, NoiseSpec
 from pipeline.release.privacy_statement import decimal_text
 from pipeline.spec.release_spec import load_spec
 
@@ -35,6 +36,7 @@ class DesignPlan:
     """One design.
 
     Attributes:
+        name: as a spec states it.
         spells: for people with at most so many; None for independent noise.
         errors: level and query -> standard errors of an answer in persons, in a period and of a change from one to the
             next: roots of the mean variance over the periods.
@@ -42,15 +44,11 @@ class DesignPlan:
         seconds: that it took to find it.
     """
 
+    name: str
     spells: int | None
     errors: Mapping[tuple[str, str], tuple[float, float]]
     losses: Mapping[int, Loss]
     seconds: float
-
-    @property
-    def name(self) -> str:
-        """As a spec states it."""
-        return "independent" if self.spells is None else f"spells = {self.spells}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +74,7 @@ class SeriesPlan:
             "rho": str(self.universe.budget),
             "designs": [
                 {
+                    "name": one.name,
                     "spells": one.spells,
                     "losses": [[k, str(loss.part), loss.exact] for k, loss in sorted(one.losses.items())],
                     "errors": [[*place, *errors] for place, errors in one.errors.items()],
@@ -90,8 +89,8 @@ class SeriesPlan:
     def lines(self) -> list[str]:
         """For people."""
         series = self.section.series
-        own = self.section.spells
-        names = [f"{one.name}{' (the spec)' if one.spells == own else ''}" for one in self.designs]
+        own = _name(self.universe.series.terms) if self.universe.series is not None else ""
+        names = [f"{one.name}{' (the spec)' if one.name == own else ''}" for one in self.designs]
         rows = [["level", "query", *names]]
         for place in self.designs[0].errors:
             cells = [f"{one.errors[place][0]:,.2f} / {one.errors[place][1]:,.2f}" for one in self.designs]
@@ -102,7 +101,7 @@ class SeriesPlan:
             f"  {name}: "
             + (
                 "everybody loses the budget"
-                if one.spells is None
+                if len(one.losses) == 1
                 else ", ".join(
                     f"{k}: {'' if loss.exact else 'at most '}{decimal_text(loss.part, 3)}"
                     for k, loss in sorted(one.losses.items())
@@ -143,25 +142,36 @@ def series_plan(spec_file: Path, spells: Sequence[int] = ()) -> SeriesPlan:
     if wrong := [k for k in spells if not 1 <= k <= periods]:
         raise InputError(f"--spells: found {wrong[0]}; allowed are 1 to {periods}, the periods of the series")
     asked = {*(spells or _SHOWN), *([] if section.spells is None else [section.spells])}
-    designs = [_planned(universe, independent(periods, periods, universe.neighbours), None, 0.0)]
+    designs = [_planned(universe, Independent(periods))]
+    if section.records is not None:
+        designs.append(_planned(universe, Independent(periods, section.records)))
     for k in sorted(one for one in asked if one <= periods) if periods <= LONGEST else ():
         begun = time.perf_counter()
-        design = Design(terms_of(periods, k, universe.neighbours).design, k, universe.neighbours)
-        designs.append(_planned(universe, design, k, time.perf_counter() - begun))
+        terms = terms_of(periods, k, universe.neighbours)
+        assert terms.design, "found by the solver"
+        designs.append(_planned(universe, terms, time.perf_counter() - begun))
     n_geounits = sum(len(level) for level in read_spine(spec.geography).levels)
     cells = int((~universe.structural_zeros).sum())
     return SeriesPlan(section, universe, tuple(designs), n_geounits * (periods * cells) ** 2)
 
 
-def _planned(universe: Universe, design: Design, spells: int | None, seconds: float) -> DesignPlan:
-    errors = {
-        (level.level, one.query.name): design.errors(universe.budget * level.share * one.share)
-        for level in universe.strategy.levels
-        for one in level.queries
-    }
-    losses = (
-        {design.periods: Loss(Fraction(1), True)}
-        if spells is None
-        else {k: Loss(Fraction(cost.value), cost.exact) for k, cost in design.costs().items()}
-    )
-    return DesignPlan(spells, errors, losses, seconds)
+def _name(terms: SeriesTerms) -> str:
+    """Of the noise of a series, as a spec states it."""
+    if not terms.design:
+        return "independent" if terms.counted == "spell" else f"records = {terms.spells}"
+    return f"spells = {terms.spells}"
+
+
+def _planned(universe: Universe, terms: SeriesTerms, seconds: float = 0.0) -> DesignPlan:
+    design = Design(terms.design, terms.spells, universe.neighbours) if terms.design else None
+    errors = {}
+    for level in universe.strategy.levels:
+        for one in level.queries:
+            rho = universe.budget * level.share * one.share
+            if design is None:
+                scale = terms.distance * MOVED[universe.neighbours] / (2 * rho)
+                variance = NoiseSpec("discrete_gaussian", scale).variance
+                errors[level.level, one.query.name] = (math.sqrt(variance), math.sqrt(2 * variance))
+            else:
+                errors[level.level, one.query.name] = design.errors(rho)
+    return DesignPlan(_name(terms), terms.spells if terms.design else None, errors, terms.losses, seconds)

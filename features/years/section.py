@@ -69,6 +69,11 @@ class SeriesSection(Section):
         default=None,
         description='with noise = "spells": in how many different answers, one after the other, a person may be',
     )
+    records: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None,
+        description='with noise = "independent": in how many periods a person may have a record, such as a positive '
+        "test; who has more loses more; default: in all of them",
+    )
     change: ChangeSection | None = Field(
         default=None,
         description="asks for a model of change in histories (`revise`, `query --change`); their intervals do not "
@@ -91,6 +96,8 @@ class SeriesSection(Section):
             raise Misfit(("spells", 'missing; noise = "spells" needs a number, such as spells = 2'))
         if self.noise == "independent" and self.spells is not None:
             raise Misfit(("spells", 'only with noise = "spells"; with independent noise all lose the same'))
+        if self.noise == "spells" and self.records is not None:
+            raise Misfit(("records", 'only with noise = "independent"; leave it out'))
         try:
             series = self.series
             if self.period is not None:
@@ -99,6 +106,8 @@ class SeriesSection(Section):
                 raise ValueError(f"its design is not of {len(series.periods)} periods")
         except (InputError, ValueError, ZeroDivisionError) as error:
             raise Misfit(("", str(error))) from None
+        if self.records is not None and self.records > len(series.periods):
+            raise Misfit(("records", f"found {self.records}; the series has {len(series.periods)} periods"))
         return self
 
     @property
@@ -110,7 +119,7 @@ class SeriesSection(Section):
         """As they are stated, or else the best, which are found when they are asked for."""
         periods = len(self.series.periods)
         if self.spells is None:
-            return Independent(periods)
+            return Independent(periods, self.records)
         if self.terms is not None:
             return self.terms.stated(self.spells)
         return terms_of(periods, self.spells, neighbours)

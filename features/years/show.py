@@ -48,14 +48,15 @@ def series_lines(report: dict[str, Any]) -> list[str]:
         f"  budget   rho = {decimal_text(Fraction(report['rho']))} for all periods together, spent with the first; "
         f"epsilon = {report['epsilon']} at delta = {float(Fraction(report['delta'])):g}",
     ]
-    if report["noise"] == "independent":
+    if report["noise"] == "independent" and len(report["losses"]) == 1:
         lines.append("  noise    independent: everybody loses the budget, whatever their spells")
     else:
         lost = ", ".join(
             f"{one['spells']}: {'' if one['exact'] else 'at most '}{decimal_text(Fraction(one['part']), 3)}"
             for one in report["losses"]
         )
-        lines.append(f"  spells   what people lose of it, by the number of their spells: {lost}")
+        counted = "spells" if report["noise"] == "spells" else "records"
+        lines.append(f"  {counted:8} what people lose of it, by the number of their {counted}: {lost}")
     lines += [f"  {one['period']}  {one['hash'][:12]}  {one['release']}  ({one['status']})" for one in done]
     lines.append(f"  next     {rest[0]}; to come: {', '.join(rest)}" if rest else "  all periods are released")
     return lines

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
-from features.years.design import Design
+from features.years.design import STATED_SPELLS, Design
 from geography.errors import InputError
-from pipeline.model.series import Loss
+from pipeline.model.series import Counted, Loss
 from pipeline.privacy.budget import MOVED, Neighbours
 
 __all__ = ["Found", "Independent", "Stated", "found", "terms_of"]
@@ -19,26 +20,37 @@ __all__ = ["Found", "Independent", "Stated", "found", "terms_of"]
 class Independent:
     """Each period has noise of its own: two histories are as far apart as in so many releases, whatever their spells.
 
+    Where a person has a record in at most so many of them, it is as far as in so many.
+
     Attributes:
         periods: how many.
+        records: of a person at most; None for one in every period.
     """
 
     periods: int
+    records: int | None = None
+
+    @property
+    def counted(self) -> Counted:
+        """See `SeriesTerms.counted`."""
+        return "spell" if self.records is None else "record"
 
     @property
     def spells(self) -> int:
         """See `SeriesTerms.spells`: as many as there can be."""
-        return self.periods
+        return self.periods if self.records is None else self.records
 
     @property
     def distance(self) -> Fraction:
         """See `SeriesTerms.distance`."""
-        return Fraction(self.periods)
+        return Fraction(self.spells)
 
     @property
     def losses(self) -> Mapping[int, Loss]:
-        """See `SeriesTerms.losses`."""
-        return {self.periods: Loss(Fraction(1), True)}
+        """See `SeriesTerms.losses`: of each record the same part."""
+        numbers = () if self.records is None else (*STATED_SPELLS, self.records)
+        stated = sorted({k for k in (*numbers, self.periods) if k <= self.periods})
+        return {k: Loss(Fraction(k, self.spells), True) for k in stated}
 
     @property
     def design(self) -> tuple[tuple[int, ...], ...]:
@@ -50,6 +62,7 @@ class Independent:
 class Stated:
     """What a release states; `problems` compares it with what follows from the design. See `SeriesTerms`."""
 
+    counted: ClassVar[Counted] = "spell"
     spells: int
     design: tuple[tuple[int, ...], ...]
     distance: Fraction
@@ -68,6 +81,7 @@ class Stated:
 class Found:
     """Those of a design that a solver finds when it is asked for."""
 
+    counted: ClassVar[Counted] = "spell"
     periods: int
     spells: int
     neighbours: Neighbours

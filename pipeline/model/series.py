@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
-__all__ = ["FIRST", "Loss", "SeriesPeriod", "SeriesTerms"]
+__all__ = ["FIRST", "Counted", "Loss", "SeriesPeriod", "SeriesTerms"]
 
+#: What of a person bounds what it loses: in how many answers it is, one after the other, or how many records it has.
+Counted = Literal["spell", "record"]
 #: In place of the hash of a release before.
 FIRST: Final = "first"
 
@@ -30,8 +32,12 @@ class SeriesTerms(Protocol):
     """How the noise of a series is made, and what that costs; may take a while to find where nothing states it."""
 
     @property
+    def counted(self) -> Counted:
+        """Of what a person has so many."""
+
+    @property
     def spells(self) -> int:
-        """With so many in one answer each, a person loses no more than the budget."""
+        """With so many in one answer each, or so many records, a person loses no more than the budget."""
 
     @property
     def distance(self) -> Fraction:
@@ -42,7 +48,7 @@ class SeriesTerms(Protocol):
 
     @property
     def losses(self) -> Mapping[int, Loss]:
-        """Number of spells -> what a person with so many loses; the last is one in another answer in every period."""
+        """Number of spells, or records -> what a person with so many loses; the last is as many as there can be."""
 
     @property
     def design(self) -> tuple[tuple[int, ...], ...]:

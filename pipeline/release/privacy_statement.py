@@ -152,11 +152,16 @@ def _series(universe: Universe) -> str:
         for number, loss in sorted(series.terms.losses.items())
         if number != series.terms.spells
     )
+    spell = (
+        "A spell is a time in which one is in the same answer without a break: whoever moves, or has another value, "
+        "begins one."
+        if series.terms.counted == "spell"
+        else "A person has one record in each release that it is in."
+    )
     return (
         f" This is the release of {series.period} in the series {series.name}, {series.horizon}. The budget is that of "
-        f"all {len(series.periods)} releases of the series together, and is spent when it is opened. A spell is a time "
-        "in which one is in the same answer without a break: whoever moves, or has another value, begins one. A person "
-        f"with {series.terms.spells} spells or fewer loses no more than the budget{lost}."
+        f"all {len(series.periods)} releases of the series together, and is spent when it is opened. {spell} A person "
+        f"with {series.terms.spells} {series.terms.counted}s or fewer loses no more than the budget{lost}."
     )
 
 

@@ -119,7 +119,7 @@ def change_in_words(universe: Universe, change: Change) -> str:
         return f"two records swapping places or values ({change.limits})"
     who = "all records of one unit" if universe.measure.total else "one record"
     if (series := universe.series) is not None:
-        spells = f"{series.terms.spells} spell{'s' if series.terms.spells > 1 else ''}"
+        spells = f"{series.terms.spells} {series.terms.counted}{'s' if series.terms.spells > 1 else ''}"
         who = f"all records of one person over {series.horizon}, in which they have at most {spells},"
     words = f"{who} having other values" if universe.neighbours == "change-one" else f"{who} being there or not"
     return words + (f" (and {change.limits}, which the invariants fix)" if change.limits else "")

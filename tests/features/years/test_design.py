@@ -21,7 +21,7 @@ RHO = Fraction(1)
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_one_period_is_a_usual_release(neighbours: Neighbours) -> None:
     """The same noise as without a series, and the numbers are not multiplied."""
-    for design in (best(1, 2, neighbours), independent(1, 2, neighbours), square_root(1, 2, neighbours)):
+    for design in (best(1, 2, neighbours), independent(1, 2, neighbours), triangular(square_root(1), 2, neighbours)):
         assert design.rows == ((1,),)
         assert design.noise(Fraction(1, 7)) == noise_for("zcdp", Fraction(1, 7), Fraction(1), Fraction(1), neighbours)
 
@@ -48,7 +48,7 @@ def test_best_costs_the_budget_and_no_more(neighbours: Neighbours) -> None:
 
 def test_best_is_better_than_the_square_root_and_than_independent_years() -> None:
     """In years and in changes, over ten years, with the same cost."""
-    of = [make(10, 2, "change-one") for make in (best, square_root, independent)]
+    of = [best(10, 2, "change-one"), triangular(square_root(10), 2, "change-one"), independent(10, 2, "change-one")]
     (year, change), (root_year, root_change), (own_year, own_change) = (design.errors(RHO) for design in of)
     assert year < 0.85 * root_year < 0.85 * own_year
     assert change < 0.97 * root_change < 0.65 * own_change

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,10 @@ import pytest
 from releases.series_town import YEARS, true_counts, write_series_town
 from releases.small import run_period
 
+import features.years.revised
 from features.years.revised import Revision, revised, series_at
+from geography.errors import InputError
+from pipeline.published import open_finished
 
 HOMES = 25
 CHANGES = (
@@ -79,6 +84,18 @@ def test_without_a_model_a_history_is_what_each_release_estimates(made: tuple[Pa
                 variances = np.stack(stated["sex:variance"].to_list())[:, answer]
                 assert np.abs(found[:, t] - estimates).max() < 0.02
                 assert np.abs(covariance[:, t, t] / variances - 1).max() < 1e-4
+
+
+def test_public_shares_are_refused(made: tuple[Path, Path, Revision], monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_finished
+
+    def with_shares(*arguments: Any, **options: Any) -> Any:
+        found = opened(*arguments, **options)
+        return replace(found, universes=(replace(found.universes[0], facts=(cast("Any", "shares"),)),))
+
+    monkeypatch.setattr(features.years.revised, "open_finished", with_shares)
+    with pytest.raises(InputError, match="a history does not know public shares, which these releases have"):
+        revised(series_at(made[1]))
 
 
 def test_bounds_that_are_forgotten_are_broken(

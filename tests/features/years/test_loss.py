@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oracles.histories import all_pairs, distances, farthest, n_spells
 from oracles.series_numbers import square_root
 
-from features.years.design import independent
+from features.years.design import independent, triangular
 from features.years.loss import MOST_CASES, bound, history_bound, largest, n_cases, reach, worst_pairs
 from pipeline.privacy.budget import NEIGHBOURS, Neighbours
 
@@ -55,7 +55,7 @@ def test_reach_is_that_of_all_pairs_of_five_periods(seed: int, neighbours: Neigh
 
 def test_forgetting_shared_answers_understates() -> None:
     """The trap: without pairs that share an answer the square root's cost is less than it is, by a quarter."""
-    gram = square_root(4, 1, "change-one").gram
+    gram = triangular(square_root(4), 1, "change-one").gram
     sound, trap = farthest(gram, "change-one"), farthest(gram, "change-one", sharing=False)
     assert [reach(gram, spells, "change-one").value for spells in (1, 2, 3, 4)] == sound
     assert trap[0] == 2 * reach(gram, 1, "add-remove").value
@@ -116,7 +116,7 @@ def test_bound_by_floats_is_the_exact_one(seed: int) -> None:
 
 def test_a_long_series_has_a_bound() -> None:
     """Forty periods: not all pairs are gone through, and the bound is at least what some of them cost."""
-    design = square_root(40, 2, "change-one")
+    design = triangular(square_root(40), 2, "change-one")
     found = design.reach
     assert not found.exact
     matrix = design.matrix.astype(float)

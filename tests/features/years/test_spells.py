@@ -89,6 +89,7 @@ def test_what_has_no_spells_is_said(tmp_path: Path, town_spec: Path) -> None:
     assert "--before: the spec is of one release" in found.text
 
 
+@pytest.mark.slow
 def test_a_series_of_persons_by_their_numbers_is_released(tmp_path: Path) -> None:
     """Of each person one record in each period is counted, by the key; the second program finds nothing wrong."""
     spec = write_series_town(tmp_path / "in", UNITS)

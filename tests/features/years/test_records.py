@@ -1,0 +1,124 @@
+"""Series of people with at most so many records in all, such as daily counts: what they cost, state and refuse."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from oracles.histories import all_pairs, distances
+from releases.series_town import INDEPENDENT, SPEC, YEARS, write_series_town
+from releases.small import run_period
+
+from auditor.ledger import chain_problems, read_ledger
+from auditor.program import audit
+from features.years.plan import series_plan
+from features.years.terms import Independent
+from flows.checks.validation import validate
+from pipeline.errors import SpecError
+from pipeline.execution.progress import Silent
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest, write_manifest
+from pipeline.release.measurements import read_measurement
+from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import parse_spec
+
+RECORDS = (
+    ('noise = "spells"\nspells = 2\n', "records = 2\n"),
+    ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1'),
+)
+
+
+@pytest.mark.parametrize(("neighbours", "moved"), [("change-one", 2), ("add-remove", 1)])
+@pytest.mark.parametrize("periods", [2, 3, 4])
+def test_what_people_lose_is_that_of_all_pairs_of_histories(periods: int, neighbours: str, moved: int) -> None:
+    """By another program, which goes through all pairs: with independent noise, of people with so many records."""
+    pairs = all_pairs(periods)
+    if neighbours == "add-remove":
+        pairs = pairs[pairs[:, 1].max(axis=1) < 0]
+    records = (pairs >= 0).sum(axis=2).max(axis=1)
+    found = distances(pairs, np.eye(periods, dtype=np.int64))
+    for most in range(1, periods + 1):
+        terms = Independent(periods, most)
+        assert terms.distance * moved == found[records <= most].max()
+        for k, loss in terms.losses.items():
+            assert loss.part * terms.distance * moved == found[records <= k].max()
+        assert set(terms.losses) == {k for k in (1, 2, 3, most, periods) if k <= periods}
+
+
+def test_a_series_of_few_records_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three years a person has a record in two: noise for two, charged once, stated, and audited."""
+    place = tmp_path / "ledger.sqlite"
+    with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:
+        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(2), neighbours="change-one")
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
+    spec = write_series_town(tmp_path / "in", *RECORDS, ('key = "insecure-test:1"', 'dataset = "people"'))
+    for year in YEARS[:2]:
+        release = run_period(spec, tmp_path / "out", year, tmp_path / "in" / f"persons-{year}.csv")
+        read = read_measurement(release / "public" / "measurements" / "block" / "total.parquet")
+        assert (read.header.mechanism, read.header.scale) == ("discrete_gaussian", 2 * 2 / (2 * 2 * Fraction(1, 4)))
+        assert verify_release(RunDirectory(release), 1, Silent()) == []
+        assert [one for one in audit(release, ledger=str(place)) if not one.passed] == []
+    with Ledger.open(str(place), state=tmp_path / "state") as ledger:
+        assert ledger.dataset("people").spent == 2
+    assert chain_problems(*read_ledger(str(place))) == []
+    stated = json.loads((release / "public" / "manifest.json").read_text("utf-8"))
+    words = stated["privacy"][0]["words"]
+    assert "all records of one person over 2031 to 2033, in which they have at most 2 records, having other" in words
+    assert (
+        "A person with 2 records or fewer loses no more than the budget; with 1, 0.5 of it; with 3, 1.5 of it." in words
+    )
+    run = RunDirectory(release)
+    manifest = read_manifest(run.manifest)
+    fewer = json.loads(json.dumps(manifest.spec))
+    fewer["series"]["records"] = 1  # the planted fault: half the noise would do for it
+    write_manifest(run, manifest.model_copy(update={"spec": fewer}))
+    assert {"headers", "statements"} <= {one.check for one in audit(release) if not one.passed}
+
+
+def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
+    spec = write_series_town(tmp_path, *RECORDS)
+    files = [tmp_path / f"persons-{year}.csv" for year in YEARS]
+    people = Counter(pd.concat([pd.read_csv(file) for file in files])["person"].tolist())
+    expected = Counter(people.values())
+    (said,) = (one for one in validate(files[2], spec, periods_before=files[:2]).remarks if one.startswith("series"))
+    assert f"so many records: 1: {expected[1]}, 2: {expected[2]}, 3: {expected[3]};" in said
+    assert f"{expected[3]} of {len(people)} " in said
+    plan = series_plan(spec)
+    assert [one.name for one in plan.designs] == [
+        "independent",
+        "records = 2",
+        "spells = 1",
+        "spells = 2",
+        "spells = 3",
+    ]
+    whole, few = (one.errors["block", "total"] for one in plan.designs[:2])
+    assert few[0] == pytest.approx(whole[0] * (2 / 3) ** 0.5, rel=1e-2)
+    assert any(line.startswith("  records = 2 (the spec): 1: 0.5, 2: 1, 3: 1.5") for line in plan.lines())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ((("spells = 2\n", "spells = 2\nrecords = 2\n"),), 'series.records: only with noise = "independent"'),
+        (
+            (INDEPENDENT[0], ("to = 2033\n", "to = 2033\nrecords = 4\n")),
+            "series.records: found 4; the series has 3 periods",
+        ),
+        ((INDEPENDENT[0], ("to = 2033\n", "to = 2033\nrecords = 0\n")), "series.records"),
+    ],
+)
+def test_records_that_do_not_fit_are_refused(changes: tuple[tuple[str, str], ...], message: str) -> None:
+    text = SPEC
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    with pytest.raises(SpecError) as refused:
+        parse_spec(text)
+    assert message in str(refused.value)
