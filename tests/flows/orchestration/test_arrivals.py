@@ -9,7 +9,9 @@ import pytest
 from releases.command import needs
 from releases.series_town import YEARS, write_series_town
 from releases.small import write_town
+from typer.testing import CliRunner
 
+from flows.cli import app
 from flows.orchestration.arrivals import Arrivals
 from geography.errors import InputError
 from pipeline.release.layout import RunDirectory
@@ -27,7 +29,7 @@ def _arrive(folder: Path, year: str) -> None:
     (folder / f"in-{year}" / f"persons-{year}.csv").touch()
 
 
-@pytest.mark.parametrize(("released", "there"), product(product((False, True), repeat=3), repeat=2))
+@pytest.mark.parametrize(("released", "there"), list(product(product((False, True), repeat=3), repeat=2)))
 def test_what_is_due(released: tuple[bool, ...], there: tuple[bool, ...], tmp_path: Path) -> None:
     """All states of three periods: the first that is not released, if its file is there; a later one never before."""
     spec, out = load_spec(write_series_town(tmp_path / "spec")), tmp_path / "out"
@@ -64,3 +66,17 @@ def test_paths_differ_from_period_to_period(tmp_path: Path) -> None:
     assert Arrivals(Path("/in/{period}/p-{period}.csv")).records_of("2031") == Path("/in/2031/p-2031.csv")
     with pytest.raises(InputError, match=r"release\.toml: --wait-for is for releases of a series; the spec has no \["):
         Arrivals(Path("x-{period}")).due(load_spec(write_town(tmp_path)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (("release.toml", "--wait-for", "x-{period}", "--period", "2031"), "--period is for one release of a series"),
+        (("--audit", "--period", "2031"), "--period is for one release of a series"),
+        (("--audit", "--wait-for", "x-{period}"), "--wait-for is for the releases of a series"),
+    ],
+)
+def test_what_does_not_go_together_is_told_before_a_server_is_asked(words: tuple[str, ...], refused: str) -> None:
+    found = CliRunner().invoke(app, ["deploy", *words])
+    assert isinstance(found.exception, InputError)
+    assert refused in str(found.exception)
