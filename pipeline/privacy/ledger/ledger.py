@@ -29,8 +29,7 @@ from pipeline.privacy.ledger.events import (
     purpose_events,
     replay,
 )
-from pipeline.privacy.ledger.marks import Marks, Seen, passed_by
-from pipeline.privacy.ledger.marks_database import MarksDatabase
+from pipeline.privacy.ledger.marks import Marks, MarksDatabase, Seen, passed_by
 from pipeline.privacy.ledger.notes import Head, check_noted
 from pipeline.privacy.ledger.prefix import Prefix, PrefixError, Row, read_prefix, verified
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text

@@ -13,8 +13,7 @@ from scipy import stats
 from features.audit import samplers
 from features.audit.exact_noise import exact_tails, probabilities, reference_draws, rescaled
 from features.audit.findings import Finding, certain
-from features.audit.goodness import agreement, symmetry
-from features.audit.samplers import FULL, Extent, installed_draw, sampler_findings
+from features.audit.samplers import FULL, Extent, agreement, installed_draw, sampler_findings, symmetry
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.exponential import Exponential

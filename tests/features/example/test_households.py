@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.example.example import write_example
-from features.example.households import settle
+from features.example.example import settle, write_example
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import load_spec
 

@@ -21,7 +21,7 @@ from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.model.universe import Universe
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.marks_database import MarksDatabase
+from pipeline.privacy.ledger.marks import MarksDatabase
 from pipeline.privacy.ledger.notes import read_notes
 from pipeline.release.layout import RunDirectory
 

@@ -17,8 +17,7 @@ from pipeline.errors import ReleaseError
 from pipeline.release.spine import write_spine
 from pipeline.storage import guard
 from pipeline.storage.files import HEADER_KEY, open_parquet, reading
-from pipeline.storage.guard import GuardedFile
-from pipeline.storage.pages import PageError, pages
+from pipeline.storage.guard import GuardedFile, PageError, pages
 
 #: Megabytes that a process may take to refuse a file of gigabytes; an interpreter with Arrow has 120.
 _MEGABYTES = 400

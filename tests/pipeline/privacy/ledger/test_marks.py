@@ -17,8 +17,7 @@ from pipeline.privacy.ledger.chain import Event
 from pipeline.privacy.ledger.database import ledger_url, shown_url
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.marks import Marks
-from pipeline.privacy.ledger.marks_database import MarksDatabase
+from pipeline.privacy.ledger.marks import Marks, MarksDatabase
 from pipeline.privacy.ledger.notes import Head
 from pipeline.privacy.ledger.store import Store
 
