@@ -89,8 +89,8 @@ def query(
 
     --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
     --show cumulative: for each value of one attribute, how many have it or an earlier one. --show ranks: 1 for the
-    largest geounit of the level. --show difference: the first of two areas less the second. Each with the interval
-    that holds the truth in 90 % of cases; for ranks, all of them at once.
+    largest geounit of the level. --show difference: the first of two areas minus the second. Each with the interval
+    that covers the truth in 90 % of cases; for ranks, all of them at once.
 
     --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
 
@@ -251,7 +251,10 @@ def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _areas(opened: Release, area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
-    """Area -> its geocodes and names; a name may hold the signs that separate others."""
+    """Area -> its geocodes and names; a name may hold the signs that separate others.
+
+    An area that is one geounit is called what it was asked for by.
+    """
     from pipeline.errors import InputError
 
     if file is not None:
@@ -261,7 +264,7 @@ def _areas(opened: Release, area: Sequence[str], file: Path | None) -> dict[str,
     named: dict[str, list[str]] = {}
     for number, text in enumerate(area):
         name, equals, codes = text.partition("=")
-        if opened.areas.named(text):
+        if opened.areas.named(text) or not (equals or "," in text):
             name, codes = text, text
         elif not equals:
             name, codes = f"area {number + 1}" if len(area) > 1 else "area", text

@@ -61,6 +61,8 @@ def test_areas(town: Path, tmp_path: Path) -> None:
     file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
     assert invoke(town, "sex", "--areas", file, "--csv") == found
     assert "more; --format csv prints all" in invoke(town, "sex", "--at", "block", "--rows", "3")
+    alone = pd.read_csv(io.StringIO(invoke(town, "sex", "--area", first, "--csv")), index_col="area")
+    assert alone.index.tolist() == [first]  # called by what it was asked for by
 
 
 @pytest.mark.parametrize(
