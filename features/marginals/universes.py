@@ -19,11 +19,15 @@ from features.marginals.domain import Clique, Domain
 from features.marginals.guess import needed
 from features.marginals.section import MarginalsSection
 from geography.errors import InputError
+from pipeline.errors import SpecError
 from pipeline.model.query import terms_of
+from pipeline.model.schema import Attribute, Schema
 from pipeline.spec.fields import Misfit, check_name
+from pipeline.spec.input.section import InputSpec
 from pipeline.spec.privacy_section import PrivacySection
-from pipeline.spec.problems import Problems, dotted, unknown
-from pipeline.spec.sections import CompanionSection, SchemaSection, UniverseSections
+from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
+from pipeline.spec.resolve_strategy import resolve_strategy
+from pipeline.spec.sections import CompanionSection, SchemaSection, StrategySection, UniverseSections
 
 if TYPE_CHECKING:
     from pipeline.spec.release_spec import ReleaseSpec
@@ -38,6 +42,7 @@ _READ: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
     ("marginals", MarginalsSection),
     ("schema", SchemaSection),
     ("privacy", PrivacySection),
+    ("input", InputSpec),
 )
 
 
@@ -57,9 +62,12 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
     if stated.get("attributes") is None:
         try:
             for key, model in _READ:
-                model.model_validate(content.get(key, {}))
+                if key in content or key == "schema":
+                    model.model_validate(content.get(key, {}))
         except ValidationError:
             return content
+        if not content["schema"]["attributes"]:
+            problems.add("schema.attributes", "found none; the cliques are of these")
         if content.get("companions"):
             problems.add("companions", f"{_NOT_WITH}; each table of the tree is a companion")
         _raise(problems)
@@ -128,6 +136,8 @@ class _Division:
         """The tables of the spec with a universe for each bag."""
         problems = Problems("")
         self._note(problems)
+        _raise(problems)
+        self._note_once(problems)
         homes = dict(self._tables_at_home(problems))
         _raise(problems)
         names = universe_names(self.tree)
@@ -159,6 +169,23 @@ class _Division:
             if not self._measured(bag):
                 text = self.tree.domain.text(bag)
                 problems.add("marginals.cliques", f"nothing would be measured of {text} alone; declare it as a clique")
+
+    def _note_once(self, problems: Problems) -> None:
+        """Note what would be wrong in every universe: values of attributes, shares of levels."""
+        geography = self.whole.get("geography")
+        levels = geography.get("levels") if isinstance(geography, Mapping) else None
+        if not isinstance(levels, Mapping | list | tuple) or not all(isinstance(level, str) for level in levels):
+            return  # which is said where it stands
+        try:
+            schema = Schema(tuple(Attribute(name, tuple(values)) for name, values in self.attributes.items()))
+            shares = self.whole["strategy"]["levels"]
+            stated = StrategySection.model_validate({"levels": shares, "queries": {"total": "1"}})
+        except SpecError as error:
+            problems.add("", str(error))
+        except ValidationError as error:
+            note_validation_error(error, StrategySection, problems.at("strategy"))
+        else:
+            resolve_strategy(stated, None, schema, list(levels), problems.at("strategy"))
 
     def _tables_at_home(self, problems: Problems) -> Iterator[tuple[str, int]]:
         """The bag of each published table."""

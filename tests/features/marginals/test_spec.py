@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import tomllib
 from fractions import Fraction
 
 import pytest
@@ -9,7 +11,7 @@ from releases.wide import CLIQUES, SPEC
 
 from features.registry import slots
 from pipeline.errors import SpecError
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_of
 
 
 def _spec(*changes: tuple[str, str]) -> ReleaseSpec:
@@ -84,6 +86,12 @@ def test_tables_stand_with_the_clique_that_has_them() -> None:
         ('form = "microdata"', 'form = "long"', "input.form: found 'long'; with [marginals] records are \"microdata\""),
         ("[publish]", '[tables]\nx = "age * car"\n[publish]', "tables.x: age x car is no table of this release"),
         ("[publish]", '[tables]\nx = "age * cars"\n[publish]', "tables.x: 'cars' is not an attribute;"),
+        ('county = "1/4"', 'county = "1/3"', "strategy.levels: the shares add up to 13/12"),
+        ('county = "1/4"', 'county = "1/4"\nregion = "0"', "strategy.levels.region: 'region' is not a level"),
+        ('county = "1/4"', 'county = 3', "strategy.levels.county"),
+        ('car = ["no", "yes"]', 'car = ["no", "no"]', "schema: attribute 'car' lists the value 'no' twice"),
+        ('geocode = "block"', 'geocode = "block"\nfoo = 1', "input.foo: unknown key"),
+        ('[strategy.levels]', '[other]', "strategy: with [marginals] it has the share of each level"),
         ("[publish]", "[publish]\ndraws = 3", "publish.draws: not together with [marginals] yet"),
         ("[publish]", "[publish]\nunbiased = true", "publish.unbiased: not together with [marginals] yet"),
         ("[publish]", '[postprocess]\npasses = ["age"]\n[publish]', "postprocess.passes: not together with"),
@@ -115,6 +123,27 @@ def test_what_is_wrong_by_itself_is_told_as_in_any_spec() -> None:
         parse_spec("marginals = 3\n" + SPEC.replace("[marginals]", "[other]"), "wide.toml")
     with pytest.raises(SpecError, match=r"wide\.toml: marginals\.filled: unknown key; did you mean 'fill'"):
         _spec(("[marginals]", "[marginals]\nfilled = true"))
+
+
+def test_anything_else_in_the_place_of_any_table_or_key_is_refused_or_read() -> None:
+    """No other error comes out, whatever stands where: nothing, a number, a text, lists, tables."""
+    whole = tomllib.loads(SPEC)
+    places: list[tuple[str, ...]] = [(key,) for key in whole]
+    places += [(key, inner) for key, table in whole.items() if isinstance(table, dict) for inner in table]
+    refused = 0
+    for place in places:
+        for other in (None, 3, "x", [], [3], ["x"], [["x"]], {}, {"x": 3}, {"x": {"y": ["z"]}}):
+            content = copy.deepcopy(whole)
+            table = content if len(place) == 1 else content[place[0]]
+            if other is None:
+                del table[place[-1]]
+            else:
+                table[place[-1]] = other
+            try:
+                spec_of(content)
+            except SpecError:
+                refused += 1
+    assert refused > 5 * len(places)
 
 
 @pytest.mark.parametrize(
