@@ -148,7 +148,7 @@ MAIN_MB, ENGINE_MB, WORKER_MB = 280.0, 220.0, 88.0
 #: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
 #: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 350.0
-ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 92.0, 140.0, 50.0, 15.0, 8.0
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 92.0, 140.0, 50.0, 15.0, 4.5
 #: Of a spine that is cut into subtrees: bytes per geounit of the whole and per cell of those at the cut, the factor of
 #: the second upward pass, and what the variances of the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.0, 110.0, 1.2, 0.1, 0.4
