@@ -21,7 +21,7 @@ from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.report.chunks import Chunks
 from pipeline.report.explorer import areas_of_level, rows_of_table
-from pipeline.report.render import render, script_json
+from pipeline.report.render import asset, render, script_json
 from pipeline.report.sources import Words
 from pipeline.storage.files import write_bytes
 from postprocess.arrays import FloatArray, IntArray
@@ -54,6 +54,7 @@ def write_page(revision: Revision, folder: Path, staging: Path) -> None:
         texts,
         package="features.years",
         own=("history.js",),
+        own_style=asset("history.css", "features.years"),
         loads=chunks.beside > 0,
         title=about.title or section.name,
         status=release.manifest.status,
