@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pandas as pd
 import pytest
 from releases.browser import Opened, opened
+from releases.policy import runs_its_own_scripts_alone
 from releases.series_town import YEARS, write_series_town
 from releases.small import run_period
 
@@ -208,6 +209,10 @@ def test_in_spanish_with_data_beside_the_page(browser: Any, tmp_path: Path, monk
     again.page.wait_for_function("() => document.getElementById('unread').textContent !== ''")
     again.page.context.close()
     shown.page.context.close()
+
+
+def test_what_is_put_into_the_page_does_not_run(revision: Path, browser: Any, tmp_path: Path) -> None:
+    runs_its_own_scripts_alone(browser, revision / PAGE, tmp_path)
 
 
 def test_the_same_releases_give_the_same_page_which_the_revision_lists(

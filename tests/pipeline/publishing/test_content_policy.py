@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 from releases.browser import opened
 from releases.command import PROJECT, feature_module, needs, printed
+from releases.policy import runs_its_own_scripts_alone
 
 from pipeline.release.layout import RunDirectory
 
 PACKAGES = ("geography", "postprocess", "pipeline", "flows", "features", "spinewise", "auditor")
 META = '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{{ policy }}">'
-#: What a stranger would put into a page: scripts, and what fetches, frames, sends or moves it.
-INJECTED = """<script>document.title = "ran"</script><img src="x" onerror="document.title = 'ran'">
-<svg onload="document.title = 'ran'"></svg><a id="lure" href="javascript:document.title = 'ran'">here</a>
-<iframe srcdoc="<script>parent.document.title = 'ran'</script>"></iframe><img src="http://127.0.0.1:9/seen">
-<script src="http://127.0.0.1:9/script.js"></script><link rel="stylesheet" href="http://127.0.0.1:9/style.css">"""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +42,7 @@ def test_every_template_of_a_page_begins_with_the_policy(pages: dict[str, Path])
         assert META in text, path
         assert text.count("Content-Security-Policy") == 1
         assert re.search(r"<(script|style|link|title|body)\b", text.partition(META)[0]) is None, path
-        assert name in (*pages, "plan", "audit", "fitness"), f"{name}: a page of it is to be opened here"
+        assert name in (*pages, "plan", "audit", "fitness", "history"), f"{name}: a page of it is to be opened here"
 
 
 @pytest.mark.parametrize("name", ["report", "accuracy", "compare"])
@@ -71,25 +67,3 @@ def test_the_page_of_an_audit_too(browser: Any, tmp_path: Path) -> None:
     audit = findings.Audit("audit", (well,), {"release": "town"})
     page, _ = feature_module("features.audit.report").write_audit(audit, tmp_path / "audit", private=True)
     runs_its_own_scripts_alone(browser, page, tmp_path)
-
-
-def runs_its_own_scripts_alone(browser: Any, page: Path, folder: Path, *, ready: bool = False) -> None:
-    """What is put into the page by a stranger does not run, but for its policy."""
-    shown = opened(browser, page, ready=ready)
-    assert shown.complaints == []
-    assert shown.requests == []
-    assert shown.page.evaluate("getComputedStyle(document.querySelector('main')).maxWidth") not in ("", "none")
-
-    text = page.read_text("utf-8")
-    spoilt = folder / "spoilt.html"
-    spoilt.write_text(text.replace("<main", f"{INJECTED}<main", 1), "utf-8")
-    shown = opened(browser, spoilt, ready=False)
-    shown.page.evaluate("document.getElementById('lure').click()")
-    shown.page.wait_for_timeout(300)
-    assert shown.page.title() not in ("ran", "")
-    assert any("Content Security Policy" in line for line in shown.complaints)
-
-    open_to_all = folder / "open.html"
-    without = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", spoilt.read_text("utf-8"))
-    open_to_all.write_text(without, "utf-8")
-    assert opened(browser, open_to_all, ready=False).page.title() == "ran"  # it would have run
