@@ -25,7 +25,7 @@ class Arrivals:
         data: the records of a period, a file or a folder, likewise; None if they are `file`.
 
     Raises:
-        InputError: a path is the same for all periods.
+        InputError: a path is the same for all periods, or has no folder in common but that of the whole disk.
     """
 
     file: Path
@@ -37,6 +37,12 @@ class Arrivals:
                 raise InputError(
                     f"{option}: found {path}; where records of a series are waited for, the name of the period stands "
                     f"as {PERIOD} in the path, such as persons-{PERIOD}.parquet"
+                )
+        for option, folder in zip(("--wait-for", "--data"), self.folders, strict=False):
+            if folder.anchor and folder == Path(folder.anchor):
+                raise InputError(
+                    f"{option}: the folders of the periods have {folder} in common; runs may read what is below it, so "
+                    "put them into a folder of their own"
                 )
 
     @property
@@ -76,6 +82,10 @@ class Arrivals:
             return f"{spec.name}: all releases of the series are made"
         return f"{spec.name}: waits for {self._file_of(rest[0])}, of period {rest[0]}"
 
+    def is_there(self, period: str) -> bool:
+        """Whether the file of a period and its records are there."""
+        return self._file_of(period).exists() and self.records_of(period).exists()
+
     def _file_of(self, period: str) -> Path:
         return at_period_of(self.file, period)
 
@@ -85,12 +95,10 @@ def at_period_of(path: Path, period: str) -> Path:
     return Path(str(path).replace(PERIOD, period))
 
 
-def released(spec: ReleaseSpec, out: Path) -> Iterator[RunDirectory]:
-    """The finished releases of a series, in the order of their periods."""
-    for name in releases_of(spec).values():
-        run = RunDirectory(out / name)
-        if run.manifest.is_file():
-            yield run
+def last_released(spec: ReleaseSpec, out: Path) -> tuple[str, RunDirectory] | None:
+    """The period of the latest finished release of a series, and its directory; None where there is none."""
+    runs = ((period, RunDirectory(out / name)) for period, name in releases_of(spec).items())
+    return max((one for one in enumerate(runs) if one[1][1].manifest.is_file()), default=(0, None))[1]
 
 
 def unreleased(spec: ReleaseSpec, out: Path) -> Iterator[str]:

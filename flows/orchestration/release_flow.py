@@ -22,7 +22,7 @@ from prefect import State, flow, runtime  # noqa: E402
 from prefect.states import Completed  # noqa: E402
 
 from flows.orchestration.allowed import check_allowed  # noqa: E402
-from flows.orchestration.arrivals import Arrivals, released  # noqa: E402
+from flows.orchestration.arrivals import Arrivals, last_released  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
@@ -124,9 +124,10 @@ def _arrived(request: Request, arrivals: Arrivals, settings: Settings) -> State[
     """Release all periods of a series that are due; an end that says what is waited for."""
     spec = load_spec(request.spec)
     signer = signer_of(settings)
-    for run in released(spec, request.out):  # the last run may have been killed before it had signed what was finished
-        if signer is not None and not signature_of(run).exists():
-            sign_release(run, signer)
+    last = last_released(spec, request.out)
+    if signer is not None and last is not None and not signature_of(last[1]).exists() and arrivals.is_there(last[0]):
+        # A run that was killed before it had signed: made again it is found finished, if it is that run, and signed.
+        _made(replace(request, data=arrivals.records_of(last[0]), period=last[0]), settings)
     while (period := arrivals.due(spec, request.out)) is not None:
         records = arrivals.records_of(period)
         if runtime.deployment.id:  # again, as its path may be a link

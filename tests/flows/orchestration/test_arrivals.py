@@ -12,9 +12,15 @@ from releases.small import write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.orchestration import release_flow
 from flows.orchestration.arrivals import Arrivals
 from geography.errors import InputError
+from pipeline.confidential.custody import KeySource
+from pipeline.execution.settings import load_settings
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.request import Request
+from pipeline.signatures.signing_keys import SigningKey
+from pipeline.signatures.statement import signature_of
 from pipeline.spec.release_spec import load_spec
 
 pytestmark = needs("years")
@@ -60,12 +66,38 @@ def test_paths_differ_from_period_to_period(tmp_path: Path) -> None:
         Arrivals(Path("done"))
     with pytest.raises(InputError, match="--data: found persons"):
         Arrivals(Path("done-{period}"), Path("persons"))
+    with pytest.raises(InputError, match="--wait-for: the folders of the periods have / in common"):
+        Arrivals(Path("/{period}/persons"))
     two = Arrivals(Path("/in/{period}/done"), Path("/all/of/{period}"))
     assert two.folders == (Path("/in"), Path("/all/of"))
     assert two.records_of("2031-Q1") == Path("/all/of/2031-Q1")
     assert Arrivals(Path("/in/{period}/p-{period}.csv")).records_of("2031") == Path("/in/2031/p-2031.csv")
     with pytest.raises(InputError, match=r"release\.toml: --wait-for is for releases of a series; the spec has no \["):
         Arrivals(Path("x-{period}")).due(load_spec(write_town(tmp_path)), tmp_path)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_only_a_release_that_is_found_to_be_ours_is_signed_afterwards(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finished release without a signature may be somebody else's: it is gone through as by a run started again."""
+    spec, out = write_series_town(tmp_path / "spec"), tmp_path / "out"
+    for year in YEARS:
+        manifest = RunDirectory(out / f"padron-{year}").manifest
+        manifest.parent.mkdir(parents=True)
+        manifest.touch()
+        if there:
+            _arrive(tmp_path, year)
+    key = SigningKey.generate("statistics.example/releases", post_quantum=False)
+    key.write(tmp_path / "agency.sign")
+    monkeypatch.setenv("SPINEWISE_SIGN_KEY_FILE", str(tmp_path / "agency.sign"))
+    made: list[tuple[str | None, Path | None]] = []
+    monkeypatch.setattr(release_flow, "_made", lambda request, _: made.append((request.period, request.data)))
+    request = Request(spec, out, None, 1, KeySource())
+    release_flow._arrived(request, _waiting(tmp_path), load_settings())
+    waiting = _waiting(tmp_path)
+    assert made == ([(YEARS[-1], waiting.records_of(YEARS[-1]))] if there else [])
+    assert not any(signature_of(RunDirectory(out / f"padron-{year}")).exists() for year in YEARS)
 
 
 @pytest.mark.parametrize(
