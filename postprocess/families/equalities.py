@@ -24,9 +24,10 @@ PIVOT = 1e-11
 #: What is added to the diagonal of a large matrix before it is factored, relative to its largest entry: in double
 #: precision, and in single.
 RIDGE, SINGLE_RIDGE = 1e-13, 1e-6
-#: Corrections of a solution in single precision; persons that equalities may be missed by after them, and the gradient
-#: that free cells may have, relative to the largest linear term; a correction leaves at most this share of both.
-CORRECTIONS, CORRECT, GRADIENT, LEFT = 40, 1e-9, 1e-13, 0.7
+#: Corrections of a solution in single precision; persons that equalities may be missed by after them, or the parts of
+#: the parent's largest cell that double precision does not tell apart; the gradient that free cells may have, relative
+#: to the largest linear term; a correction leaves at most this share of both.
+CORRECTIONS, CORRECT, APART, GRADIENT, LEFT = 40, 1e-9, 8 * 2.0**-52, 1e-13, 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +125,14 @@ def _corrected(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
     target = _targets(stack, active)
     possible = stack.row_sums(active.free.astype(np.float64)) > 0, active.free.any(axis=0)
     tolerance = GRADIENT * max(1.0, float(np.abs(stack.linear).max()))
+    persons = max(CORRECT, APART * float(np.abs(stack.parent).max(initial=0.0)))
     before = np.inf
     for _ in range(CORRECTIONS):
         gradient = stack.times(x) - stack.linear - nu[stack.family] - stack.on_cells(multipliers)
         missing, parent = _left(stack, x, target, equalities.row_mask)
         left = max(
-            float(np.abs(missing[possible[0]]).max(initial=0.0)) / CORRECT,
-            float(np.abs(parent[0, possible[1]]).max(initial=0.0)) / CORRECT,
+            float(np.abs(missing[possible[0]]).max(initial=0.0)) / persons,
+            float(np.abs(parent[0, possible[1]]).max(initial=0.0)) / persons,
             float(np.abs(gradient[active.free]).max(initial=0.0)) / tolerance,
         )
         if left <= 1.0:

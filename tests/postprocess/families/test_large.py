@@ -134,6 +134,20 @@ def test_single_precision_is_corrected_until_nothing_is_left(monkeypatch: pytest
     assert np.abs(stationary_point(family, positive, equalities.CORRECTIONS) - double).max() > 1e-7
 
 
+def test_counts_of_tens_of_millions_are_solved_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Double precision does not tell a billionth of a person apart there."""
+    family = random_family(3, 6, 300)
+    positive = as_large(family) > 0
+    assert family.parent is not None
+    large = replace(family, parent=family.parent * 1e6, linear=family.linear * 1e6, upper=family.upper * 1e6)
+    assert 4e7 < 1e6 * family.parent.max() < 2e8
+    single, double = stationary_point(large, positive, equalities.CORRECTIONS), stationary_point(large, positive, 0)
+    assert np.abs(single - double).max() < 1e-5  # of 5e7
+    monkeypatch.setattr(equalities, "APART", 0.0)
+    with pytest.raises(AssertionError):
+        stationary_point(large, positive, equalities.CORRECTIONS)
+
+
 def stationary_point(family: Family, positive: np.ndarray, corrections: int) -> np.ndarray:
     """That of a family as a large one, with some cells free; in double precision if there are no corrections."""
     with pytest.MonkeyPatch.context() as patch:
