@@ -172,12 +172,19 @@ def _check_terms(spec: ReleaseSpec, section: SeriesSection, first: InSeries) -> 
 
 
 def _check_same(placed: ReleaseSpec, one: InSeries) -> None:
-    """InputError where a release before has another budget, strategy, design, zeros, invariants or dataset."""
+    """InputError where a release before has another budget, strategy, design, records, zeros, invariants or dataset."""
     own, other = placed.universes()[0], one.spec.universes()[0]
     if own.series_fingerprint != other.series_fingerprint:
         raise InputError(
             f"{placed.source}: budget, neighbours, attributes, strategy, spells or horizon differ from those of "
             f"{one.run.root}; all releases of a series have the same; what is different is another series"
+        )
+    section = section_of(placed)
+    if section is not None and section.records != one.section.records:
+        stated = ("none" if found is None else str(found) for found in (section.records, one.section.records))
+        raise InputError(
+            f"{placed.source}: series.records: found {' and '.join(stated)} in {one.run.root}; all releases of a "
+            "series have the same: each states by it what people lose"
         )
     check_exact(own, other, placed.source, one.run)
     if own.dataset != other.dataset:
