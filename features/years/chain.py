@@ -141,7 +141,7 @@ def placed_after(spec: ReleaseSpec, part: SeriesPart, period: str | None, out: P
     if chosen is None:
         raise InputError(
             f"{spec.source}: a series of {len(series.periods)} releases, {series.first} to {series.last}; name one of "
-            f"them, such as --period {series.first}"
+            f"them, such as --period {series.first}; `deploy` with --wait-for releases each when its records are there"
         )
     number = series.number(chosen)
     section = stated.model_copy(update={"period": chosen, "predecessor": None if number else FIRST})
