@@ -110,7 +110,9 @@ def read_series(spec: Mapping[str, Any]) -> Series | None:
         losses = {k: Fraction(k, records) for k in numbers if k <= n}
         losses = losses if terms is None else {int(k): Fraction(part) for k, part, _ in terms["losses"]}
         distance = Fraction(records) if terms is None else Fraction(terms["distance"])
-        if rows and [len(row) for row in rows] != list(range(1, n + 1)):
+        if (stated.get("noise") == "spells") != (terms is not None):
+            raise FormError("spec: noise by spells has a design, and other noise has none")
+        if terms is not None and [len(row) for row in rows] != list(range(1, n + 1)):
             raise FormError("spec: the design of the series is not of its periods")
         if distance <= 0 or any(row[-1] < 1 for row in rows):
             raise FormError("spec: the design of the series is none")
@@ -151,9 +153,15 @@ def distance_problems(series: Series, moved: int) -> list[str]:
     Of up to four periods all pairs of histories are gone through. Of more, it is known that they are at least as far
     apart as two that never share an answer.
     """
-    if not series.design:
-        return [] if series.distance == series.spells else ["is not as far as so many independent periods"]
     n = len(series.periods)
+    if not series.design:  # with noise of its own in each period, everybody loses as much in each
+        due = {k: Fraction(k) / series.distance for k in sorted({*series.losses, min(series.spells, n), n})}
+        problems = [] if series.distance == series.spells else ["is not as far as so many independent periods"]
+        return problems + [
+            f"people with {k} records lose {part}, stated is {series.losses.get(k, 'nothing')}"
+            for k, part in due.items()
+            if series.losses.get(k) != part
+        ]
     matrix = np.zeros((n, n), dtype=np.int64)
     for number, row in enumerate(series.design):
         matrix[number, : number + 1] = row

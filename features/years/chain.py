@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from features.years.part import SeriesPart
 from features.years.resolve import stated_problems
 from features.years.section import SeriesSection, TermsSection
@@ -13,6 +15,7 @@ from geography.errors import InputError
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.series import FIRST, SeriesTerms
+from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.spine import read_public_spine
@@ -22,6 +25,7 @@ from pipeline.storage.files import sha256_file
 __all__ = [
     "InSeries",
     "check_areas",
+    "check_exact",
     "checked_files",
     "name_at",
     "placed_after",
@@ -137,7 +141,7 @@ def placed_after(spec: ReleaseSpec, part: SeriesPart, period: str | None, out: P
     if chosen is None:
         raise InputError(
             f"{spec.source}: a series of {len(series.periods)} releases, {series.first} to {series.last}; name one of "
-            f"them, such as --period {series.first}"
+            f"them, such as --period {series.first}; `deploy` with --wait-for releases each when its records are there"
         )
     number = series.number(chosen)
     section = stated.model_copy(update={"period": chosen, "predecessor": None if number else FIRST})
@@ -168,26 +172,58 @@ def _check_terms(spec: ReleaseSpec, section: SeriesSection, first: InSeries) -> 
 
 
 def _check_same(placed: ReleaseSpec, one: InSeries) -> None:
-    """InputError where a release before has another budget, strategy, design, invariants or dataset."""
+    """InputError where a release before has another budget, strategy, design, records, zeros, invariants or dataset."""
     own, other = placed.universes()[0], one.spec.universes()[0]
     if own.series_fingerprint != other.series_fingerprint:
         raise InputError(
             f"{placed.source}: budget, neighbours, attributes, strategy, spells or horizon differ from those of "
             f"{one.run.root}; all releases of a series have the same; what is different is another series"
         )
-    exact = [sorted({(level, query.name) for level, query in each.invariants}) for each in (own, other)]
-    if exact[0] != exact[1]:
-        stated = (", ".join(f"{query} of {level}" for level, query in each) or "none" for each in exact)
+    section = section_of(placed)
+    if section is not None and section.records != one.section.records:
+        stated = ("none" if found is None else str(found) for found in (section.records, one.section.records))
         raise InputError(
-            f"{placed.source}: invariants: found {' and '.join(stated)} in {one.run.root}; all releases of a series "
-            "have the same: what is promised of the whole series depends on what is exact of any of them"
+            f"{placed.source}: series.records: found {' and '.join(stated)} in {one.run.root}; all releases of a "
+            "series have the same: each states by it what people lose"
         )
+    check_exact(own, other, placed.source, one.run)
     if own.dataset != other.dataset:
         stated = (repr(name) if name else "none" for name in (own.dataset, other.dataset))
         raise InputError(
             f"{placed.source}: privacy.dataset: found {' and '.join(stated)} in {one.run.root}; one ledger counts all "
             "releases of a series, so that each period is drawn once; nothing was drawn"
         )
+
+
+def check_exact(own: Universe, other: Universe, source: str, run: RunDirectory) -> None:
+    """InputError where something else is exact in another release of a series: a history has one list of it.
+
+    Args:
+        own, other: of two releases with the same attributes.
+        source: what messages call the first.
+        run: of the second.
+    """
+    if len(differ := np.flatnonzero(own.structural_zeros != other.structural_zeros)):
+        cell = own.schema.cell_labels()[differ[0]]
+        found = "impossible" if own.structural_zeros[differ[0]] else "possible"
+        raise InputError(
+            f"{source}: structural_zeros: {cell!r} is {found} here and not in {run.root}; all releases of a series "
+            "have the same: a history has the same cells in every period"
+        )
+    exact = [sorted({(level, query.name) for level, query in each.invariants}) for each in (own, other)]
+    if exact[0] != exact[1]:
+        stated = (", ".join(f"{query} of {level}" for level, query in each) or "none" for each in exact)
+        raise InputError(
+            f"{source}: invariants: found {' and '.join(stated)} in {run.root}; all releases of a series "
+            "have the same: what is promised of the whole series depends on what is exact of any of them"
+        )
+    sums = {(level, query.name): query.cell_answer for level, query in other.invariants}
+    for level, query in own.invariants:
+        if not np.array_equal(query.cell_answer, sums[level, query.name]):
+            raise InputError(
+                f"{source}: invariants: {query.name} of {level} sums other values than in {run.root}; all releases "
+                "of a series have the same: what is promised of the whole depends on what is exact of any of them"
+            )
 
 
 def _check_kept(one: InSeries) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from features.years.chain import InSeries, checked_files, released
+from features.years.chain import InSeries, check_exact, checked_files, released
 from features.years.change import Change, change_precisions
 from features.years.design import Design, independent
 from features.years.history import Exact, LevelHistory, SeriesQuery, histories
@@ -91,7 +91,8 @@ def series_at(folder: Path) -> tuple[InSeries, ...]:
     """The releases of a series so far, first to last: of a folder with them, or of the one that a release is of.
 
     Raises:
-        InputError: there is no release of a series, there are several series, or one release does not follow another.
+        InputError: there is no release of a series, there are several series, one release does not follow another, or
+            other cells are impossible or other sums exact in it.
     """
     run = RunDirectory(folder)
     if run.manifest.is_file() or folder.name == "public":
@@ -131,6 +132,8 @@ def _chain(one: InSeries) -> tuple[InSeries, ...]:
             raise InputError(f"{run.root}: of another series than {one.run.root}")
         if each.section.predecessor != due or each.section.period != period:
             raise InputError(f"{run.root}: does not follow the release of the period before it as that is now")
+        if found:
+            check_exact(each.spec.universes()[0], found[0].spec.universes()[0], str(run.root), found[0].run)
         found.append(each)
     if str(one.section.period) not in [str(each.section.period) for each in found]:
         missing = one.section.series.periods[len(found)]
@@ -154,7 +157,7 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
     universe, spine = last.universes[0], last.spine
     possible = ~universe.structural_zeros
     kept, exact = _kept(releases, universe, spine), _exact(releases, universe, spine)
-    _check(universe, spine, len(releases), exact)
+    _check(releases, universe, spine, exact)
     design = _design(universe, len(releases))
     measured = [
         [_query(releases, design, universe, spine, level.level, level.share, one) for one in level.queries]
@@ -214,9 +217,9 @@ def _design(universe: Universe, periods: int) -> Design:
     return Design(terms.design[:periods], terms.spells, universe.neighbours)
 
 
-def _check(universe: Universe, spine: Spine, periods: int, exact: Sequence[Exact | None]) -> None:
+def _check(releases: Sequence[InSeries], universe: Universe, spine: Spine, exact: Sequence[Exact | None]) -> None:
     """InputError for what a history does not know, and for one that is too large."""
-    if universe.facts:
+    if any(one.spec.universes()[0].facts for one in releases):
         raise InputError("a history does not know public shares, which these releases have")
     cells = int((~universe.structural_zeros).sum())
     for level, known in zip(universe.strategy.levels, exact, strict=True):
@@ -227,6 +230,7 @@ def _check(universe: Universe, spine: Spine, periods: int, exact: Sequence[Exact
                 f"level {level.level!r}: a history needs queries there that determine every cell, such as detailed; "
                 f"these are {', '.join(one.query.name for one in level.queries) or 'none'}"
             )
+    periods = len(releases)
     numbers = sum(map(len, spine.levels)) * (periods * cells) ** 2
     if numbers > MOST_NUMBERS:
         raise InputError(

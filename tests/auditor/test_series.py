@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from oracles.histories import farthest
 
-from auditor.series import Series, distance_problems
+from auditor.reading.errors import FormError
+from auditor.series import Series, distance_problems, read_series
 
 ROWS = ((8,), (-2, 8), (1, -1, 8))
 
@@ -34,3 +37,51 @@ def test_people_with_the_stated_spells_lose_the_budget(spells: int) -> None:
 def test_a_loss_that_is_not_the_budget_is_noticed(spells: int) -> None:
     found = distance_problems(_series(spells, times={min(spells, 3): Fraction(2)}), 2)
     assert f"people with {spells} spells do not lose the budget" in found
+
+
+def _stated(last: int, **more: object) -> dict[str, Any]:
+    place = {"name": "padron", "from": "2031", "to": str(last), "step": "year", "period": "2031"}
+    return {"series": {**place, "predecessor": "first", **more}}
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 9, 11])
+def test_terms_without_a_row_of_each_period_are_none(rows: int) -> None:
+    """Else ten periods are drawn as two, by what they say themselves: with ten records one loses five times as much."""
+    design = [[0] * t + [1] for t in range(rows)]
+    terms = {"design": design, "distance": "2", "losses": [[2, "1", True]]}
+    with pytest.raises(FormError, match="the design of the series is not of its periods"):
+        read_series(_stated(2040, noise="spells", spells=2, terms=terms))
+
+
+def test_noise_by_spells_has_a_design_and_other_noise_has_none() -> None:
+    """Else records could be bounded where spells are promised."""
+    terms = {"design": [[2], [-1, 2]], "distance": "5", "losses": [[1, "1", True], [2, "1", True]]}
+    assert read_series(_stated(2032, noise="spells", spells=2, terms=terms)) is not None
+    for other in (
+        {"noise": "spells", "spells": 2, "records": 1},
+        {"noise": "independent", "spells": 2, "terms": terms},
+    ):
+        with pytest.raises(FormError, match="noise by spells has a design, and other noise has none"):
+            read_series(_stated(2032, **other))
+
+
+@pytest.mark.parametrize("records", [None, 1, 2, 10])
+def test_independent_periods_cost_what_so_many_records_cost(records: int | None) -> None:
+    """The distance is that of the records that are stated, or of all periods, and who has more is told so."""
+    series = read_series(_stated(2040, noise="independent", **({} if records is None else {"records": records})))
+    assert series is not None
+    assert (series.distance, series.losses[10]) == (Fraction(records or 10), Fraction(10, records or 10))
+    assert distance_problems(series, 2) == []
+    if records != 10 and records is not None:
+        silent = {k: part for k, part in series.losses.items() if k <= records}
+        found = distance_problems(replace(series, losses=silent), 2)
+        assert found == [f"people with 10 records lose {Fraction(10, records)}, stated is nothing"]
+    nearer = replace(series, distance=series.distance / 2)
+    assert "is not as far as so many independent periods" in distance_problems(nearer, 2)
+
+
+def test_a_distance_that_the_spells_alone_give_is_noticed() -> None:
+    """Of two spells in ten periods with noise of their own, as no public spec can say it any more."""
+    periods = tuple(str(year) for year in range(2031, 2041))
+    series = Series("padron", periods, 0, "first", 2, Fraction(2), {2: Fraction(1)}, ())
+    assert distance_problems(series, 2) == ["people with 10 records lose 5, stated is nothing"]

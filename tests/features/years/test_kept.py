@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
-from releases.series_town import YEARS, true_counts, write_series_town
+from releases.series_town import INDEPENDENT, YEARS, true_counts, write_series_town
 from releases.small import run_period
 
-import features.years.revised
+import features.years.chain
+from features.years.confidential import SeriesRecords
 from features.years.revised import Revision, revised, series_at
 from geography.errors import InputError
-from pipeline.published import open_finished
 
 HOMES = 25
 CHANGES = (
@@ -86,16 +87,15 @@ def test_without_a_model_a_history_is_what_each_release_estimates(made: tuple[Pa
                 assert np.abs(covariance[:, t, t] / variances - 1).max() < 1e-4
 
 
-def test_public_shares_are_refused(made: tuple[Path, Path, Revision], monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = open_finished
-
-    def with_shares(*arguments: Any, **options: Any) -> Any:
-        found = opened(*arguments, **options)
-        return replace(found, universes=(replace(found.universes[0], facts=(cast("Any", "shares"),)),))
-
-    monkeypatch.setattr(features.years.revised, "open_finished", with_shares)
+@pytest.mark.parametrize("number", [0, 1])
+def test_public_shares_are_refused(made: tuple[Path, Path, Revision], number: int) -> None:
+    """Of whichever release."""
+    releases = list(series_at(made[1]))
+    stated = replace(releases[number].spec.universes()[0], facts=(cast("Any", "shares"),))
+    spec = cast("Any", SimpleNamespace(universes=lambda: (stated,)))
+    releases[number] = replace(releases[number], spec=spec)
     with pytest.raises(InputError, match="a history does not know public shares, which these releases have"):
-        revised(series_at(made[1]))
+        revised(releases)
 
 
 def test_bounds_that_are_forgotten_are_broken(
@@ -110,3 +110,73 @@ def test_bounds_that_are_forgotten_are_broken(
     total = np.array([history.in_period("county", np.ones(6), t).values for t in range(2)])
     truth = np.array([true_counts(given, year, [], 1).ravel() for year in YEARS[:2]])
     assert (values > HOMES * homes(given).to_numpy()).any() or (total != truth).any()
+
+
+ZERO = ('{ born = "since 2000", sex = "x" }', '{ born = "before 2000", sex = "x" }')
+MORE = (
+    '{ born = "since 2000", sex = "x" } ]',
+    '{ born = "since 2000", sex = "x" }, { born = "since 2000", sex = "m" } ]',
+)
+KNOWN = (
+    ("[strategy.queries]", '[schema.recodes.known]\nattribute = "sex"\ngroups = GROUPS\n\n[strategy.queries]'),
+    ('county = ["total"]', 'county = ["total", "known"]'),
+)
+GROUPS = ('{ told = ["f", "m"], other = ["x"] }', '{ told = ["f"], other = ["m", "x"] }')
+
+
+def _year(given: Path, out: Path, year: str, *changes: tuple[str, str]) -> Path:
+    spec = write_series_town(given, *CHANGES, *INDEPENDENT)
+    homes(given).to_csv(given / "homes.csv")
+    for old, new in changes:
+        assert spec.read_text().count(old) == 1, old
+        spec.write_text(spec.read_text().replace(old, new))
+    return run_period(spec, out, year, given / f"persons-{year}.csv")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [
+        ((), (ZERO,), "structural_zeros: 'before 2000 \\* x' is impossible here and not in .*-2031"),
+        ((), (MORE,), "structural_zeros: 'since 2000 \\* m' is impossible here and not in .*-2031"),
+        ((MORE,), (), "structural_zeros: 'since 2000 \\* m' is possible here and not in .*-2031"),
+        (
+            (*KNOWN, ("GROUPS", GROUPS[0])),
+            (*KNOWN, ("GROUPS", GROUPS[1])),
+            "invariants: known of county sums other values than in .*-2031",
+        ),
+    ],
+)
+def test_what_is_exact_is_the_same_in_all_periods(
+    first: tuple[tuple[str, str], ...],
+    then: tuple[tuple[str, str], ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Refused before a draw; and by a history, which has both of the last release, where releases were made so."""
+    given, out = tmp_path / "in", tmp_path / "out"
+    with monkeypatch.context() as without:
+        without.setattr(SeriesRecords, "check", lambda *_: [])  # some records are in cells that a case forbids
+        _year(given, out, "2031", *first)
+        with pytest.raises(InputError, match=message):
+            _year(given, out, "2032", *then)
+        assert not (out / "padron-2032").exists()
+        without.setattr(features.years.chain, "check_exact", lambda *_: None)
+        _year(given, out, "2032", *then)
+    with pytest.raises(InputError, match=message):
+        series_at(out)
+
+
+def test_bounds_may_change_and_each_period_keeps_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one year are far below its records, so that the other's would not keep them; in either order."""
+    monkeypatch.setattr(SeriesRecords, "check", lambda *_: [])
+    men, given = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0]), tmp_path / "in"
+    for most in ((10, HOMES), (HOMES, 10)):
+        out = tmp_path / str(most[0])
+        for year, upper in zip(YEARS, most, strict=False):
+            _year(given, out, year, (f"upper = {HOMES}", f"upper = {upper}"))
+        history, number = revised(series_at(out)), homes(given).to_numpy()
+        values = [history.in_period("tract", men, t).values for t in range(2)]
+        for upper, found in zip(most, values, strict=True):
+            assert (found <= upper * number).all()
+        assert (values[most.index(HOMES)] > 10 * number).any()

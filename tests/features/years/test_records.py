@@ -19,6 +19,7 @@ from auditor.program import audit
 from features.years.plan import series_plan
 from features.years.terms import Independent
 from flows.checks.validation import validate
+from geography.errors import InputError
 from pipeline.errors import SpecError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
@@ -122,3 +123,18 @@ def test_records_that_do_not_fit_are_refused(changes: tuple[tuple[str, str], ...
     with pytest.raises(SpecError) as refused:
         parse_spec(text)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [("", "records = 3\n", "found 3 and none in .*-2031"), ("records = 3\n", "", "found none and 3 in .*-2031")],
+)
+def test_periods_of_one_series_promise_the_same(tmp_path: Path, first: str, then: str, message: str) -> None:
+    """As many records as periods have the same noise as none that are stated, and another sentence."""
+    old = ('noise = "spells"\nspells = 2\n', first)
+    spec = write_series_town(tmp_path / "in", old, RECORDS[1])
+    run_period(spec, tmp_path / "out", "2031")
+    spec = write_series_town(tmp_path / "in", (old[0], then), RECORDS[1])
+    with pytest.raises(InputError, match=f"series.records: {message}; all releases of a series have the same"):
+        run_period(spec, tmp_path / "out", "2032", tmp_path / "in" / "persons-2032.csv")
+    assert not (tmp_path / "out" / "padron-2032").exists()

@@ -230,7 +230,11 @@ def test_a_spec_that_does_not_fit_is_refused(changes: tuple[tuple[str, str], ...
 @pytest.mark.parametrize(
     ("period", "message"),
     [
-        (None, "a series of 3 releases, 2031 to 2033; name one of them, such as --period 2031"),
+        (
+            None,
+            "a series of 3 releases, 2031 to 2033; name one of them, such as --period 2031; `deploy` with --wait-for "
+            "releases each when its records are there",
+        ),
         ("2034", "series 'padron' has 2031 to 2033; what comes after is another series with a budget of its own"),
         ("31", "period: found '31'; a year of series 'padron' is written as 2031"),
         ("2032", "2031 is not released in"),
