@@ -18,6 +18,7 @@ from features.marginals.cliques import JunctionTree, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.guess import needed
 from features.marginals.section import MarginalsSection
+from geography.codes import counted
 from geography.errors import InputError
 from pipeline.errors import SpecError
 from pipeline.model.query import terms_of
@@ -59,7 +60,10 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
     problems = Problems("")
     _note_untried_keys(content, problems)
     stated = content["marginals"]
-    if stated.get("attributes") is None:
+    if stated.get("attributes") is not None and isinstance(content.get("schema", {}).get("attributes"), Mapping):
+        # In a published spec tables in order are lists of pairs, which any other spec is refused for when it is read.
+        problems.add("marginals.attributes", "is stated by a run, in what it publishes; leave it out")
+    elif stated.get("attributes") is None:
         try:
             for key, model in _READ:
                 if key in content or key == "schema":
@@ -319,16 +323,24 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
         problems.add("marginals", f"the companions are {', '.join(names[1:])}, and not those of the cliques")
         return
     measured: list[Clique] = []
+    parts: list[int] = []
     for one, bag, name in zip(sections, tree.bags, names, strict=True):
         own_problems = problems.at(f"companions.{name}") if name else problems
+        before_own = len(measured)
         if tuple(one.schema_section.attributes) != tuple(tree.domain.names[a] for a in bag):
             own_problems.add("schema.attributes", f"these are not those of {tree.domain.text(bag)}")
         else:
             measured += _measured_in(one, tree.domain, own_problems)
+        parts.append(len(measured) - before_own)
         if isinstance(one, CompanionSection):
             _note_companion(one, spec, own_problems)
-    if len(problems.lines) == before and sorted(measured) != sorted(cliques):
+    if len(problems.lines) > before:
+        return
+    if sorted(measured) != sorted(cliques):
         problems.add("marginals.cliques", "these are not what is measured, each in one universe")
+        return
+    for (name, companion), part in zip(spec.companions.items(), parts[1:], strict=True):
+        _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"))
 
 
 def _sizes(stated: MarginalsSection, sections: Sequence[UniverseSections], problems: Problems) -> dict[str, int]:
@@ -360,6 +372,26 @@ def _measured_in(sections: UniverseSections, domain: Domain, problems: Problems)
     return found
 
 
+def _note_budget(section: CompanionSection, measured: int, spec: ReleaseSpec, first: int, problems: Problems) -> None:
+    """Note a budget of which the cliques have not the same part as those of the release's own universe.
+
+    Args:
+        section: of a companion.
+        measured: number of cliques that are measured in it.
+        spec: of the release.
+        first: number of cliques that are measured in the release's own universe.
+        problems: of the companion.
+    """
+    key = "epsilon" if spec.privacy.framework == "pure" else "rho"
+    found, own = getattr(section.privacy, key), getattr(spec.privacy, key)
+    if found is None or own is None or found * first != own * measured:
+        problems.add(
+            f"privacy.{key}",
+            f"found {found}, for {counted(measured, 'clique')}, and {own} of the release's own universe, for "
+            f"{counted(first, 'clique')}; each has the same part of the budget",
+        )
+
+
 def _note_companion(section: CompanionSection, spec: ReleaseSpec, problems: Problems) -> None:
     """Note what a companion has that no table of a tree was tried with."""
     untried = [key for key in _UNTRIED if getattr(section, key, None)]
@@ -369,7 +401,14 @@ def _note_companion(section: CompanionSection, spec: ReleaseSpec, problems: Prob
     untried += ["privacy.unit"] if section.privacy.unit is not None else []
     for key in untried:
         problems.add(key, _NOT_WITH)
+    if _records_of(section) != _records_of(spec):
+        problems.add("input", "the records are the release's own, so nothing but columns and values may differ")
     if section.privacy.dataset != spec.privacy.dataset:
         problems.add("privacy.dataset", "the records are the release's own, so one ledger counts both")
     if section.records_per_person != spec.records_per_person:
         problems.add("records_per_person", "the records are the release's own, so state the same number")
+
+
+def _records_of(section: UniverseSections) -> dict[str, Any] | None:
+    """Where the records of a universe are and how they are read, but for its attributes' columns and values."""
+    return None if section.input is None else {**dict(section.input), "columns": None, "values": None}

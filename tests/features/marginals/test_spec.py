@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import tomllib
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from releases.wide import CLIQUES, SPEC
@@ -144,6 +145,55 @@ def test_anything_else_in_the_place_of_any_table_or_key_is_refused_or_read() -> 
             except SpecError:
                 refused += 1
     assert refused > 5 * len(places)
+
+
+def test_what_a_run_states_of_the_division_is_for_published_specs_alone() -> None:
+    """Else companions of one's own would be measured, with any budget and any records."""
+    order = "attributes = ['age', 'sex', 'school', 'work', 'tenure', 'rooms', 'car']"
+    for more in ("", "\n[companions.units]\nschema.attributes.a = ['1']"):
+        with pytest.raises(SpecError) as error:
+            _spec(("[marginals]", f"[marginals]\n{order}"), ("[publish]", f"{more}\n[publish]"))
+        told = "wide.toml: marginals.attributes: is stated by a run, in what it publishes; leave it out"
+        assert str(error.value) == told
+    content = {**tomllib.loads(SPEC), "marginals": _spec().public_dict()["marginals"]}
+    content["schema"] = _spec().public_dict()["schema"]
+    with pytest.raises(SpecError, match=r"schema\.attributes: found a list; a table is needed"):
+        spec_of(content)
+    for nothing in ({}, {"attributes": 3}):
+        with pytest.raises(SpecError):
+            spec_of({**content, "schema": nothing})
+
+
+@pytest.mark.parametrize(("framework", "key"), [("zcdp", "rho"), ("pure", "epsilon")])
+def test_a_published_spec_with_another_budget_of_any_universe_is_refused(framework: str, key: str) -> None:
+    """Also where some universes measure two cliques; the parts are those that the division itself makes."""
+    changes = [('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "work"]]\nfill = true')]
+    if framework == "pure":
+        changes.append(('rho = "3"', 'framework = "pure"\nepsilon = "3"'))
+    content = _spec(*changes).public_dict()
+    assert ReleaseSpec.from_public_dict(content).public_dict() == content
+    places = [content["privacy"], *(companion["privacy"] for _, companion in content["companions"])]
+    assert sorted({Fraction(place[key]) for place in places}) == [Fraction(3, 5), Fraction(6, 5)]
+    for place in places:
+        kept = place[key]
+        for other in ("100", "3/4"):
+            place[key] = other
+            with pytest.raises(SpecError, match=rf"privacy\.{key}: found .*each has the same part of the budget"):
+                ReleaseSpec.from_public_dict(content)
+        place[key] = kept
+    assert ReleaseSpec.from_public_dict(content).public_dict() == content
+
+
+def test_universes_of_other_records_are_refused() -> None:
+    spec = _spec(('geocode = "block"', 'geocode = "block"\ncolumns = { age = "years" }\nvalues.sex = { 0 = "f" }'))
+    spec.universes()
+    name, last = list(spec.companions.items())[-1]
+    assert last.input is not None
+    for other in ({"file": Path("other.csv")}, {"geocode": "home"}, {"rows": {"a": ("1",)}}):
+        companion = last.model_copy(update={"input": last.input.model_copy(update=other)})
+        changed = spec.model_copy(update={"companions": {**spec.companions, name: companion}})
+        with pytest.raises(SpecError, match=rf"companions\.{name}\.input: the records are the release's own"):
+            changed.universes()
 
 
 @pytest.mark.parametrize(
