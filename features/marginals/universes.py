@@ -23,6 +23,7 @@ from geography.errors import InputError
 from pipeline.errors import SpecError
 from pipeline.model.query import terms_of
 from pipeline.model.schema import Attribute, Schema
+from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import Misfit, check_name
 from pipeline.spec.input.section import InputSpec
 from pipeline.spec.privacy_section import PrivacySection
@@ -222,14 +223,25 @@ class _Division:
         number = self.tree.bags.index(bag)
         return [clique for clique in self.cliques if self.tree.bag_of(clique) == number]
 
+    def _queries(self, number: int) -> list[str]:
+        """What is measured in a universe, as queries."""
+        names = self.tree.domain.names
+        return [" * ".join(names[a] for a in clique) for clique in self._measured(self.tree.bags[number])]
+
+    def _tables_of(self, number: int, homes: Mapping[str, int]) -> list[str]:
+        """The names of the tables of a universe: by default, one of each query that is measured."""
+        if isinstance(stated := self.whole.get("tables"), Mapping):
+            return [name for name in stated if homes[name] == number]
+        return [query_file_name(text) for text in self._queries(number)]
+
     def _universe(self, number: int, homes: Mapping[str, int]) -> dict[str, Any]:
         """The sections of one universe."""
         bag = self.tree.bags[number]
         own = [self.tree.domain.names[a] for a in bag]
-        measured = self._measured(bag)
-        share = Fraction(1, len(measured))
-        queries = {" * ".join(self.tree.domain.names[a] for a in clique): str(share) for clique in measured}
+        measured = self._queries(number)
+        queries = dict.fromkeys(measured, str(Fraction(1, len(measured))))
         schema = self.whole["schema"]
+        tables = self._tables_of(number, homes)
         part: dict[str, Any] = {
             "schema": {"attributes": {name: schema["attributes"][name] for name in own}},
             "strategy": {"queries": queries, "levels": self.whole["strategy"]["levels"]},
@@ -237,9 +249,11 @@ class _Division:
         }
         stated_tables = self.whole.get("tables")
         if isinstance(stated_tables, Mapping):
-            part["tables"] = {name: one for name, one in stated_tables.items() if homes[name] == number}
+            part["tables"] = {name: stated_tables[name] for name in tables}
         if isinstance(labels := schema.get("labels"), Mapping):
-            part["schema"]["labels"] = _labels_of(labels, own, part.get("tables"))
+            part["schema"]["labels"] = _of_attributes(
+                _of_attributes(labels, own, ("attributes", "values")), tables, ("tables",)
+            )
         if isinstance(given := self.whole.get("input"), Mapping):
             part["input"] = _of_attributes(given, own, ("columns", "values"))
         if number:
@@ -250,19 +264,13 @@ class _Division:
 
 
 def _of_attributes(table: Mapping[str, Any], names: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
-    """A table in which the tables `keys`, by attribute, have some of the attributes."""
+    """A table in which the tables `keys`, by attribute or by another name, have some of the names."""
     within = {
         key: {name: value for name, value in table[key].items() if name in names}
         for key in keys
         if isinstance(table.get(key), Mapping)
     }
     return {**table, **within}
-
-
-def _labels_of(labels: Mapping[str, Any], names: Sequence[str], tables: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is called how in one universe."""
-    own = _of_attributes(labels, names, ("attributes", "values"))
-    return own if tables is None else _of_attributes(own, list(tables), ("tables",))
 
 
 def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[JunctionTree, tuple[Clique, ...]]:
