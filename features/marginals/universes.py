@@ -25,11 +25,12 @@ from pipeline.model.query import terms_of
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import Misfit, check_name
-from pipeline.spec.input.section import InputSpec
+from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.resolve_strategy import resolve_strategy
 from pipeline.spec.sections import CompanionSection, SchemaSection, StrategySection, UniverseSections
+from pipeline.spec.wording.resolve import note_unknown_labels
 
 if TYPE_CHECKING:
     from pipeline.spec.release_spec import ReleaseSpec
@@ -39,6 +40,8 @@ _UNTRIED: Final = (
     *("invariants", "structural_zeros", "impossible", "bounds", "select"),
     *("join", "household_tables", "questions", "collect", "series"),
 )
+#: Keys of [strategy] besides `levels`, in specs without cliques.
+_OF_STRATEGY: Final = ("preset", "queries", "derived_from")
 #: Tables of a spec that are read before anything is divided.
 _READ: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
     ("marginals", MarginalsSection),
@@ -156,7 +159,7 @@ class _Division:
         """Note what the tables of the spec have that cannot be divided."""
         strategy = self.whole.get("strategy")
         levels = strategy.get("levels") if isinstance(strategy, Mapping) else None
-        extra = [key for key in ("preset", "queries") if isinstance(strategy, Mapping) and strategy.get(key)]
+        extra = [key for key in _OF_STRATEGY if isinstance(strategy, Mapping) and strategy.get(key) is not None]
         if not isinstance(levels, Mapping) or extra:
             problems.add("strategy", "with [marginals] it has the share of each level and nothing else, levels = {...}")
         elif wrong := [
@@ -176,7 +179,7 @@ class _Division:
                 problems.add("marginals.cliques", f"nothing would be measured of {text} alone; declare it as a clique")
 
     def _note_once(self, problems: Problems) -> None:
-        """Note what would be wrong in every universe: values of attributes, shares of levels."""
+        """Note what is wrong in every universe, such as shares of levels, or is of none, such as labels of nothing."""
         geography = self.whole.get("geography")
         levels = geography.get("levels") if isinstance(geography, Mapping) else None
         if not isinstance(levels, Mapping | list | tuple) or not all(isinstance(level, str) for level in levels):
@@ -191,6 +194,10 @@ class _Division:
             note_validation_error(error, StrategySection, problems.at("strategy"))
         else:
             resolve_strategy(stated, None, schema, list(levels), problems.at("strategy"))
+            if "input" in self.whole:
+                check_input(InputSpec.model_validate(self.whole["input"]), schema, problems)
+            if labels := SchemaSection.model_validate(self.whole["schema"]).labels:
+                note_unknown_labels(labels, schema, self._all_tables, problems.at("schema.labels"))
 
     def _tables_at_home(self, problems: Problems) -> Iterator[tuple[str, int]]:
         """The bag of each published table."""
@@ -228,6 +235,13 @@ class _Division:
         names = self.tree.domain.names
         return [" * ".join(names[a] for a in clique) for clique in self._measured(self.tree.bags[number])]
 
+    @property
+    def _all_tables(self) -> list[str]:
+        """The names of all tables."""
+        if isinstance(stated := self.whole.get("tables"), Mapping):
+            return list(stated)
+        return [query_file_name(text) for number in range(len(self.tree.bags)) for text in self._queries(number)]
+
     def _tables_of(self, number: int, homes: Mapping[str, int]) -> list[str]:
         """The names of the tables of a universe: by default, one of each query that is measured."""
         if isinstance(stated := self.whole.get("tables"), Mapping):
@@ -240,11 +254,12 @@ class _Division:
         own = [self.tree.domain.names[a] for a in bag]
         measured = self._queries(number)
         queries = dict.fromkeys(measured, str(Fraction(1, len(measured))))
-        schema = self.whole["schema"]
+        schema, strategy = self.whole["schema"], self.whole["strategy"]
         tables = self._tables_of(number, homes)
         part: dict[str, Any] = {
             "schema": {"attributes": {name: schema["attributes"][name] for name in own}},
-            "strategy": {"queries": queries, "levels": self.whole["strategy"]["levels"]},
+            # Keys that no strategy has are left to the release's own universe, which is refused for them.
+            "strategy": {**({} if number else strategy), "queries": queries, "levels": strategy["levels"]},
             "privacy": {self._budget_key: str((self._budget or 0) * Fraction(len(measured), len(self.cliques)))},
         }
         stated_tables = self.whole.get("tables")

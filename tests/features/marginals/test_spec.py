@@ -113,6 +113,38 @@ def test_labels_stand_with_the_tables_that_have_them_also_where_these_are_the_de
         ('county = "1/4"', 'county = 3', "strategy.levels.county"),
         ('car = ["no", "yes"]', 'car = ["no", "no"]', "schema: attribute 'car' lists the value 'no' twice"),
         ('geocode = "block"', 'geocode = "block"\nfoo = 1', "input.foo: unknown key"),
+        *(
+            ('geocode = "block"', f'geocode = "block"\n{typo}', f"input.{told}")
+            for typo, told in (
+                ('columns = { sexx = "sex_reg" }', "columns.sexx: 'sexx' is not an attribute; did you mean 'sex'?"),
+                ('values.agee = { 1 = "child" }', "values.agee: 'agee' is not an attribute; did you mean 'age'?"),
+                ('values.age = { 1 = "kid" }', "values.age.1: 'kid' is not a value of age; allowed are child"),
+            )
+        ),
+        *(
+            ("[publish]", f"[schema.labels]\n{typo}\n[publish]", f"schema.labels.{told}")
+            for typo, told in (
+                ('attributes.agee = "Age"', "attributes.agee: 'agee' is not an attribute or recode; did you mean"),
+                ('values.agee = { child = "0" }', "values.agee: 'agee' is not an attribute or recode; did you mean"),
+                ('values.age = { kid = "0" }', "values.age.kid: 'kid' is not a value of age; allowed are child"),
+                ('tables."school.sex" = "0"', "tables.\"school.sex\": 'school.sex' is not a published table; did"),
+            )
+        ),
+        (
+            "[publish]",
+            '[tables]\na = "age"\n[schema.labels]\ntables.b = "x"\n[publish]',
+            "schema.labels.tables.b: 'b' is not a published table; allowed are a",
+        ),
+        *(
+            ("[strategy.levels]", f"[strategy]\n{key} = {value}\n[strategy.levels]", f"strategy{told}")
+            for key, value, told in (
+                ("foo", "3", ".foo: unknown key; allowed here are preset, queries, levels, derived_from"),
+                ("tables", "{}", ".tables: unknown key; tables = ... stands before the first [table], or as a [tab"),
+                ("derived_from", '"x"', ": with [marginals] it has the share of each level and nothing else"),
+                ("preset", '""', ": with [marginals] it has the share of each level and nothing else"),
+                ("queries", "{}", ": with [marginals] it has the share of each level and nothing else"),
+            )
+        ),
         ('[strategy.levels]', '[other]', "strategy: with [marginals] it has the share of each level"),
         ("[publish]", "[publish]\ndraws = 3", "publish.draws: not together with [marginals] yet"),
         ("[publish]", "[publish]\nunbiased = true", "publish.unbiased: not together with [marginals] yet"),
