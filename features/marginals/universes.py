@@ -153,7 +153,10 @@ class _Division:
         privacy = {**self.whole["privacy"], **parts[0]["privacy"]}
         marginals = {**self.whole["marginals"], "attributes": list(self.attributes)}
         companions = dict(zip(names[1:], parts[1:], strict=True))
-        return {**self.whole, **parts[0], "privacy": privacy, "companions": companions, "marginals": marginals}
+        divided = {**self.whole, **parts[0], "privacy": privacy, "companions": companions, "marginals": marginals}
+        if isinstance(provenance := self.whole.get("provenance"), Mapping):
+            divided["provenance"] = _of_all_universes(provenance, parts[0]["schema"], names[1:])
+        return divided
 
     def _note(self, problems: Problems) -> None:
         """Note what the tables of the spec have that cannot be divided."""
@@ -286,6 +289,28 @@ def _of_attributes(table: Mapping[str, Any], names: Sequence[str], keys: Sequenc
         if isinstance(table.get(key), Mapping)
     }
     return {**table, **within}
+
+
+def _of_all_universes(
+    provenance: Mapping[str, Any], schema: Mapping[str, Any], others: Sequence[str]
+) -> dict[str, Any]:
+    """Where inputs come from: attributes and labels of other universes from where those of the whole table are from.
+
+    Args:
+        provenance: of the whole table.
+        schema: of the release's own universe.
+        others: names of the other universes.
+    """
+    found, inputs, accept = dict(provenance), provenance.get("inputs"), provenance.get("accept")
+    shared = ["schema", *(["labels"] if "labels" in schema else [])]
+    names = {key: [f"companions.{name}.{key}" for name in others] for key in shared}
+    if isinstance(inputs, Mapping):
+        copied = {name: inputs[key] for key in shared if isinstance(inputs.get(key), Mapping) for name in names[key]}
+        found["inputs"] = {**copied, **inputs}
+    if isinstance(accept, list | tuple):
+        accepted = [name for key in shared if key in accept for name in names[key]]
+        found["accept"] = [*accept, *(name for name in accepted if name not in accept)]
+    return found
 
 
 def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[JunctionTree, tuple[Clique, ...]]:

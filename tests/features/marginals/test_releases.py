@@ -229,6 +229,37 @@ def test_the_ledger_is_charged_the_declared_budget_once(tmp_path: Path, monkeypa
     assert not list((tmp_path / "out" / "more").rglob("measurements"))
 
 
+def test_values_made_from_the_records_are_exact_disclosures_of_every_clique(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Manifest and ledger name them all; not accepted, the run is refused."""
+    place = tmp_path / "ledger.sqlite"
+    with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:
+        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(4), neighbours="change-one")
+        ledger.allow_exact("people", *["inputs:schema"] * len(CLIQUES))
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
+    stated = '[provenance]\ninputs.schema = { source = "records" }\n'
+    charged = ('key = "insecure-test:7"', 'dataset = "people"')
+    refused = write_wide(tmp_path / "refused", charged, ("[publish]", f"{stated}[publish]"))
+    with pytest.raises(InputError, match=r"give away: schema \(from the records\); companions\.age-sex-school\.schema"):
+        run(refused, tmp_path / "out")
+    spec = write_wide(tmp_path / "in", charged, ("[publish]", f'{stated}accept = ["schema"]\n[publish]'))
+    root = run(spec, tmp_path / "out")
+    manifest = json.loads((root / "public" / "manifest.json").read_text("utf-8"))
+    universes = ["", *("-".join(clique) for clique in CLIQUES[1:])]
+    assert {(one["name"], one["source"], one["accepted"]) for one in manifest["provenance"]} == {
+        ("geography", "public", False),
+        *((f"companions.{name}.schema" if name else "schema", "records", True) for name in universes),
+    }
+    (receipt,) = manifest["receipts"]
+    assert sorted((one["universe"], one["what"]) for one in receipt["exact"]) == sorted(
+        (universe, "inputs:schema") for universe in universes
+    )
+    assert verify_release(RunDirectory(root), 1, Silent()) == []
+    assert [one for one in audit(root, ledger=str(place)) if not one.passed] == []
+
+
 # -- records ----------------------------------------------------------------------------------------------------------
 
 
