@@ -29,7 +29,13 @@ from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.resolve_strategy import resolve_strategy
-from pipeline.spec.sections import CompanionSection, SchemaSection, StrategySection, UniverseSections
+from pipeline.spec.sections import (
+    CompanionSection,
+    PostprocessSection,
+    SchemaSection,
+    StrategySection,
+    UniverseSections,
+)
 from pipeline.spec.wording.resolve import note_unknown_labels
 
 if TYPE_CHECKING:
@@ -107,8 +113,9 @@ def _note_untried_keys(content: Mapping[str, Any], problems: Problems) -> None:
     found += ["postprocess.shares"] if of("postprocess").get("shares") else []
     if of("postprocess").get("passes", ["total"]) not in (["total"], ("total",)):
         found.append("postprocess.passes")
-    if of("postprocess").get("estimator", "full") != "full":
-        found.append("postprocess.estimator")
+    for key in ("estimator", "solver", "complete"):
+        default = PostprocessSection.model_fields[key].default
+        found += [f"postprocess.{key}"] if of("postprocess").get(key, default) != default else []
     if of("privacy").get("framework") == "local":
         found.append("privacy.framework")
     for key in found:

@@ -171,6 +171,8 @@ def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_tabl
         ("[publish]", "[publish]\nunbiased = true", "publish.unbiased: not together with [marginals] yet"),
         ("[publish]", '[postprocess]\npasses = ["age"]\n[publish]', "postprocess.passes: not together with"),
         ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]', "postprocess.estimator: not together with"),
+        ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]', "postprocess.solver: not together with"),
+        ("[publish]", '[postprocess]\ncomplete = "even"\n[publish]', "postprocess.complete: not together with"),
         ("[publish]", '[invariants]\ncounty = ["total"]\n[publish]', "invariants: not together with [marginals] yet"),
         ("[publish]", '[[structural_zeros]]\nage = "child"\n[publish]', "structural_zeros: not together"),
         ("[publish]", '[[bounds]]\nname = "x"\n[publish]', "bounds: not together with [marginals] yet"),
@@ -189,6 +191,13 @@ def test_what_does_not_go_with_it_is_refused_in_one_sentence(old: str, new: str,
         _spec((old, new))
     (line,) = str(error.value).splitlines()
     assert line.startswith(f"wide.toml: {told}")
+
+
+def test_defaults_that_are_written_out_are_taken() -> None:
+    stated = (
+        '[postprocess]\nestimator = "full"\nsolver = "auto"\ncomplete = "proportional"\npasses = ["total"]\n[publish]'
+    )
+    assert _spec(("[publish]", stated)).public_dict() == _spec().public_dict()
 
 
 def test_what_is_wrong_by_itself_is_told_as_in_any_spec() -> None:
