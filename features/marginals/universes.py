@@ -18,16 +18,25 @@ from features.marginals.cliques import JunctionTree, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.guess import needed
 from features.marginals.section import MarginalsSection
+from geography.codes import counted
 from geography.errors import InputError
 from pipeline.errors import SpecError
 from pipeline.model.query import terms_of
 from pipeline.model.schema import Attribute, Schema
+from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import Misfit, check_name
-from pipeline.spec.input.section import InputSpec
+from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.resolve_strategy import resolve_strategy
-from pipeline.spec.sections import CompanionSection, SchemaSection, StrategySection, UniverseSections
+from pipeline.spec.sections import (
+    CompanionSection,
+    PostprocessSection,
+    SchemaSection,
+    StrategySection,
+    UniverseSections,
+)
+from pipeline.spec.wording.resolve import note_unknown_labels
 
 if TYPE_CHECKING:
     from pipeline.spec.release_spec import ReleaseSpec
@@ -37,6 +46,8 @@ _UNTRIED: Final = (
     *("invariants", "structural_zeros", "impossible", "bounds", "select"),
     *("join", "household_tables", "questions", "collect", "series"),
 )
+#: Keys of [strategy] besides `levels`, in specs without cliques.
+_OF_STRATEGY: Final = ("preset", "queries", "derived_from")
 #: Tables of a spec that are read before anything is divided.
 _READ: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
     ("marginals", MarginalsSection),
@@ -59,7 +70,10 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
     problems = Problems("")
     _note_untried_keys(content, problems)
     stated = content["marginals"]
-    if stated.get("attributes") is None:
+    if stated.get("attributes") is not None and isinstance(content.get("schema", {}).get("attributes"), Mapping):
+        # In a published spec tables in order are lists of pairs, which any other spec is refused for when it is read.
+        problems.add("marginals.attributes", "is stated by a run, in what it publishes; leave it out")
+    elif stated.get("attributes") is None:
         try:
             for key, model in _READ:
                 if key in content or key == "schema":
@@ -99,8 +113,9 @@ def _note_untried_keys(content: Mapping[str, Any], problems: Problems) -> None:
     found += ["postprocess.shares"] if of("postprocess").get("shares") else []
     if of("postprocess").get("passes", ["total"]) not in (["total"], ("total",)):
         found.append("postprocess.passes")
-    if of("postprocess").get("estimator", "full") != "full":
-        found.append("postprocess.estimator")
+    for key in ("estimator", "solver", "complete"):
+        default = PostprocessSection.model_fields[key].default
+        found += [f"postprocess.{key}"] if of("postprocess").get(key, default) != default else []
     if of("privacy").get("framework") == "local":
         found.append("privacy.framework")
     for key in found:
@@ -145,13 +160,16 @@ class _Division:
         privacy = {**self.whole["privacy"], **parts[0]["privacy"]}
         marginals = {**self.whole["marginals"], "attributes": list(self.attributes)}
         companions = dict(zip(names[1:], parts[1:], strict=True))
-        return {**self.whole, **parts[0], "privacy": privacy, "companions": companions, "marginals": marginals}
+        divided = {**self.whole, **parts[0], "privacy": privacy, "companions": companions, "marginals": marginals}
+        if isinstance(provenance := self.whole.get("provenance"), Mapping):
+            divided["provenance"] = _of_all_universes(provenance, parts[0]["schema"], names[1:])
+        return divided
 
     def _note(self, problems: Problems) -> None:
         """Note what the tables of the spec have that cannot be divided."""
         strategy = self.whole.get("strategy")
         levels = strategy.get("levels") if isinstance(strategy, Mapping) else None
-        extra = [key for key in ("preset", "queries") if isinstance(strategy, Mapping) and strategy.get(key)]
+        extra = [key for key in _OF_STRATEGY if isinstance(strategy, Mapping) and strategy.get(key) is not None]
         if not isinstance(levels, Mapping) or extra:
             problems.add("strategy", "with [marginals] it has the share of each level and nothing else, levels = {...}")
         elif wrong := [
@@ -171,7 +189,7 @@ class _Division:
                 problems.add("marginals.cliques", f"nothing would be measured of {text} alone; declare it as a clique")
 
     def _note_once(self, problems: Problems) -> None:
-        """Note what would be wrong in every universe: values of attributes, shares of levels."""
+        """Note what is wrong in every universe, such as shares of levels, or is of none, such as labels of nothing."""
         geography = self.whole.get("geography")
         levels = geography.get("levels") if isinstance(geography, Mapping) else None
         if not isinstance(levels, Mapping | list | tuple) or not all(isinstance(level, str) for level in levels):
@@ -186,6 +204,10 @@ class _Division:
             note_validation_error(error, StrategySection, problems.at("strategy"))
         else:
             resolve_strategy(stated, None, schema, list(levels), problems.at("strategy"))
+            if "input" in self.whole:
+                check_input(InputSpec.model_validate(self.whole["input"]), schema, problems)
+            if labels := SchemaSection.model_validate(self.whole["schema"]).labels:
+                note_unknown_labels(labels, schema, self._all_tables, problems.at("schema.labels"))
 
     def _tables_at_home(self, problems: Problems) -> Iterator[tuple[str, int]]:
         """The bag of each published table."""
@@ -218,24 +240,45 @@ class _Division:
         number = self.tree.bags.index(bag)
         return [clique for clique in self.cliques if self.tree.bag_of(clique) == number]
 
+    def _queries(self, number: int) -> list[str]:
+        """What is measured in a universe, as queries."""
+        names = self.tree.domain.names
+        return [" * ".join(names[a] for a in clique) for clique in self._measured(self.tree.bags[number])]
+
+    @property
+    def _all_tables(self) -> list[str]:
+        """The names of all tables."""
+        if isinstance(stated := self.whole.get("tables"), Mapping):
+            return list(stated)
+        return [query_file_name(text) for number in range(len(self.tree.bags)) for text in self._queries(number)]
+
+    def _tables_of(self, number: int, homes: Mapping[str, int]) -> list[str]:
+        """The names of the tables of a universe: by default, one of each query that is measured."""
+        if isinstance(stated := self.whole.get("tables"), Mapping):
+            return [name for name in stated if homes[name] == number]
+        return [query_file_name(text) for text in self._queries(number)]
+
     def _universe(self, number: int, homes: Mapping[str, int]) -> dict[str, Any]:
         """The sections of one universe."""
         bag = self.tree.bags[number]
         own = [self.tree.domain.names[a] for a in bag]
-        measured = self._measured(bag)
-        share = Fraction(1, len(measured))
-        queries = {" * ".join(self.tree.domain.names[a] for a in clique): str(share) for clique in measured}
-        schema = self.whole["schema"]
+        measured = self._queries(number)
+        queries = dict.fromkeys(measured, str(Fraction(1, len(measured))))
+        schema, strategy = self.whole["schema"], self.whole["strategy"]
+        tables = self._tables_of(number, homes)
         part: dict[str, Any] = {
             "schema": {"attributes": {name: schema["attributes"][name] for name in own}},
-            "strategy": {"queries": queries, "levels": self.whole["strategy"]["levels"]},
+            # Keys that no strategy has are left to the release's own universe, which is refused for them.
+            "strategy": {**({} if number else strategy), "queries": queries, "levels": strategy["levels"]},
             "privacy": {self._budget_key: str((self._budget or 0) * Fraction(len(measured), len(self.cliques)))},
         }
         stated_tables = self.whole.get("tables")
         if isinstance(stated_tables, Mapping):
-            part["tables"] = {name: one for name, one in stated_tables.items() if homes[name] == number}
+            part["tables"] = {name: stated_tables[name] for name in tables}
         if isinstance(labels := schema.get("labels"), Mapping):
-            part["schema"]["labels"] = _labels_of(labels, own, part.get("tables"))
+            part["schema"]["labels"] = _of_attributes(
+                _of_attributes(labels, own, ("attributes", "values")), tables, ("tables",)
+            )
         if isinstance(given := self.whole.get("input"), Mapping):
             part["input"] = _of_attributes(given, own, ("columns", "values"))
         if number:
@@ -246,7 +289,7 @@ class _Division:
 
 
 def _of_attributes(table: Mapping[str, Any], names: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
-    """A table in which the tables `keys`, by attribute, have some of the attributes."""
+    """A table in which the tables `keys`, by attribute or by another name, have some of the names."""
     within = {
         key: {name: value for name, value in table[key].items() if name in names}
         for key in keys
@@ -255,10 +298,26 @@ def _of_attributes(table: Mapping[str, Any], names: Sequence[str], keys: Sequenc
     return {**table, **within}
 
 
-def _labels_of(labels: Mapping[str, Any], names: Sequence[str], tables: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is called how in one universe."""
-    own = _of_attributes(labels, names, ("attributes", "values"))
-    return own if tables is None else _of_attributes(own, list(tables), ("tables",))
+def _of_all_universes(
+    provenance: Mapping[str, Any], schema: Mapping[str, Any], others: Sequence[str]
+) -> dict[str, Any]:
+    """Where inputs come from: attributes and labels of other universes from where those of the whole table are from.
+
+    Args:
+        provenance: of the whole table.
+        schema: of the release's own universe.
+        others: names of the other universes.
+    """
+    found, inputs, accept = dict(provenance), provenance.get("inputs"), provenance.get("accept")
+    shared = ["schema", *(["labels"] if "labels" in schema else [])]
+    names = {key: [f"companions.{name}.{key}" for name in others] for key in shared}
+    if isinstance(inputs, Mapping):
+        copied = {name: inputs[key] for key in shared if isinstance(inputs.get(key), Mapping) for name in names[key]}
+        found["inputs"] = {**copied, **inputs}
+    if isinstance(accept, list | tuple):
+        accepted = [name for key in shared if key in accept for name in names[key]]
+        found["accept"] = [*accept, *(name for name in accepted if name not in accept)]
+    return found
 
 
 def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[JunctionTree, tuple[Clique, ...]]:
@@ -319,16 +378,24 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
         problems.add("marginals", f"the companions are {', '.join(names[1:])}, and not those of the cliques")
         return
     measured: list[Clique] = []
+    parts: list[int] = []
     for one, bag, name in zip(sections, tree.bags, names, strict=True):
         own_problems = problems.at(f"companions.{name}") if name else problems
+        before_own = len(measured)
         if tuple(one.schema_section.attributes) != tuple(tree.domain.names[a] for a in bag):
             own_problems.add("schema.attributes", f"these are not those of {tree.domain.text(bag)}")
         else:
             measured += _measured_in(one, tree.domain, own_problems)
+        parts.append(len(measured) - before_own)
         if isinstance(one, CompanionSection):
             _note_companion(one, spec, own_problems)
-    if len(problems.lines) == before and sorted(measured) != sorted(cliques):
+    if len(problems.lines) > before:
+        return
+    if sorted(measured) != sorted(cliques):
         problems.add("marginals.cliques", "these are not what is measured, each in one universe")
+        return
+    for (name, companion), part in zip(spec.companions.items(), parts[1:], strict=True):
+        _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"))
 
 
 def _sizes(stated: MarginalsSection, sections: Sequence[UniverseSections], problems: Problems) -> dict[str, int]:
@@ -360,6 +427,26 @@ def _measured_in(sections: UniverseSections, domain: Domain, problems: Problems)
     return found
 
 
+def _note_budget(section: CompanionSection, measured: int, spec: ReleaseSpec, first: int, problems: Problems) -> None:
+    """Note a budget of which the cliques have not the same part as those of the release's own universe.
+
+    Args:
+        section: of a companion.
+        measured: number of cliques that are measured in it.
+        spec: of the release.
+        first: number of cliques that are measured in the release's own universe.
+        problems: of the companion.
+    """
+    key = "epsilon" if spec.privacy.framework == "pure" else "rho"
+    found, own = getattr(section.privacy, key), getattr(spec.privacy, key)
+    if found is None or own is None or found * first != own * measured:
+        problems.add(
+            f"privacy.{key}",
+            f"found {found}, for {counted(measured, 'clique')}, and {own} of the release's own universe, for "
+            f"{counted(first, 'clique')}; each has the same part of the budget",
+        )
+
+
 def _note_companion(section: CompanionSection, spec: ReleaseSpec, problems: Problems) -> None:
     """Note what a companion has that no table of a tree was tried with."""
     untried = [key for key in _UNTRIED if getattr(section, key, None)]
@@ -369,7 +456,14 @@ def _note_companion(section: CompanionSection, spec: ReleaseSpec, problems: Prob
     untried += ["privacy.unit"] if section.privacy.unit is not None else []
     for key in untried:
         problems.add(key, _NOT_WITH)
+    if _records_of(section) != _records_of(spec):
+        problems.add("input", "the records are the release's own, so nothing but columns and values may differ")
     if section.privacy.dataset != spec.privacy.dataset:
         problems.add("privacy.dataset", "the records are the release's own, so one ledger counts both")
     if section.records_per_person != spec.records_per_person:
         problems.add("records_per_person", "the records are the release's own, so state the same number")
+
+
+def _records_of(section: UniverseSections) -> dict[str, Any] | None:
+    """Where the records of a universe are and how they are read, but for its attributes' columns and values."""
+    return None if section.input is None else {**dict(section.input), "columns": None, "values": None}

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.codes import counted
+from pipeline.errors import RecordsError
 from pipeline.estimation.constraints import (
     broken_bounds,
     carried_constraints,
@@ -136,6 +137,7 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
         if level is leaves:
             check_total(universe, int(np.abs(counts.data).sum()))
             check_records_possible(universe, counts)
+            _check_same_records(job, universe, counts)
             broken_by_households = [broken for link in links for broken in _broken_joins(job, link, counts)]
         invariants |= {
             (name, query.name): query.answer_csr(counts) for name, query in universe.invariants if name == level.name
@@ -149,6 +151,42 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
         for link in links:
             check_top(job.spine.levels[0], link, persons, _carried_of(job, link.households, facilities))
     return [*gaps, *(broken[number] for number in sorted(broken)), *broken_by_households]
+
+
+def _check_same_records(job: Job, universe: Universe, counts: sp.csr_array) -> None:
+    """Refuse records that changed between the readings for universes that are estimated together.
+
+    Each is compared with the one before it with which it has the most attributes in common, by what the records say of
+    these; so all have as many records in every leaf. What holds in the leaves holds in all geounits above them.
+
+    Args:
+        job: the run.
+        universe: one that is counted, as are those before it.
+        counts: its confidential histogram of the leaves.
+
+    Raises:
+        RecordsError: they differ; the message shows confidential counts.
+    """
+    before = job.universes[: [one.name for one in job.universes].index(universe.name)]
+    if universe.together is None or not before:
+        return
+    shared = [[name for name in universe.schema.names if name in one.schema.names] for one in before]
+    names, other = max(zip(shared, before, strict=True), key=lambda pair: len(pair[0]))
+    text, leaves = " * ".join(names) or "total", job.spine.levels[-1]
+    own, others = Query.parse(text, universe.schema), Query.parse(text, other.schema)
+    other_counts = true_histogram(job, other, leaves.name)
+    step = max(1, _AT_ONCE // own.size)
+    for start in range(0, len(leaves), step):
+        rows = slice(start, start + step)
+        found, needed = own.answer_csr(counts[rows]), others.answer_csr(other_counts[rows])
+        if (found != needed).any():
+            row, answer = (int(place[0]) for place in np.nonzero(found != needed))
+            raise RecordsError(
+                f"{universe.key('input')}: these are not the records that were counted for {other.key('input')}: first "
+                f"in {leaves.geocodes[start + row]}, {own.answer_labels()[answer]!r}, "
+                f"{counted(int(found[row, answer]), 'record')} and there {int(needed[row, answer]):,}. The file was "
+                "changed while it was read, once for each universe: run again when nothing writes to it"
+            )
 
 
 def _carried_of(job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> Constraints:

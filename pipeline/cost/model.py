@@ -14,6 +14,8 @@ Memory is the peak of all processes together, with pages that they share counted
     main   = MAIN + bytes of what one process holds
     worker = WORKER + bytes of its batches, or of the run that it simulates
 
+Universes that are estimated together are all held by one process, which also simulates their runs.
+
 `benchmarks/bench_plan.py --shapes` fits most constants on whole runs of the command and tests them on others;
 docs/planning.md has the figures. Those that small runs do not determine are of `benchmarks/bench_cost.py`.
 
@@ -152,6 +154,9 @@ ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 92.0, 140.0
 #: Of a spine that is cut into subtrees: bytes per geounit of the whole and per cell of those at the cut, the factor of
 #: the second upward pass, and what the variances of the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.0, 110.0, 1.2, 0.1, 0.4
+#: Bytes per cell of all geounits of universes that are estimated together, and of a simulated run of these: every cell
+#: is there, in some arrays at a time. Of a run of 13 universes with 34 million cells (features/marginals/README.md).
+TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 58.0, 62.0
 #: Arrays of `CHUNK_NUMBERS` while errors are counted.
 COUNTING = 1.3
 #: Leaf cells from which on workers are used from the start.
@@ -214,6 +219,10 @@ def cost_of(
         engine: whether an engine records the run.
     """
     sizes = sizes or sizes_of(spec, spine)
+    universes = spec.universes()
+    # Universes that are estimated together are so at once, in one process.
+    together = [size for size, one in zip(sizes, universes, strict=True) if one.together is not None]
+    estimating = 1 if together else workers
     most = spec.publish.replicates if spec.publish.margins else 0
     simulations = [Simulations.of(size, spine, most) for size in sizes]
     passes = sum(pass_seconds(size) for size in sizes)
@@ -227,13 +236,13 @@ def cost_of(
     simulated = sum(seconds)
     # Every worker does whole runs.
     waited = sum(
-        one / of.runs * math.ceil(of.runs / workers) for one, of in zip(seconds, simulations, strict=True) if of.runs
+        one / of.runs * math.ceil(of.runs / estimating) for one, of in zip(seconds, simulations, strict=True) if of.runs
     )
     runs = max(of.runs for of in simulations)
     simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
-    cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
+    cut = None if together else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     drawn, of_draws = draw_cost(spec, spine, workers, cut)
-    reports = [Reported.of(universe, spine, margins=spec.publish.margins) for universe in spec.universes()]
+    reports = [Reported.of(universe, spine, margins=spec.publish.margins) for universe in universes]
     reported = sum(report.seconds for report in reports)
     # Where this is little, it is worked out while the other steps are; else after them.
     beside = sum(report.bytes for report in reports if report.ahead) / 1e6
@@ -256,7 +265,7 @@ def cost_of(
             workers=workers,
             parts=len(cut.parts),
         )
-    elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + waited
+    elapsed = start + passes * (SERIAL + (1 - SERIAL) / estimating) + waited
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
     elapsed += sum(report.seconds / (workers if report.ahead else 1) for report in reports)
     used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
@@ -266,6 +275,9 @@ def cost_of(
         held += 8.0 * max(size.final for size in sizes) / 1e6
     batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
     at_once = min(used, runs) * simulating
+    if together:
+        cells = sum(size.geounits * size.cells for size in together) / 1e6
+        held, batches, at_once = TOGETHER_BYTES * cells, 0.0, TOGETHER_SIMULATED_BYTES * cells * bool(runs)
     estimated = held + max(batches, at_once, of_draws)
     peak = main + processes + (max(estimated, after, beside) if used == 1 else beside + max(estimated, after))
     begun = WORKER_START * max(used if used > 1 else 0, min(workers, spec.publish.draws) if workers > 1 else 0)

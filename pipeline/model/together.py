@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Together(ABC):
-    """All universes of a release, which count the same records, each by some of their attributes.
+    """All universes of a release, which count the same records, each by some of their attributes, in one order.
 
     Each is measured, charged and published as any universe; their noise is independent, so costs add up. What the
     estimation makes of their measurements is `pipeline.estimation.together.EstimatesTogether`.

@@ -21,6 +21,7 @@ from releases.killed import kill_at
 from releases.small import public_bytes, run
 from releases.wide import ATTRIBUTES, CLIQUES, leaves, records, write_wide
 
+import pipeline.confidential.measure
 import spinewise as sw
 from auditor.check.release import check_release
 from auditor.ledger import chain_problems, read_ledger
@@ -29,12 +30,16 @@ from features.marginals.cliques import junction_tree
 from features.marginals.design import Design
 from features.marginals.domain import Clique, Domain
 from features.marginals.whole import Seed
+from geography.spine import Spine
 from pipeline.confidential.custody import KeySource
-from pipeline.errors import InputError
+from pipeline.errors import InputError, RefusedError
 from pipeline.execution.progress import Silent
+from pipeline.model.record_source import RecordSource
+from pipeline.model.schema import Schema
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.reading.release import Release, open_release
+from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.rerun import repeated_apart, rerun_release
@@ -222,6 +227,88 @@ def test_the_ledger_is_charged_the_declared_budget_once(tmp_path: Path, monkeypa
     with pytest.raises(sw.BudgetRefusedError):
         run(dearer, tmp_path / "out")
     assert not list((tmp_path / "out" / "more").rglob("measurements"))
+
+
+def test_values_made_from_the_records_are_exact_disclosures_of_every_clique(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Manifest and ledger name them all; not accepted, the run is refused."""
+    place = tmp_path / "ledger.sqlite"
+    with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:
+        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(4), neighbours="change-one")
+        ledger.allow_exact("people", *["inputs:schema"] * len(CLIQUES))
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
+    stated = '[provenance]\ninputs.schema = { source = "records" }\n'
+    charged = ('key = "insecure-test:7"', 'dataset = "people"')
+    refused = write_wide(tmp_path / "refused", charged, ("[publish]", f"{stated}[publish]"))
+    with pytest.raises(InputError, match=r"give away: schema \(from the records\); companions\.age-sex-school\.schema"):
+        run(refused, tmp_path / "out")
+    spec = write_wide(tmp_path / "in", charged, ("[publish]", f'{stated}accept = ["schema"]\n[publish]'))
+    root = run(spec, tmp_path / "out")
+    manifest = json.loads((root / "public" / "manifest.json").read_text("utf-8"))
+    universes = ["", *("-".join(clique) for clique in CLIQUES[1:])]
+    assert {(one["name"], one["source"], one["accepted"]) for one in manifest["provenance"]} == {
+        ("geography", "public", False),
+        *((f"companions.{name}.schema" if name else "schema", "records", True) for name in universes),
+    }
+    (receipt,) = manifest["receipts"]
+    assert sorted((one["universe"], one["what"]) for one in receipt["exact"]) == sorted(
+        (universe, "inputs:schema") for universe in universes
+    )
+    assert verify_release(RunDirectory(root), 1, Silent()) == []
+    assert [one for one in audit(root, ledger=str(place)) if not one.passed] == []
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+
+def _appended(table: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([table, table.iloc[[7]]])
+
+
+def _moved_home(table: pd.DataFrame) -> pd.DataFrame:
+    """As many records as before, one of them in another block."""
+    block = table["block"].to_numpy().copy()
+    block[7] = next(leaf for leaf in leaves() if leaf != block[7])
+    return table.assign(block=block)
+
+
+def _other_value(table: pd.DataFrame) -> pd.DataFrame:
+    """As many records in every block, one of them with another value of what two cliques share."""
+    return table.assign(
+        **{
+            name: [*table[name][:7], next(one for one in ATTRIBUTES[name] if one != table[name][7]), *table[name][8:]]
+            for name in ("school", "work", "tenure")
+        }
+    )
+
+
+@pytest.mark.parametrize("change", [_appended, _moved_home, _other_value])
+@pytest.mark.parametrize("reading", [2, 3, 4])
+def test_records_that_change_between_two_readings_are_refused_before_anything_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pd.DataFrame], pd.DataFrame], reading: int
+) -> None:
+    """Each clique reads the file again; only the owner of the directory is told which numbers differ."""
+    spec, readings = write_wide(tmp_path / "in"), list[object]()
+
+    def tabulated(records: RecordSource, schema: Schema, spine: Spine) -> object:
+        readings.append(records)
+        if len(readings) == reading:
+            file = tmp_path / "in" / "persons.csv"
+            change(pd.read_csv(file, dtype=str, keep_default_na=False)).to_csv(file, index=False)
+        return tabulate(records, schema, spine)
+
+    monkeypatch.setattr(pipeline.confidential.measure, "tabulate", tabulated)
+    with pytest.raises(RefusedError) as refused:
+        run(spec, tmp_path / "out")
+    assert refused.value.exit_status == 2
+    assert "records that were counted" not in str(refused.value)
+    text = refused.value.reason()
+    assert text.startswith(f"companions.{'-'.join(CLIQUES[reading - 1])}.input: these are not the records that were c")
+    assert len(text.splitlines()) == 1
+    assert not list((tmp_path / "out").rglob("measurements"))
+    assert [path.name for path in (tmp_path / "out").rglob("refused.txt")] == ["refused.txt"]
 
 
 # -- judges -----------------------------------------------------------------------------------------------------------

@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import tomllib
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from releases.wide import CLIQUES, SPEC
 
 from features.registry import slots
 from pipeline.errors import SpecError
+from pipeline.publishing.provenance import accepted_inputs, check_inputs, from_records
+from pipeline.publishing.public_inputs import named_inputs
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_of
 
 
@@ -73,6 +76,46 @@ def test_tables_stand_with_the_clique_that_has_them() -> None:
     assert universes == {"": [], "age-sex-school": ["sexes"], "work-tenure-car": ["homes"], "tenure-rooms": []}
 
 
+def test_labels_stand_with_the_tables_that_have_them_also_where_these_are_the_default_ones() -> None:
+    stated = '[schema.labels]\nattributes.tenure = "Owner or not"\ntables = {TABLES}\n[publish]'
+    labels = '{ "school.work" = "Work", "tenure.rooms" = "Homes", "age.sex.school" = "Pupils" }'
+    spec = _spec(("[publish]", stated.replace("TABLES", labels[1:-1])))
+    found = {one.name: dict(spec.labels(one.name).tables) for one in spec.universes()}
+    assert found == {
+        "": {"school.work": "Work"},
+        "age-sex-school": {"age.sex.school": "Pupils"},
+        "work-tenure-car": {},
+        "tenure-rooms": {"tenure.rooms": "Homes"},
+    }
+    assert {one.name for one in spec.universes() if spec.labels(one.name).attributes} == {
+        "work-tenure-car",
+        "tenure-rooms",
+    }
+    assert ReleaseSpec.from_public_dict(spec.public_dict()).public_dict() == spec.public_dict()
+    tables = '[tables]\nhomes = "tenure"\n' + stated.replace("TABLES", 'homes = "At home"')
+    own = _spec(("[publish]", tables))
+    assert [dict(own.labels(one.name).tables) for one in own.universes()] == [{}, {}, {"homes": "At home"}, {}]
+
+
+def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_table_are_from() -> None:
+    others = ("age-sex-school", "work-tenure-car", "tenure-rooms")
+    stated = "[provenance]\ninputs.{KEY} = {{ source = 'records', from = 'a guess' }}\n{MORE}\n[publish]"
+    labels = "[schema.labels]\nattributes.age = 'Age'\n"
+    for key, before in (("schema", ""), ("schema", labels), ("labels", labels)):
+        for more, accepted in (("", False), (f"accept = ['{key}']", True)):
+            spec = _spec(("[publish]", before + stated.format(KEY=key, MORE=more)))
+            all_of_it = (key, *(f"companions.{name}.{key}" for name in others))
+            for one in (spec, ReleaseSpec.from_public_dict(spec.public_dict())):
+                assert from_records(one) == all_of_it
+                assert accepted_inputs(one) == (all_of_it if accepted else ())
+                origins = {named.name: named.origin(one).origin for named in named_inputs(one)}
+                assert {name for name, origin in origins.items() if origin == "a guess"} == set(all_of_it)
+            check_inputs(spec)
+    own = "inputs.'companions.tenure-rooms.schema' = { source = 'public', from = 'a book' }"
+    spec = _spec(("[publish]", stated.format(KEY="schema", MORE=own)))
+    assert from_records(spec) == ("schema", *(f"companions.{name}.schema" for name in others[:2]))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -91,11 +134,45 @@ def test_tables_stand_with_the_clique_that_has_them() -> None:
         ('county = "1/4"', 'county = 3', "strategy.levels.county"),
         ('car = ["no", "yes"]', 'car = ["no", "no"]', "schema: attribute 'car' lists the value 'no' twice"),
         ('geocode = "block"', 'geocode = "block"\nfoo = 1', "input.foo: unknown key"),
+        *(
+            ('geocode = "block"', f'geocode = "block"\n{typo}', f"input.{told}")
+            for typo, told in (
+                ('columns = { sexx = "sex_reg" }', "columns.sexx: 'sexx' is not an attribute; did you mean 'sex'?"),
+                ('values.agee = { 1 = "child" }', "values.agee: 'agee' is not an attribute; did you mean 'age'?"),
+                ('values.age = { 1 = "kid" }', "values.age.1: 'kid' is not a value of age; allowed are child"),
+            )
+        ),
+        *(
+            ("[publish]", f"[schema.labels]\n{typo}\n[publish]", f"schema.labels.{told}")
+            for typo, told in (
+                ('attributes.agee = "Age"', "attributes.agee: 'agee' is not an attribute or recode; did you mean"),
+                ('values.agee = { child = "0" }', "values.agee: 'agee' is not an attribute or recode; did you mean"),
+                ('values.age = { kid = "0" }', "values.age.kid: 'kid' is not a value of age; allowed are child"),
+                ('tables."school.sex" = "0"', "tables.\"school.sex\": 'school.sex' is not a published table; did"),
+            )
+        ),
+        (
+            "[publish]",
+            '[tables]\na = "age"\n[schema.labels]\ntables.b = "x"\n[publish]',
+            "schema.labels.tables.b: 'b' is not a published table; allowed are a",
+        ),
+        *(
+            ("[strategy.levels]", f"[strategy]\n{key} = {value}\n[strategy.levels]", f"strategy{told}")
+            for key, value, told in (
+                ("foo", "3", ".foo: unknown key; allowed here are preset, queries, levels, derived_from"),
+                ("tables", "{}", ".tables: unknown key; tables = ... stands before the first [table], or as a [tab"),
+                ("derived_from", '"x"', ": with [marginals] it has the share of each level and nothing else"),
+                ("preset", '""', ": with [marginals] it has the share of each level and nothing else"),
+                ("queries", "{}", ": with [marginals] it has the share of each level and nothing else"),
+            )
+        ),
         ('[strategy.levels]', '[other]', "strategy: with [marginals] it has the share of each level"),
         ("[publish]", "[publish]\ndraws = 3", "publish.draws: not together with [marginals] yet"),
         ("[publish]", "[publish]\nunbiased = true", "publish.unbiased: not together with [marginals] yet"),
         ("[publish]", '[postprocess]\npasses = ["age"]\n[publish]', "postprocess.passes: not together with"),
         ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]', "postprocess.estimator: not together with"),
+        ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]', "postprocess.solver: not together with"),
+        ("[publish]", '[postprocess]\ncomplete = "even"\n[publish]', "postprocess.complete: not together with"),
         ("[publish]", '[invariants]\ncounty = ["total"]\n[publish]', "invariants: not together with [marginals] yet"),
         ("[publish]", '[[structural_zeros]]\nage = "child"\n[publish]', "structural_zeros: not together"),
         ("[publish]", '[[bounds]]\nname = "x"\n[publish]', "bounds: not together with [marginals] yet"),
@@ -114,6 +191,13 @@ def test_what_does_not_go_with_it_is_refused_in_one_sentence(old: str, new: str,
         _spec((old, new))
     (line,) = str(error.value).splitlines()
     assert line.startswith(f"wide.toml: {told}")
+
+
+def test_defaults_that_are_written_out_are_taken() -> None:
+    stated = (
+        '[postprocess]\nestimator = "full"\nsolver = "auto"\ncomplete = "proportional"\npasses = ["total"]\n[publish]'
+    )
+    assert _spec(("[publish]", stated)).public_dict() == _spec().public_dict()
 
 
 def test_what_is_wrong_by_itself_is_told_as_in_any_spec() -> None:
@@ -144,6 +228,55 @@ def test_anything_else_in_the_place_of_any_table_or_key_is_refused_or_read() -> 
             except SpecError:
                 refused += 1
     assert refused > 5 * len(places)
+
+
+def test_what_a_run_states_of_the_division_is_for_published_specs_alone() -> None:
+    """Else companions of one's own would be measured, with any budget and any records."""
+    order = "attributes = ['age', 'sex', 'school', 'work', 'tenure', 'rooms', 'car']"
+    for more in ("", "\n[companions.units]\nschema.attributes.a = ['1']"):
+        with pytest.raises(SpecError) as error:
+            _spec(("[marginals]", f"[marginals]\n{order}"), ("[publish]", f"{more}\n[publish]"))
+        told = "wide.toml: marginals.attributes: is stated by a run, in what it publishes; leave it out"
+        assert str(error.value) == told
+    content = {**tomllib.loads(SPEC), "marginals": _spec().public_dict()["marginals"]}
+    content["schema"] = _spec().public_dict()["schema"]
+    with pytest.raises(SpecError, match=r"schema\.attributes: found a list; a table is needed"):
+        spec_of(content)
+    for nothing in ({}, {"attributes": 3}):
+        with pytest.raises(SpecError):
+            spec_of({**content, "schema": nothing})
+
+
+@pytest.mark.parametrize(("framework", "key"), [("zcdp", "rho"), ("pure", "epsilon")])
+def test_a_published_spec_with_another_budget_of_any_universe_is_refused(framework: str, key: str) -> None:
+    """Also where some universes measure two cliques; the parts are those that the division itself makes."""
+    changes = [('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "work"]]\nfill = true')]
+    if framework == "pure":
+        changes.append(('rho = "3"', 'framework = "pure"\nepsilon = "3"'))
+    content = _spec(*changes).public_dict()
+    assert ReleaseSpec.from_public_dict(content).public_dict() == content
+    places = [content["privacy"], *(companion["privacy"] for _, companion in content["companions"])]
+    assert sorted({Fraction(place[key]) for place in places}) == [Fraction(3, 5), Fraction(6, 5)]
+    for place in places:
+        kept = place[key]
+        for other in ("100", "3/4"):
+            place[key] = other
+            with pytest.raises(SpecError, match=rf"privacy\.{key}: found .*each has the same part of the budget"):
+                ReleaseSpec.from_public_dict(content)
+        place[key] = kept
+    assert ReleaseSpec.from_public_dict(content).public_dict() == content
+
+
+def test_universes_of_other_records_are_refused() -> None:
+    spec = _spec(('geocode = "block"', 'geocode = "block"\ncolumns = { age = "years" }\nvalues.sex = { 0 = "f" }'))
+    spec.universes()
+    name, last = list(spec.companions.items())[-1]
+    assert last.input is not None
+    for other in ({"file": Path("other.csv")}, {"geocode": "home"}, {"rows": {"a": ("1",)}}):
+        companion = last.model_copy(update={"input": last.input.model_copy(update=other)})
+        changed = spec.model_copy(update={"companions": {**spec.companions, name: companion}})
+        with pytest.raises(SpecError, match=rf"companions\.{name}\.input: the records are the release's own"):
+            changed.universes()
 
 
 @pytest.mark.parametrize(

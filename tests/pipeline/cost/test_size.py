@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from geography.build import spine_from_prefixes
+from pipeline.cost.fitting import check_memory, fitting
 from pipeline.cost.model import cost_of
 from pipeline.cost.size import POSITIVE_ANSWERS, POSITIVE_SHARE, Size
+from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from postprocess.families.wide import WIDE
 
@@ -77,3 +81,55 @@ def test_persons_in_households_are_in_one_problem_all_the_same() -> None:
 def test_a_wide_schema_fits_where_a_matrix_of_all_its_cells_would_not() -> None:
     """15 bytes for each two of 46,400 cells are 32 GB."""
     assert cost_of(_spec(116, 400, "detailed"), SPINE, 1).peak_mb < 3_000
+
+
+#: Values of 27 attributes, in 13 cliques of three, as in `benchmarks/bench_marginals.py --part wide`.
+SIZES = (10, 6, 5, 2, 8, 4, 3, 9, 2, 7, 5, 4, 2, 12, 3, 6, 2, 5, 8, 4, 3, 2, 10, 4, 6, 3, 5)
+TOGETHER = """
+name = "together"
+[privacy]
+rho = "1"
+[geography]
+file = "f.csv"
+column = "id"
+levels = {{ state = 1, county = 2, tract = 4, group = 5, block = 7 }}
+[schema.attributes]
+{attributes}
+[marginals]
+cliques = {cliques}
+[strategy.levels]
+state = "1/5"
+county = "1/5"
+tract = "1/5"
+group = "1/5"
+block = "1/5"
+[publish]
+margins = {margins}
+replicates = 3
+"""
+
+
+def _together(*, margins: bool) -> ReleaseSpec:
+    attributes = "\n".join(f"a{one} = {[str(n) for n in range(size)]}" for one, size in enumerate(SIZES))
+    cliques = [[f"a{first + n}" for n in range(3)] for first in range(0, len(SIZES) - 2, 2)]
+    text = TOGETHER.format(attributes=attributes, cliques=cliques, margins=str(margins).lower())
+    return parse_spec(text.replace("'", '"'))
+
+
+def test_universes_that_are_estimated_together_are_all_in_memory_at_once_in_one_process() -> None:
+    """What the benchmark of 25,000 blocks took: 2.3 GB, with simulated runs 4.4. The largest universe takes 0.5."""
+    blocks = [f"1{c}{t:02d}{g}{b:02d}" for c in range(5) for t in range(50) for g in range(3) for b in range(33)]
+    spine = spine_from_prefixes(blocks, {"state": 1, "county": 2, "tract": 4, "group": 5, "block": 7})
+    assert spine.n_leaves == 24_750
+    for margins, used in ((False, 2_300), (True, 4_400)):
+        spec = _together(margins=margins)
+        one, four = cost_of(spec, spine, 1, engine=False), cost_of(spec, spine, 4, engine=False)
+        assert used / 1.15 < one.peak_mb < used * 1.15
+        assert one.peak_mb < four.peak_mb < one.peak_mb + 600
+        assert four.seconds > 0.9 * one.seconds
+        # In parts there is no less: no universe is estimated in parts.
+        assert cost_of(spec, spine, 1, engine=False, most_cells=1, part_cells=1) == one
+    short = fitting(_together(margins=True), spine, 2, 3_000_000_000, engine=False)
+    with pytest.raises(InputError, match=r"together: the run is expected to take 4\.\d GB .* 3\.0 GB are available"):
+        check_memory(_together(margins=True), short)
+    assert fitting(_together(margins=True), spine, 2, 6_000_000_000, engine=False).fits
