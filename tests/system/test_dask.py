@@ -88,7 +88,7 @@ def test_simulated_runs_of_a_sample(
 ) -> None:
     """Margins from a sample of subtrees are the same from a cluster as from here, and others from all subtrees."""
     monkeypatch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(3, (3.0, 3.0, 1.3), 1))
-    for module in ("ranges", "narrowing"):  # a town is too small for more errors of each size
+    for module in ("ranges", "intervals"):  # a town is too small for more errors of each size
         monkeypatch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
     found = {}
     for name, engine in (("there", Engine("dask", cluster.scheduler_address)), ("here", Engine())):
