@@ -123,7 +123,9 @@ def test_pages_begin_with_what_the_reader_can_do() -> None:
         assert re.search(r"After reading (this|a) page you\b|At the end you have\b|\*\*Question\.\*\*", text), page
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/architecture.md", "docs/privacy.md", "docs/decisions/house.md", "CONTRIBUTING.md"]
+)
 def test_paths_exist(page: str) -> None:
     """Every file and folder of the project that the page names is there."""
     named = sorted(set(_PATH.findall(_text(page))) - _OF_USERS)

@@ -290,7 +290,7 @@ def test_noise_that_was_left_out_is_seen_by_a_sound_installation_alone(
 ) -> None:
     """Neither verify nor the ledger can see it, and the installation that has the fault draws the same again.
 
-    What restricted/ keeps is enough for another program: see tests/pipeline/questions/test_redrawn.py.
+    What restricted/ keeps is enough for another program: see tests/features/questions/test_redrawn.py.
     """
     with monkeypatch.context() as patch:
         patch.setattr(Sampler, "draw", lambda *args: np.zeros(args[3], dtype=np.int64))
