@@ -45,7 +45,7 @@ def for_a_town(patch: pytest.MonkeyPatch) -> None:
     """Have a sample drawn of a town, too."""
     patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: RATES)
     # A town is too small for errors of each size; here a few are enough.
-    for module in ("ranges", "narrowing"):
+    for module in ("ranges", "intervals"):
         patch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
     # One tract at a time.
     patch.setattr("pipeline.estimation.sampled_runs.GROUP_CELLS", 1)
