@@ -233,7 +233,10 @@ def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
 
     class Looking(Silent):
         def start(self, step: Step) -> None:
-            working.setdefault(step.stage, {process.pid for process in spawned()})
+            began = time.monotonic()
+            while not (found := {process.pid for process in spawned()}) and time.monotonic() < began + 5:
+                time.sleep(0.01)  # one that was started just now is not called what it will be yet
+            working.setdefault(step.stage, found)
 
     checked = request_of(spec, tmp_path / "out")
     with measured_apart(checked) as measured:
