@@ -141,12 +141,14 @@ def read_export(path: Path) -> tuple[str, list[Event]]:
         if content["format"] not in _ADDED:
             raise InputError(f"{path}: found the format {content['format']!r}; this software reads 1 and {_FORMAT}")
         rows = content["events"]
+        if type(content["format"]) is not int or not isinstance(rows, list) or not isinstance(content["ledger"], str):
+            raise ValueError("its format is no whole number, its id no text, or its events are no list")
         expected = names - _ADDED[content["format"]]
         if not all(isinstance(row, dict) and row.keys() == expected for row in rows):
             raise ValueError("an event has other fields")
         if not all(is_typed(row) for row in rows):
             raise ValueError("a field of an event is not a text, or not a whole number where one is needed")
-        return str(content["ledger"]), [Event(**row) for row in rows]
+        return content["ledger"], [Event(**row) for row in rows]
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:

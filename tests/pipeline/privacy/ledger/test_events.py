@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -161,6 +162,14 @@ def test_an_exported_ledger_can_be_checked_by_itself(file: str, tmp_path: Path) 
         path.write_text(bad)
         with pytest.raises(InputError):
             check_export(path)
+    whole = json.loads(text)
+    others: tuple[object, ...] = (None, True, 0, 1.0, 2.0, "", [], {})
+    for key in whole:  # an empty object in place of the events would have none that is wrong
+        for other in others:
+            if type(other) is not type(whole[key]):
+                path.write_text(json.dumps(whole | {key: other}))
+                with pytest.raises(InputError, match=r"is not an exported ledger|found the format"):
+                    check_export(path)
 
 
 def test_what_is_told_of_a_dataset(file: str) -> None:
