@@ -102,7 +102,7 @@ class CliqueEstimation:
             write_histogram(folder.histogram(level.name), self.job.run.staging, *place, sp.csr_array(whole[bag]))
         return {}
 
-    def simulate(self, universes: Sequence[Universe]) -> None:  # noqa: ARG002
+    def simulate(self) -> None:
         """See `JointEstimation.simulate`."""
         _ = self.errors
 

@@ -97,8 +97,8 @@ def at_period_of(path: Path, period: str) -> Path:
 
 def last_released(spec: ReleaseSpec, out: Path) -> tuple[str, RunDirectory] | None:
     """The period of the latest finished release of a series, and its directory; None where there is none."""
-    runs = ((period, RunDirectory(out / name)) for period, name in releases_of(spec).items())
-    return max((one for one in enumerate(runs) if one[1][1].manifest.is_file()), default=(0, None))[1]
+    runs = [(period, RunDirectory(out / name)) for period, name in releases_of(spec).items()]
+    return next(((period, run) for period, run in reversed(runs) if run.manifest.is_file()), None)
 
 
 def unreleased(spec: ReleaseSpec, out: Path) -> Iterator[str]:

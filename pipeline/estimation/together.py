@@ -24,8 +24,8 @@ class JointEstimation(Protocol):
             What is noted of it in the manifest.
         """
 
-    def simulate(self, universes: Sequence[Universe]) -> None:
-        """Simulate runs for the margins of error of the tables of these universes, unless that is done."""
+    def simulate(self) -> None:
+        """Simulate runs for the margins of error of the tables of all universes, unless that is done."""
 
     def ends(
         self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
@@ -52,7 +52,6 @@ class SharedEstimation:
 
     def __init__(self, joint: JointEstimation, universes: Sequence[Universe]) -> None:
         self.joint = joint
-        self.universes = tuple(universes)
         self._left = {universe.name for universe in universes}
 
     def close(self, universe: Universe) -> None:
@@ -96,7 +95,7 @@ class OneOfThem:
 
     def simulate(self) -> None:
         """Simulate runs for all universes, unless this is done."""
-        self.shared.joint.simulate(self.shared.universes)
+        self.shared.joint.simulate()
         self.job.progress.advance(self.job.n_geounits)
 
     def of(self, table: Table, level: int, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles.histories import all_pairs, distances
-from releases.series_town import INDEPENDENT, SPEC, YEARS, write_series_town
+from releases.series_town import YEARS, write_series_town
 from releases.small import run_period
 
 from auditor.ledger import chain_problems, read_ledger
@@ -20,14 +20,12 @@ from features.years.plan import series_plan
 from features.years.terms import Independent
 from flows.checks.validation import validate
 from geography.errors import InputError
-from pipeline.errors import SpecError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.verify import verify_release
-from pipeline.spec.release_spec import parse_spec
 
 RECORDS = (
     ('noise = "spells"\nspells = 2\n', "records = 2\n"),
@@ -102,27 +100,6 @@ def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
     whole, few = (one.errors["block", "total"] for one in plan.designs[:2])
     assert few[0] == pytest.approx(whole[0] * (2 / 3) ** 0.5, rel=1e-2)
     assert any(line.startswith("  records = 2 (the spec): 1: 0.5, 2: 1, 3: 1.5") for line in plan.lines())
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ((("spells = 2\n", "spells = 2\nrecords = 2\n"),), 'series.records: only with noise = "independent"'),
-        (
-            (INDEPENDENT[0], ("to = 2033\n", "to = 2033\nrecords = 4\n")),
-            "series.records: found 4; the series has 3 periods",
-        ),
-        ((INDEPENDENT[0], ("to = 2033\n", "to = 2033\nrecords = 0\n")), "series.records"),
-    ],
-)
-def test_records_that_do_not_fit_are_refused(changes: tuple[tuple[str, str], ...], message: str) -> None:
-    text = SPEC
-    for old, new in changes:
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    with pytest.raises(SpecError) as refused:
-        parse_spec(text)
-    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,12 @@ def test_independent_periods_are_usual_measurements_with_a_part_of_the_budget(tm
               'share = "1/10"\nchoice_share = "1/2"\n\n[tables]'),),
             "series: not with [select]",
         ),
+        ((("spells = 2\n", "spells = 2\nrecords = 2\n"),), 'series.records: only with noise = "independent"'),
+        (
+            (INDEPENDENT[0], ("to = 2033\n", "to = 2033\nrecords = 4\n")),
+            "series.records: found 4; the series has 3 periods",
+        ),
+        ((INDEPENDENT[0], ("to = 2033\n", "to = 2033\nrecords = 0\n")), "series.records"),
     ],
 )  # fmt: skip
 def test_a_spec_that_does_not_fit_is_refused(changes: tuple[tuple[str, str], ...], message: str) -> None:
