@@ -7,36 +7,30 @@ Large levels are cut into pieces of so many areas, a file each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from geography.spine import Level, Spine
+from geography.spine import Level
+from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.texts.sentences import sentence
 from pipeline.model.universe import Table, Universe
+from pipeline.pages.areas import areas_of_level, lines_of_areas, rows_of_table
+from pipeline.pages.chunks import LARGEST, Chunks, Write, nowhere
+from pipeline.pages.encoding import packed_numbers
 from pipeline.release.tables import read_table
-from pipeline.report.chunks import LARGEST, Chunks, Write, nowhere
-from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.moments import MomentChunks
-from pipeline.report.polygons import Area, flattening, read_public_areas
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
 from pipeline.report.table_numbers import PackedTable, TableNumbers
 
-#: Numbers of one table and level beyond which it is not tried whether all of it fits into the page.
-_MOST_IN_PAGE = 12_000_000
 #: Numbers of one table and level beyond which the report leaves it to the table's own file.
 _MOST_BESIDE = 1_000_000_000
-#: Areas of a level beyond which their codes and names are cut into pieces, and of each piece.
-WHOLE, _AREAS = 300_000, 65_536
-#: Numbers of each piece of a table.
-_NUMBERS = 1 << 17
 #: Points of a polygon are whole steps of this many to a degree.
 _STEPS = 10**6
 
@@ -150,62 +144,6 @@ def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str,
     return entry
 
 
-def areas_of_level(
-    chunks: Chunks, spine: Spine, number: int, label: str, names: Sequence[str] | None
-) -> dict[str, object]:
-    """The areas of a level as `figures.js` reads them.
-
-    Args:
-        chunks: that codes and names are added to.
-        spine: whose level it is.
-        number: of the level, from the top.
-        label: of it, for people.
-        names: of its areas, in order; None where they have none.
-    """
-    level, prefixed = spine.levels[number], _prefixed(spine, number)
-    children = np.zeros(0, dtype=np.int64) if number == 0 else np.diff(spine.child_offsets(number - 1))
-    rows = len(level) if len(level) <= WHOLE else _AREAS
-    entry: dict[str, object] = {"name": level.name, "label": label, "n": len(level), "rows": rows, "map": None}
-    entry |= {"codes": _lines(chunks, partial(_codes, spine, number, prefixed), len(level), rows), "prefixed": prefixed}
-    entry["children"] = chunks.add(packed_numbers(children))
-    if names is not None:
-        entry["names"] = _lines(chunks, lambda first, end: names[first:end], len(level), rows)
-    return entry
-
-
-def _lines(chunks: Chunks, lines: Callable[[int, int], Sequence[str]], areas: int, rows: int) -> int:
-    """The number of the chunk of some lines, or of the first of their pieces.
-
-    Args:
-        lines: of the areas from one to another.
-    """
-    if areas <= rows:
-        return chunks.add(packed_lines(lines(0, areas)))
-    return chunks.add_beside(packed_lines(lines(first, first + rows)) for first in range(0, areas, rows))
-
-
-def _prefixed(spine: Spine, number: int) -> bool:
-    """Whether every geocode of a level begins with its parent's."""
-    level, step = spine.levels[number], _AREAS
-    return number > 0 and all(
-        np.strings.startswith(level.geocodes[at : at + step], _above(spine, number, at, at + step)).all()
-        for at in range(0, len(level), step)
-    )
-
-
-def _codes(spine: Spine, number: int, prefixed: bool, first: int, end: int) -> list[str]:
-    """Geocodes of a level from one to another, without their parents' where these are prefixes."""
-    codes: list[str] = spine.levels[number].geocodes[first:end].tolist()
-    if not prefixed:
-        return codes
-    lengths = np.strings.str_len(_above(spine, number, first, end)).tolist()
-    return [code[length:] for code, length in zip(codes, lengths, strict=True)]
-
-
-def _above(spine: Spine, number: int, first: int, end: int) -> NDArray[np.str_]:
-    return spine.levels[number - 1].geocodes[spine.levels[number].parents[first:end]]
-
-
 def _add_map(explorer: Explorer, entry: dict[str, object], level: Level, areas: list[Area]) -> None:
     place = {code: number for number, code in enumerate(level.geocodes.tolist())}
     shapes = list(_shapes(areas, place))
@@ -215,7 +153,7 @@ def _add_map(explorer: Explorer, entry: dict[str, object], level: Level, areas: 
         names[place[area.geocode]] = area.name
     if any(names) and "names" not in entry:
         lines = [name.replace("\n", " ") for name in names]
-        entry["names"] = _lines(
+        entry["names"] = lines_of_areas(
             explorer.chunks, lambda first, end: lines[first:end], len(level), cast("int", entry["rows"])
         )
     if len(packed) <= LARGEST:
@@ -292,42 +230,6 @@ def _numbers(
     if explorer.chunks.beside > before:
         explorer.beside.append(name)
     return entry
-
-
-def rows_of_table(chunks: Chunks, parts: Iterable[NDArray[np.int64]], areas: int, size: int) -> dict[str, object]:
-    """Rows of a table, part by part, `(n, columns)`, as `figures.js` reads them: in the page, or in pieces beside it.
-
-    Args:
-        chunks: that they are added to.
-        parts: of counts, or of these, then 0, 1 or how far each interval reaches below + 2, then how far above; see
-            `figures.js`.
-        areas, size: of the level, and numbers in a row.
-    """
-    if areas * size <= _MOST_IN_PAGE:
-        whole = np.concatenate(list(parts))
-        packed = packed_numbers(whole.T)
-        if chunks.fit(packed):
-            return {"numbers": chunks.add(packed), "rows": areas}
-        parts = [whole]
-    rows = max(1, _NUMBERS // size)
-    pieces = (packed_numbers(piece.T) for piece in _cut(parts, rows))
-    return {"numbers": chunks.add_beside(pieces), "rows": rows}
-
-
-def _cut(parts: Iterable[NDArray[np.int64]], rows: int) -> Iterator[NDArray[np.int64]]:
-    """The same rows in pieces of `rows`; the last may be shorter."""
-    kept: list[NDArray[np.int64]] = []
-    waiting = 0
-    for part in parts:
-        rest = part
-        while waiting + len(rest) >= rows:
-            yield np.concatenate([*kept, rest[: rows - waiting]])
-            rest, kept, waiting = rest[rows - waiting :], [], 0
-        if len(rest):
-            kept.append(rest)
-            waiting += len(rest)
-    if waiting:
-        yield np.concatenate(kept)
 
 
 def _exact(

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.report.chunks import Chunks
-from pipeline.report.encoding import packed_numbers
+from pipeline.pages.chunks import Chunks
+from pipeline.pages.encoding import packed_numbers
 
 #: What is known of an answer of a class: it has an error; it is certain; the measurements do not determine it.
 USUAL, CERTAIN, UNKNOWN = 0, 1, 2

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
 
 from pipeline.metadata.json_ld import dataset
 from pipeline.metadata.products import (
@@ -20,25 +19,26 @@ from pipeline.metadata.products import (
 )
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.mixed import MixedNoise
-from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
+from pipeline.pages.chunks import Write, nowhere
+from pipeline.pages.facts import Shown
+from pipeline.pages.templates import page_template, render, script_json
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.limits import beyond_limits
+from pipeline.release.area_sizes import size_labels
 from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement, decimal_text
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
 from pipeline.report.amounts import amount_views
-from pipeline.report.chunks import Write, nowhere
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
 from pipeline.report.origin import citation, source_lines
-from pipeline.report.render import render, script_json
 from pipeline.report.sources import ReportSources
-from pipeline.report.summaries import SizeSummary, size_labels
+from pipeline.report.summaries import SizeSummary
 
 # -- of a version that was made with answers: which one it is, and what changed ---------------------------------------
 
@@ -107,21 +107,6 @@ def dataset_block(sources: ReportSources) -> str:
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
-@runtime_checkable
-class Shown(Protocol):
-    """A fact that the report shows, where it says how numbers are estimated.
-
-    Attributes:
-        template: the package and the name of a template with the macro `estimated(view, level_title)`; the latter is
-            what a level is called for people.
-    """
-
-    template: tuple[str, str]
-
-    def view(self, sources: ReportSources) -> object:
-        """What the macro is given."""
-
-
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report.md.
 SCRIPTS = (
     "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "shown.js", "moments.js", "compare.js", "view.js",
@@ -162,6 +147,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         "budget": [part for view in universes for part in view.budget],
     }
     return render(
+        "pipeline.report",
         "report.html.j2",
         SCRIPTS,
         texts,

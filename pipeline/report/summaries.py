@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.texts.catalogue import Texts
+from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
 from pipeline.release.tables import ReleasedTable
 from postprocess.statistics import quantile_class
 
-#: Smallest number of people of each class of areas.
-SIZES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 #: Below this number of tenths, margins are kept apart; above it they are rounded to three digits.
 _TOLD_APART = 2048
 #: Numbers of at least this mean, persons, are far from 0 by themselves. Half intervals of at least this part of it take
@@ -34,7 +30,7 @@ class SizeSummary:
     """The numbers of the areas of one class of size.
 
     Attributes:
-        size: number of the class in `SIZES`; -1 for all areas together.
+        size: number of the class in `TENFOLD`; -1 for all areas together.
         areas: how many.
         numbers: how many published numbers they have, which have a known margin.
         low, median, high: 10 %, 50 % and 90 % of their margins are at most this, persons; None where none is known.
@@ -50,12 +46,6 @@ class SizeSummary:
     shares: tuple[int, ...]
 
 
-def size_labels(texts: Texts, sizes: Sequence[int] = SIZES) -> tuple[str, ...]:
-    """What classes of areas are called, whose smallest numbers of people are `sizes`, from 0 on."""
-    between = (texts("{low} to {high}", low=low, high=high - 1) for low, high in itertools.pairwise(sizes[1:]))
-    return (texts("empty"), *between, texts("{n} and more", n=sizes[-1]))
-
-
 class MarginSummary:
     """The margins of one table at one level, part by part.
 
@@ -64,9 +54,9 @@ class MarginSummary:
     """
 
     def __init__(self) -> None:
-        self._areas = np.zeros(len(SIZES), dtype=np.int64)
-        self._margins = np.zeros((len(SIZES), len(_EDGES)), dtype=np.int64)
-        self._classes = np.zeros((len(SIZES), len(CLASSES)), dtype=np.int64)
+        self._areas = np.zeros(len(TENFOLD), dtype=np.int64)
+        self._margins = np.zeros((len(TENFOLD), len(_EDGES)), dtype=np.int64)
+        self._classes = np.zeros((len(TENFOLD), len(CLASSES)), dtype=np.int64)
         self._numbers = 0
         self._sum = 0
         self.unknown = 0
@@ -92,8 +82,8 @@ class MarginSummary:
         """
         if part.margins is None or not len(part.counts):
             return
-        size = np.searchsorted(SIZES, np.abs(part.counts.sum(axis=1)), side="right") - 1
-        self._areas += np.bincount(size, minlength=len(SIZES))
+        size = np.searchsorted(TENFOLD, np.abs(part.counts.sum(axis=1)), side="right") - 1
+        self._areas += np.bincount(size, minlength=len(TENFOLD))
         self._numbers += part.counts.size
         self._sum += int(np.abs(part.counts).sum())
         margins = tenths(part.margins, exact)
@@ -117,7 +107,7 @@ class MarginSummary:
         """Of each class of size that has areas."""
         return [
             _summary(number, int(self._areas[number]), self._margins[number], self._classes[number])
-            for number in range(len(SIZES))
+            for number in range(len(TENFOLD))
             if self._areas[number]
         ]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.pages.chunks import LARGEST
+from pipeline.pages.encoding import packed_numbers
 from pipeline.release.tables import ReleasedTable, read_table_parts, small_parts
-from pipeline.report.chunks import LARGEST
-from pipeline.report.encoding import packed_numbers
 from pipeline.report.summaries import MarginSummary
 
 

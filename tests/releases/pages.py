@@ -62,7 +62,7 @@ def report_in(root: Path, language: str, texts: Texts | None = None) -> str:
     spec = release.spec.model_copy(update={"report": report})
     job = Job(release.run, spec, release.universes, release.spine, Workers(1), Silent(), status=release.manifest.status)
     job.notes.update(cast("dict[str, dict[str, object]]", release.manifest.solver))
-    with patch("pipeline.report.sources.texts_in", lambda _: texts or texts_in(language)):
+    with patch("pipeline.pages.facts.texts_in", lambda _: texts or texts_in(language)):
         return report_page(report_sources(job, Ahead(job)))
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pipeline.pages.chunks import Chunks
 from pipeline.report import moments
-from pipeline.report.chunks import Chunks
 from pipeline.report.moments import MomentChunks, MomentPacking, TableMoments
 
 Floats = NDArray[np.float64]

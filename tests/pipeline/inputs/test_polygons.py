@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.report.polygons import (
+from pipeline.inputs.polygons import (
     Area,
     PolygonSource,
     flattening,
@@ -159,7 +159,7 @@ def test_without_the_extra_the_message_names_it(tmp_path: Path, monkeypatch: pyt
 
 def test_a_small_file_with_gigabytes_in_it_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressed spaces before the brackets; and what an honest file of the same size is let through by."""
-    monkeypatch.setattr("pipeline.report.polygons._UNZIPPED_BYTES", 1 << 16)
+    monkeypatch.setattr("pipeline.inputs.polygons._UNZIPPED_BYTES", 1 << 16)
     source = PolygonSource("report.polygons.county", tmp_path / "a.geojson.gz", "code", None)
     geometry = {"type": "Polygon", "coordinates": [[[0, 0], [0, 1], [1, 1], [0, 0]]]}
     feature = {"type": "Feature", "properties": {"code": "a"}, "geometry": geometry}

@@ -1,9 +1,10 @@
-"""Templates of pages in the language of their texts."""
+"""Pages in the language of their texts: templates, scripts with the policy that allows them, and the style of all."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -13,6 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.sentences import sentence
 
+#: The package of the scripts that pages share.
+_SHARED = "pipeline.pages"
 _NUMERALS = ("number", "decimal", "digits", "rounded_up", "persons", "percent", "average", "fine_margin", "day")
 
 
@@ -62,10 +65,52 @@ def _environment(package: str, folder: str, words: Texts) -> Environment:
     return environment
 
 
+# -- pages with scripts -----------------------------------------------------------------------------------------------
+
+
+def render(
+    package: str, template: str, scripts: Sequence[str], words: Texts, *, loads: bool = False, **context: object
+) -> str:
+    """A page of a package's templates, with its scripts and the policy that allows these scripts and nothing else.
+
+    Args:
+        package: that the template is in.
+        template: file of its `assets/`.
+        scripts: files of its `assets/`, or of those that pages share, in their order.
+        words: of the page's language; templates have them as `_(...)`, scripts as `text(...)`.
+        loads: its scripts may load others, which hold data.
+        context: what the template names.
+    """
+    texts = [asset(name, package) for name in scripts]
+    spoken = script_json(words.of_scripts("\n".join(texts)))
+    page = page_template(package, template, words)
+    return page.render(
+        policy=content_policy(texts, loads=loads),
+        scripts=texts,
+        script_texts=spoken,
+        loads=loads,
+        **context,
+    )
+
+
+@cache
+def asset(name: str, package: str = _SHARED) -> str:
+    """The text of a file of a package's pages; of one that it does not have, of those that pages share."""
+    own = resources.files(package).joinpath("assets", name)
+    found = own if own.is_file() else resources.files(_SHARED).joinpath("assets", name)
+    return found.read_text(encoding="utf-8")
+
+
+def script_json(content: object) -> str:
+    """JSON that can stand in a script element."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
 # -- the style of every page ------------------------------------------------------------------------------------------
 
 
 @cache
 def page_style() -> str:
     """The CSS, which stands in each page itself: a page needs no other file."""
-    return resources.files("pipeline.model.pages").joinpath("assets", "style.css").read_text(encoding="utf-8")
+    return resources.files(_SHARED).joinpath("assets", "style.css").read_text(encoding="utf-8")

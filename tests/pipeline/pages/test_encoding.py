@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.encoding import LARGEST, packed_lines, packed_numbers, packed_text
+from pipeline.pages.encoding import LARGEST, packed_lines, packed_numbers, packed_text
 
 
 def unpacked(text: str) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.report.largest_group import Target, TargetSums, fits
+from postprocess.largest_group import Target, TargetSums, fits
 
 
 def target_of(people: list[int], fit: list[bool]) -> Target:

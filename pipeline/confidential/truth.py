@@ -6,18 +6,19 @@ Everything here is computed from confidential counts. Its page is written to res
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.model.texts.catalogue import Texts
+from pipeline.pages.templates import render
+from pipeline.pages.words import Called
+from pipeline.release.area_sizes import TENFOLD, size_labels
 from pipeline.release.tables import ReleasedTable
-from pipeline.report.largest_group import PEOPLE, POINTS, SHARE, Target, TargetSums, fits
-from pipeline.report.render import render
-from pipeline.report.summaries import SIZES, size_labels
 from postprocess.differences import DifferenceSums, largest, outside
+from postprocess.largest_group import PEOPLE, POINTS, SHARE, Target, TargetSums, fits
 from postprocess.statistics import quantile_class
 
 #: Errors larger than this are counted as this, in persons, where quantiles are taken.
@@ -31,7 +32,7 @@ class Errors:
     """Errors of the numbers of the areas of one class of size.
 
     Attributes:
-        size: number of the class in `SIZES`, by true number of people; -1 for all areas together.
+        size: number of the class in `TENFOLD`, by true number of people; -1 for all areas together.
         areas, numbers: how many.
         l1: mean over the areas of the sum of the absolute errors, persons.
         bias: mean error, persons; positive where too many are published.
@@ -114,30 +115,6 @@ class _Class:
         )
 
 
-@dataclass(frozen=True)
-class Called:
-    """What a table at a level, its numbers and its areas are called for people; what is not stated has its own name.
-
-    Attributes:
-        table, level: titles, "" where none is stated.
-        labels: column -> label.
-        names: geocode -> name.
-    """
-
-    table: str = ""
-    level: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def area(self, geocode: str) -> str:
-        """The geocode, with its name if it has one."""
-        return f"{self.names[geocode]} ({geocode})" if self.names.get(geocode) else geocode
-
-    def number(self, column: str) -> str:
-        """The label of a number of the table."""
-        return self.labels.get(column, column)
-
-
 @dataclass
 class TableErrors:
     """The errors of one table at one level; filled part by part."""
@@ -154,7 +131,7 @@ class TableErrors:
         """Compare some rows of the table with the true answers `(n, size)` of the same areas."""
         people = np.abs(truth.sum(axis=1))
         self._cells = truth.shape[1]
-        sizes = np.searchsorted(SIZES, people, side="right") - 1
+        sizes = np.searchsorted(TENFOLD, people, side="right") - 1
         for size in np.unique(sizes).tolist():
             rows = sizes == size
             self._classes.setdefault(size, _Class(self._cells)).add(part.rows(rows), truth[rows])
@@ -205,6 +182,7 @@ def accuracy_page(
         texts: of the page's language.
     """
     return render(
+        "pipeline.confidential",
         "accuracy.html.j2",
         (),
         texts,
