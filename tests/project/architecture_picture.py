@@ -88,7 +88,7 @@ ROOMS = (
     Room("postprocess/joins", ("persons and households",), 450, 750, 190, 54, _PUBLIC),
     Room("postprocess/shares", ("public counts, shared out",), 650, 750, 190, 54, _PUBLIC),
     Room("pipeline/reading", ("tables, sums, comparison",), 450, 810, 190, 54, _PUBLIC),
-    Room("pipeline/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
+    Room("features/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
     Room("features/exports", ("other layouts",), 450, 874, 190, 54, _PUBLIC),
     Room("pipeline/exchange", ("layouts of 2020",), 650, 874, 190, 54, _PUBLIC),
     Room("auditor/check", ("the independent check of a release, from public files",), 450, 938, 390, 54, _PUBLIC),

@@ -21,7 +21,7 @@ from pipeline.model.texts.catalogue import collapsed
 
 PROJECT = Path(__file__).parents[2]
 #: Their texts come first in a catalogue.
-_PAGES = (PROJECT / "pipeline" / "report", PROJECT / "pipeline" / "pages")
+_PAGES = (PROJECT / "features" / "report", PROJECT / "pipeline" / "pages")
 LANGUAGES = PROJECT / "pipeline" / "model" / "texts" / "languages"
 #: By which name each kind of file asks for a text; the first argument is the text.
 _KEYWORDS = {".py": ("marked", "message", "texts", "_texts", "Message"), ".j2": ("_",), ".js": ("text",)}

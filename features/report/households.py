@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.report.sources import ReportSources
 from pipeline.model.links.households import size_sources
 from pipeline.release.joined.sizes import HouseholdSizes, decimals_of, read_household_sizes
-from pipeline.report.sources import ReportSources
 from postprocess.statistics import quantile_of
 
 #: Areas of one level that are listed one by one.

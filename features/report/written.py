@@ -1,25 +1,32 @@
-"""The report of a release as a step: from public files alone, so that `verify` computes it again."""
+"""The report of a release is written from public files alone, so that `verify` computes it again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from features.report.ahead import Ahead
+from features.report.moments import PackedMoments
+from features.report.page import report_page
+from features.report.sources import ReportSources
+from features.report.table_numbers import PackedTable
 from pipeline.execution.job import Job
+from pipeline.execution.steps import Step
 from pipeline.model.universe import Table
 from pipeline.published import published_names
+from pipeline.publishing.answers import used_answers
 from pipeline.publishing.manifest import account_of, households_of, joint_of
 from pipeline.publishing.public_inputs import named_inputs
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import Receipt
-from pipeline.report.moments import PackedMoments
-from pipeline.report.page import report_page
-from pipeline.report.sources import ReportSources
-from pipeline.report.table_numbers import PackedTable
 from pipeline.storage.files import write_bytes
+
+#: Effort of the report of a release of some ten thousand geounits; and at most so much for each.
+_EFFORT, _OF_GEOUNIT = 30_000.0, 4.0
 
 
 class ReportNumbers(Protocol):
@@ -36,6 +43,17 @@ class ReportNumbers(Protocol):
 
     def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
         """The numbers of a table."""
+
+
+def report_step(job: Job) -> Step:
+    """The step that writes the report, after all other public files but the manifest."""
+    effort = min(_EFFORT, _OF_GEOUNIT * job.n_geounits) + 0.2 * job.n_geounits
+    files = (job.run.report,)
+    return Step("report", partial(_write, job), effort=effort, files=files, more=job.run.report_files)
+
+
+def _write(job: Job) -> None:
+    write_report(job, Ahead(job), [receipt for one in used_answers(job.run, job.spec) for receipt in one.receipts])
 
 
 def write_report(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] = ()) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.report.sources import ReportSources
 from pipeline.model.links.link import links_of_kind
 from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.schema import ChosenEnd
 from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.means import Means, read_means
-from pipeline.report.sources import ReportSources
 from postprocess.statistics import Averages
 
 #: Areas of one level that are listed one by one.

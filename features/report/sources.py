@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.report.moments import PackedMoments
+from features.report.table_numbers import PackedTable
 from pipeline.model.universe import Table
 from pipeline.pages.facts import ReleaseFacts
-from pipeline.report.moments import PackedMoments
-from pipeline.report.table_numbers import PackedTable
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from features.report.summaries import MarginSummary
 from pipeline.pages.chunks import LARGEST
 from pipeline.pages.encoding import packed_numbers
 from pipeline.release.tables import ReleasedTable, read_table_parts, small_parts
-from pipeline.report.summaries import MarginSummary
 
 
 class TableNumbers:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from features.report import moments
+from features.report.moments import MomentChunks, MomentPacking, TableMoments
 from pipeline.pages.chunks import Chunks
-from pipeline.report import moments
-from pipeline.report.moments import MomentChunks, MomentPacking, TableMoments
 
 Floats = NDArray[np.float64]
 

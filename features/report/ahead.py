@@ -13,16 +13,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from features.report.cost import MOST_AHEAD, MOST_HELD, held_bytes
+from features.report.moments import CERTAIN, UNKNOWN, USUAL, MomentPacking, PackedMoments, TableMoments
+from features.report.table_numbers import PackedTable, packed_table
 from geography.spine import Spine
-from pipeline.cost.reported import MOST_AHEAD, MOST_HELD, held_bytes
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.layout import UniverseDirectory
-from pipeline.report.moments import CERTAIN, UNKNOWN, USUAL, MomentPacking, PackedMoments, TableMoments
-from pipeline.report.table_numbers import PackedTable, packed_table
 from postprocess.arrays import Weights
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors

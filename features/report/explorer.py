@@ -15,6 +15,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from features.report.moments import MomentChunks
+from features.report.sources import ReportSources
+from features.report.summaries import MarginSummary
+from features.report.table_numbers import PackedTable, TableNumbers
 from geography.spine import Level
 from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.household_table import NO_MARGINS
@@ -24,10 +28,6 @@ from pipeline.pages.areas import areas_of_level, lines_of_areas, rows_of_table
 from pipeline.pages.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.pages.encoding import packed_numbers
 from pipeline.release.tables import read_table
-from pipeline.report.moments import MomentChunks
-from pipeline.report.sources import ReportSources
-from pipeline.report.summaries import MarginSummary
-from pipeline.report.table_numbers import PackedTable, TableNumbers
 
 #: Numbers of one table and level beyond which the report leaves it to the table's own file.
 _MOST_BESIDE = 1_000_000_000

@@ -14,16 +14,16 @@ from releases.browser import Opened, opened
 from releases.large_report import large_report
 from releases.small import QUICK, request_of, run, write_town
 
+import features.report.moments
 import pipeline.pages.areas
 import pipeline.pages.chunks
-import pipeline.report.moments
+from features.report.page import SCRIPTS
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Notes, Step
 from pipeline.pages.templates import asset
 from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
-from pipeline.report.page import SCRIPTS
 from pipeline.runs.run import run_release
 from pipeline.runs.verify import verify_release
 
@@ -32,7 +32,7 @@ from pipeline.runs.verify import verify_release
 def small_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page with room for little, and pieces of a few areas."""
     monkeypatch.setattr(pipeline.pages.chunks, "LARGEST", 700)
-    monkeypatch.setattr(pipeline.report.moments, "LARGEST", 2000)
+    monkeypatch.setattr(features.report.moments, "LARGEST", 2000)
     monkeypatch.setattr(pipeline.pages.areas, "WHOLE", 12)
     monkeypatch.setattr(pipeline.pages.areas, "_AREAS", 4)
     monkeypatch.setattr(pipeline.pages.areas, "_NUMBERS", 70)
@@ -150,7 +150,7 @@ def test_the_page_shows_what_the_tables_have_from_files(browser: Any, tmp_path: 
 @pytest.mark.usefixtures("small_page")
 def test_too_many_areas_are_paged_and_not_drawn(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fewer = {
-        name: asset(name, "pipeline.report").replace("MOST_AREAS = 300000", "MOST_AREAS = 100") for name in SCRIPTS
+        name: asset(name, "features.report").replace("MOST_AREAS = 300000", "MOST_AREAS = 100") for name in SCRIPTS
     }
     monkeypatch.setattr("pipeline.pages.templates.asset", lambda name, _: fewer[name])
     job = large_report(tmp_path / "large", tracts=6, blocks=30, cells=5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.report.sources import ReportSources
+from features.report.sources import ReportSources
 
 
 def source_lines(sources: ReportSources) -> list[str]:

@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from features.report.amounts import amount_views
+from features.report.explorer import Explorer, explorer_of
+from features.report.households import level_sizes
+from features.report.origin import citation, source_lines
+from features.report.sources import ReportSources
+from features.report.summaries import SizeSummary
 from pipeline.metadata.json_ld import dataset
 from pipeline.metadata.products import (
     AMOUNTS,
@@ -33,12 +39,6 @@ from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement,
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
-from pipeline.report.amounts import amount_views
-from pipeline.report.explorer import Explorer, explorer_of
-from pipeline.report.households import level_sizes
-from pipeline.report.origin import citation, source_lines
-from pipeline.report.sources import ReportSources
-from pipeline.report.summaries import SizeSummary
 
 # -- of a version that was made with answers: which one it is, and what changed ---------------------------------------
 
@@ -147,7 +147,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         "budget": [part for view in universes for part in view.budget],
     }
     return render(
-        "pipeline.report",
+        "features.report",
         "report.html.j2",
         SCRIPTS,
         texts,

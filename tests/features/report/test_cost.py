@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from features.report.ahead import table_moments, tables_by_level
+from features.report.cost import MOST_HELD, Reported, held_bytes
 from geography.spine import Spine
 from pipeline.cost.model import cost_of, sizes_of
-from pipeline.cost.reported import MOST_HELD, Reported, held_bytes
 from pipeline.estimation.expectation import Expectation
 from pipeline.inputs.geography import read_spine
-from pipeline.publishing.ahead import table_moments, tables_by_level
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.linear.pairs import rows_of
 
@@ -108,7 +108,7 @@ def test_without_margins_and_of_too_many_areas_there_are_no_covariances(tmp_path
     assert (Reported().seconds, Reported().bytes) == (0.0, 0.0)
     assert held_bytes(universe, 100) == 8 * 100 * AGES**2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.cost.reported.MOST_HELD", held_bytes(universe, 1))
+        patch.setattr("features.report.cost.MOST_HELD", held_bytes(universe, 1))
         assert Reported.of(universe, spine, margins=True) == Reported()
     assert held_bytes(universe, 1) < MOST_HELD
 
@@ -118,9 +118,9 @@ def test_the_report_is_part_of_the_cost_of_a_run(tmp_path: Path, monkeypatch: py
     spec, spine = opened(tmp_path / "in", {"detailed": ALL}, 12)
     found = reported(spec, spine)
     beside = {workers: cost_of(spec, spine, workers) for workers in (1, 2)}
-    monkeypatch.setattr("pipeline.cost.reported.MOST_AHEAD", 0)
+    monkeypatch.setattr("features.report.cost.MOST_AHEAD", 0)
     after = {workers: cost_of(spec, spine, workers) for workers in (1, 2)}
-    monkeypatch.setattr("pipeline.cost.reported.MOST_HELD", 0)
+    monkeypatch.setattr("features.report.cost.MOST_HELD", 0)
     for workers in (1, 2):
         without = cost_of(spec, spine, workers)
         assert beside[workers].core_seconds - without.core_seconds == pytest.approx(found.seconds)

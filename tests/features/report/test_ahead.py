@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from releases.small import QUICK, run, write_town
 
+from features.report import ahead
+from features.report.ahead import Ahead, begin_alike, begin_tables
+from features.report.page import report_page
+from features.report.written import report_sources
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.published import open_finished
-from pipeline.publishing import ahead
-from pipeline.publishing.ahead import Ahead, begin_alike, begin_tables
 from pipeline.publishing.manifest import begin_rows, row_roots
-from pipeline.publishing.report import report_sources
 from pipeline.release.tables import read_table
-from pipeline.report.page import report_page
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_the_report_and_the_rows_are_the_same(root: Path) -> None:
     alone = job_of(root, Workers(1))
     pages, rows = [report_page(report_sources(alone, Ahead(alone)))], [row_roots(alone)]
     with Workers(2, start_after=0) as workers:
-        workers.prepare("pipeline.publishing.ahead")
+        workers.prepare("features.report.ahead")
         assert workers.started
         before, beside = job_of(root, workers), job_of(root, workers)
         begin_alike(before)

@@ -1,8 +1,7 @@
 """What the report costs: above all the covariances of its tables, by which a reader compares areas and adds them up.
 
 They are worked out for each class of alike areas, table by table and level by level, where margins are published (see
-`pipeline/publishing/ahead.py`). The numbers of the tables themselves are part of what each
-published number costs.
+`features/report/ahead.py`). The numbers of the tables themselves are part of what each published number costs.
 """
 
 from __future__ import annotations

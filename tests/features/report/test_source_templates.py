@@ -17,6 +17,6 @@ from pipeline.pages.templates import asset, page_template
 def test_a_source_has_every_macro_that_the_report_calls_and_no_other(source: type[Source]) -> None:
     module = page_template(*source.template, texts_in("en")).module
     macros = {name: len(one.arguments) for name, one in vars(module).items() if isinstance(one, Macro)}
-    called = re.findall(r"source\.(\w+)\(([^)]*)\)", asset("report.html.j2", "pipeline.report"))
+    called = re.findall(r"source\.(\w+)\(([^)]*)\)", asset("report.html.j2", "features.report"))
     assert len(called) == 8
     assert macros == {name: len(arguments.split(",")) for name, arguments in called}
