@@ -171,6 +171,7 @@ def test_receipts_count_release_and_answers_once(made: Made) -> None:
     assert [one.cost for one in alone.spending] == [one.cost for one in both.spending] == [Fraction(7, 4)]
 
 
+@needs("report")
 def test_what_changed_is_told_in_figures(made: Made) -> None:
     changes = read_changes(made.new.root / "public/changes.json")
     assert (changes.version, len(changes.answers)) == (2, 2)

@@ -12,7 +12,7 @@ from releases.small import run
 
 from pipeline.release.layout import RunDirectory
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "rhode_island.toml"
 
 
 @pytest.mark.slow
