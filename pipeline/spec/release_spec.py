@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -105,6 +105,7 @@ class ReleaseSpec(UniverseSections):
     )
     _source: str = PrivateAttr(default="spec")
     _update: UpdateSection | None = PrivateAttr(default=None)
+    _always: Mapping[str, object] = PrivateAttr(default={})
 
     @property
     def source(self) -> str:
@@ -112,9 +113,15 @@ class ReleaseSpec(UniverseSections):
         return self._source
 
     @property
-    def of_features(self) -> tuple[FeatureKeys, ...]:
-        """What it states of features, in the sections of the release itself."""
-        return (*self.parts, *self.postprocess.parts)
+    def of_features(self) -> tuple[object, ...]:
+        """What it states of features, in the sections of the release itself, and what comes with every release."""
+        return (*self.parts, *self.postprocess.parts, *self._always.values())
+
+    def as_released(self, files: Collection[str]) -> ReleaseSpec:
+        """The published spec of a release with these files: what another installation did not write is not missing."""
+        spec = self.model_copy()
+        spec._always = {file: one for file, one in self._always.items() if file in files}
+        return spec
 
     @property
     def update(self) -> UpdateSection | None:
@@ -426,6 +433,7 @@ def _validated(
         problems.raise_if_any()
         raise
     spec._source = source
+    spec._always = slots.always
     spec.universes()
     return spec
 

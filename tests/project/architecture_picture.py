@@ -12,7 +12,7 @@ from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
-WIDTH, HEIGHT = 860, 1432
+WIDTH, HEIGHT = 860, 1496
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}
 
@@ -88,7 +88,7 @@ ROOMS = (
     Room("postprocess/joins", ("persons and households",), 450, 750, 190, 54, _PUBLIC),
     Room("postprocess/shares", ("public counts, shared out",), 650, 750, 190, 54, _PUBLIC),
     Room("pipeline/reading", ("tables, sums, comparison",), 450, 810, 190, 54, _PUBLIC),
-    Room("pipeline/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
+    Room("features/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
     Room("features/exports", ("other layouts",), 450, 874, 190, 54, _PUBLIC),
     Room("pipeline/exchange", ("layouts of 2020",), 650, 874, 190, 54, _PUBLIC),
     Room("auditor/check", ("the independent check of a release, from public files",), 450, 938, 390, 54, _PUBLIC),
@@ -111,6 +111,7 @@ ROOMS = (
     Room("features/years", ("releases over time, one budget",), 20, 1358, 266, 54),
     Room("features/marginals", ("records with many attributes",), 297, 1358, 266, 54),
     Room("features/questions", ("the records asked, for a charge",), 574, 1358, 266, 54),
+    Room("pipeline/pages", ("what all HTML pages share",), 20, 1422, 266, 54),
 )
 
 

@@ -21,7 +21,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.metadata import products
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile
-from pipeline.metadata.products import PRODUCTS, Description, Product, ReleaseScope, files_of
+from pipeline.metadata.products import PRODUCTS, Description, Product, ReleaseScope, files_of, products_of
 from pipeline.publishing.files import answer_paths, input_files, output_files
 from pipeline.publishing.steps import public_steps, write_package
 from pipeline.release.layout import RunDirectory
@@ -46,7 +46,7 @@ AGES = Product("ages/LEVEL.parquet", "geocode, mean age", "computed", _ages, Des
 
 
 def _write_ages(job: Job) -> None:
-    """What the writer of a made-up file does, in the step of the report."""
+    """What the writer of a made-up file does, in the step of the Data Package."""
     table = pa.table({"geocode": job.spine.level("county").geocodes.tolist(), "years": [41.5, 38.25]})
     write_parquet(job.run.public / "ages" / "county.parquet", table, job.run.staging, {"kind": "ages"})
     write_package(job)
@@ -106,7 +106,8 @@ def test_the_steps_of_a_run_write_what_the_catalogue_has(write: Callable[[Path],
         for level in job.spine.level_names:
             assert set(answer_paths(job, universe, level)) <= set(input_files(job))
     every = ReleaseScope(job.spec, job.universes, job.run)
-    assert {path for product in PRODUCTS for path in files_of(every, product) if product.role != "statement"} == {
+    catalogue = [product for product in products_of(job.spec.of_features) if product.role != "statement"]
+    assert {path for product in catalogue for path in files_of(every, product)} == {
         *written,
         *input_files(job),
     }
