@@ -15,7 +15,7 @@ from pipeline.release.measurements import open_measurement
 from pipeline.storage.plain_tables import plain_parts
 
 #: Kinds of files with a row for each geounit of a level, in the spine's order.
-_BY_AREA = ("table", "household sizes", "household table", "amounts")
+_BY_AREA = ("table", "counts", "numbers")
 #: Numbers of a measurement read at a time.
 _AT_ONCE = 1 << 22
 

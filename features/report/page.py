@@ -7,29 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from features.report.amounts import amount_views
 from features.report.explorer import Explorer, explorer_of
-from features.report.households import level_sizes
 from features.report.origin import citation, source_lines
 from features.report.sources import ReportSources
 from features.report.summaries import SizeSummary
 from pipeline.metadata.json_ld import dataset
-from pipeline.metadata.products import (
-    AMOUNTS,
-    HOUSEHOLD_SIZES,
-    HOUSEHOLD_TABLES,
-    TABLES,
-    ReleaseScope,
-    described,
-)
-from pipeline.model.household_table import NO_MARGINS
+from pipeline.metadata.products import ReleaseScope, area_products, described, products_of
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Write, nowhere
-from pipeline.pages.facts import Shown
+from pipeline.pages.facts import HasSection, Shown
 from pipeline.pages.templates import page_template, render, script_json
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
 from pipeline.privacy.budget import NoiseSpec
@@ -94,7 +86,7 @@ def dataset_block(sources: ReportSources) -> str:
     spec, run = sources.spec, sources.run
     labels = spec.labels()
     scope = ReleaseScope(spec, sources.universes, run)
-    files = list(described(scope, TABLES, HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, AMOUNTS))
+    files = list(described(scope, *area_products(spec.of_features, "tables", "averages")))
     counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
     words = (
@@ -185,11 +177,10 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         ],
         left_out=explorer.left_out,
         beside=explorer.beside,
-        household_sizes=level_sizes(sources),
         amounts=amount_views(sources),
         version=version_view(sources),
-        household_tables=sources.spec.tables_of_households(),
-        no_margins=NO_MARGINS,
+        sections=_sections(sources),
+        files=_listed_files(sources),
         content=script_json(content),
         dataset=dataset_block(sources),
         chunks=explorer.chunks.in_page,
@@ -201,6 +192,23 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         level_title=sources.words("").level,
         table_title=lambda row: sources.words(row.universe).table(row.table),
     )
+
+
+def _sections(sources: ReportSources) -> list[tuple[Any, object]]:
+    """Of each section of a feature the macros, and what they are given."""
+    parts = [part for part in sources.spec.of_features if isinstance(part, HasSection)]
+    return [
+        (page_template(*part.section, sources.texts).module, view)
+        for part in parts
+        if (view := part.shown(sources)) is not None
+    ]
+
+
+def _listed_files(sources: ReportSources) -> list[tuple[str, str]]:
+    """The rows of the list of files that the page does not have itself: path, and what is in it."""
+    scope = ReleaseScope(sources.spec, sources.universes, sources.run)
+    products = products_of(sources.spec.of_features)
+    return [one.in_report for one in products if one.in_report is not None and any(True for _ in one.files(scope))]
 
 
 def _banner(status: Status) -> str:

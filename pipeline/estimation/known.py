@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import scipy.sparse as sp
 
 from pipeline.estimation.constraints import BoundedByFacilities
-from pipeline.estimation.households import BoundedByHouseholds, ExpectedMembers
 from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, Results
 from pipeline.estimation.sums import BoundedByCounts
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
-from pipeline.model.links.households import Households
 from pipeline.model.links.link import Link
 from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.universe import Table, Universe
@@ -23,13 +21,29 @@ from postprocess.bounds.declare import FacilityBounds
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 
-#: What a link says of the universe that is released after, and of the one that is released first; the last argument
-#: gives the intermediate results of the former.
-_AFTER: Mapping[type[Link], Callable[[Job, Any], Knowledge]] = {
-    Households: BoundedByHouseholds,
-    SumsOfCounts: BoundedByCounts,
-}
-_FIRST: Mapping[type[Link], Callable[[Job, Any, Callable[[], Results]], Knowledge]] = {Households: ExpectedMembers}
+#: What a link of the core says of the universe that is released after.
+_AFTER: Mapping[type[Link], Callable[[Job, Any], Knowledge]] = {SumsOfCounts: BoundedByCounts}
+
+
+@runtime_checkable
+class KnownAfter(Protocol):
+    """A link of a feature that says something of the universe which is released after."""
+
+    def knowledge_after(self, job: Job) -> Knowledge:
+        """What it says."""
+
+
+@runtime_checkable
+class KnownFirst(Protocol):
+    """A link of a feature that says something of the universe which is released first."""
+
+    def knowledge_first(self, job: Job, results: Callable[[], Results]) -> Knowledge:
+        """What it says.
+
+        Args:
+            job: the run.
+            results: gives the intermediate results of the universe that is released after.
+        """
 
 
 def told_apart_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
@@ -43,8 +57,10 @@ def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> 
     for link in job.links:
         if link.of == universe.name and type(link) in _AFTER:
             yield _AFTER[type(link)](job, link)
-        if link.by == universe.name and type(link) in _FIRST:
-            yield _FIRST[type(link)](job, link, partial(results, link.of))
+        elif link.of == universe.name and isinstance(link, KnownAfter):
+            yield link.knowledge_after(job)
+        if link.by == universe.name and isinstance(link, KnownFirst):
+            yield link.knowledge_first(job, partial(results, link.of))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,23 +6,20 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from pipeline.model.household_table import NO_MARGINS, HouseholdTable
-from pipeline.model.join import HOUSEHOLD, MEMBERS
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.model.labels import Labels
-from pipeline.model.links.households import Households
-from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.source import VARIANCE
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
-from pipeline.model.texts.sentences import sentence
-from pipeline.release.joined.means import COUNT, MEAN, SUM
-from pipeline.release.joined.sizes import AVERAGE, HOUSEHOLDS, PERSONS
+from pipeline.release.joined.means import COUNT, MEAN, SUM, read_means
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
 
@@ -30,9 +27,8 @@ if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
     from pipeline.spec.release_spec import ReleaseSpec
 
-Kind = Literal[
-    "table", "household sizes", "household table", "amounts", "measurement", "selection", "microdata", "words"
-]
+#: table: counts with intervals; counts: without; numbers: others, a row for each geounit as in these.
+Kind = Literal["table", "counts", "numbers", "measurement", "selection", "microdata", "words"]
 Type = Literal["string", "integer", "number", "any"]
 
 #: What each column of an interval is.
@@ -60,6 +56,17 @@ class Column:
     values: tuple[str, ...] = ()
 
 
+class AreaNumbers(Protocol):
+    """Numbers of the geounits of a level."""
+
+    @property
+    def geocodes(self) -> NDArray[np.str_]:
+        """`(n,)` of str."""
+
+    def columns(self) -> Iterable[tuple[str, NDArray[np.generic]]]:
+        """The columns after the geocode, with their names; NaN for what is null in the file."""
+
+
 @dataclass(frozen=True, eq=False)
 class DataFile:
     """One published file of rows.
@@ -74,6 +81,7 @@ class DataFile:
         columns: in their order.
         keys: the columns that name a row; () where rows have no name.
         versions: of chosen detail: the answers of each version, in their order.
+        read: of numbers: reads those of at most so many geounits; ReleaseError where the file is damaged.
         axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
     """
 
@@ -90,6 +98,7 @@ class DataFile:
     axes: tuple[Axis, ...] = ()
     note: str = ""
     versions: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    read: Callable[[Path, int], AreaNumbers] | None = None
 
     def with_names(self, column: str, title: str) -> DataFile:
         """The file with a column of areas' names after the geocodes."""
@@ -141,88 +150,51 @@ class Contents:
     """
 
     def __init__(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> None:
-        self._spec = spec
-        self._universes = tuple(universes)
-        self._links = spec.links(self._universes)
-        self._run = run
-        self._texts = texts_in(spec.report.language)
+        self.spec = spec
+        self.universes = tuple(universes)
+        self._links = spec.links(self.universes)
+        self.run = run
+        self.texts = texts_in(spec.report.language)
 
     def table(self, file: ProductFile) -> DataFile:
         """A table of a universe at a level."""
         universe, table, level = self._universe(file), file.subject, file.level
-        labels = self._spec.labels(universe.name)
+        labels = self.spec.labels(universe.name)
         answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
-        counts = [column for name, title in answers for column in self._with_interval(name, "integer", title)]
-        heading = universe.measure.heading(self._texts, self._counted(universe, table))
+        counts = [column for name, title in answers for column in self.with_interval(name, "integer", title)]
+        heading = universe.measure.heading(self.texts, self._counted(universe, table))
         return DataFile(
             f"{_prefix(universe)}{table.name}/{level}",
             "table",
             file.path,
             *(universe.name, table.name, level),
-            *self._titles(heading, level),
-            (self._geocode(level), *counts),
+            *self.titles(heading, level),
+            (self.geocode(level), *counts),
             axes=axes_of(table.query, labels, universe.name),
-        )
-
-    def household_size(self, file: ProductFile) -> DataFile:
-        """Average household sizes of a joined companion at a level."""
-        companion, level = file.universe, file.level
-        named = self._spec.labels(companion).records or companion
-        columns = [
-            Column(PERSONS, "integer", self._texts("Persons in {what}", what=named)),
-            Column(HOUSEHOLDS, "integer", named[:1].upper() + named[1:]),
-            *self._with_interval(AVERAGE, "number", self._texts("Persons for each"), filled=False),
-        ]
-        return DataFile(
-            f"household_sizes/{companion}/{level}",
-            "household sizes",
-            file.path,
-            *(companion, companion, level),
-            *self._titles(self._texts("Average size of {what}", what=named), level),
-            (self._geocode(level), *columns),
         )
 
     def means(self, file: ProductFile) -> DataFile:
         """Sums and means of the companion of an amount, for one of its tables at a level."""
         universe, table, level = self._universe(file), file.subject, file.level
-        labels, texts = self._spec.labels(universe.name), self._texts
+        labels, texts = self.spec.labels(universe.name), self.texts
         links = [link for link in self._links if link.of == universe.name and link.same_records]
         counted = any(link.records(table, level) is not None for link in links)
         columns: list[Column] = []
         for name, title in zip(table.query.answer_labels(), labels.answers(table.query), strict=True):
-            columns += self._with_interval(name + SUM, "number", texts("{title}: sum", title=title))
+            columns += self.with_interval(name + SUM, "number", texts("{title}: sum", title=title))
             if counted:
                 columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
                 mean = texts("{title}: mean", title=title)
-                columns += self._with_interval(name + MEAN, "number", mean, filled=False)
+                columns += self.with_interval(name + MEAN, "number", mean, filled=False)
         return DataFile(
             f"amounts/{universe.name}/{table.name}/{level}",
-            "amounts",
+            "numbers",
             file.path,
             *(universe.name, table.name, level),
-            *self._titles(texts("{what}: sums and means", what=self._counted(universe, table)), level),
-            (self._geocode(level), *columns),
+            *self.titles(texts("{what}: sums and means", what=self._counted(universe, table)), level),
+            (self.geocode(level), *columns),
             axes=axes_of(table.query, labels, universe.name),
-        )
-
-    def household_table(self, file: ProductFile) -> DataFile:
-        """A table of persons by what their households are, at a level."""
-        own, table, level = self._spec.labels(), file.subject, file.level
-        axes = (
-            *axes_of(table.persons, own, ""),
-            *axes_of(table.households, self._spec.labels(table.companion), table.companion),
-        )
-        titles = labels_of_household_table(table, own, self._spec.labels(table.companion))
-        counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
-        return DataFile(
-            f"household_tables/{table.name}/{level}",
-            "household table",
-            file.path,
-            *("", table.name, level),
-            *self._titles(own.table(table.name), level),
-            (self._geocode(level), *counts),
-            axes=axes,
-            note=sentence(self._texts, NO_MARGINS),
+            read=read_means,
         )
 
     def measurement(self, file: ProductFile) -> DataFile:
@@ -240,25 +212,25 @@ class Contents:
 
     def _measured(self, file: ProductFile, what: str, what_varies: str = VARIANCE) -> DataFile:
         """A file of answers, with a column for each; in the file they are lists."""
-        query, labels = file.subject, self._spec.labels(file.universe)
+        query, labels = file.subject, self.spec.labels(file.universe)
         answers = zip(query.answer_labels(), labels.answers(query), strict=True)
         return DataFile(
-            self._run.name_of(file.path).removesuffix(".parquet"),
+            self.run.name_of(file.path).removesuffix(".parquet"),
             "measurement",
             file.path,
             *(file.universe, query.name, file.level),
-            *self._titles(self._texts(what, query=query.name), file.level),
+            *self.titles(self.texts(what, query=query.name), file.level),
             (
-                self._geocode(file.level),
+                self.geocode(file.level),
                 *(Column(name, "integer", title) for name, title in answers),
-                Column(variance_column(query.answer_labels()), "number", self._texts(what_varies)),
+                Column(variance_column(query.answer_labels()), "number", self.texts(what_varies)),
             ),
             axes=axes_of(query, labels, file.universe),
         )
 
     def selection(self, file: ProductFile) -> DataFile:
         """Noisy answers of the detail that was chosen for each area, with the answers of each version."""
-        texts, labels, one = self._texts, self._spec.labels(file.universe), file.subject
+        texts, labels, one = self.texts, self.spec.labels(file.universe), file.subject
         answers = {
             query.name: tuple(
                 Column(name, "integer", title)
@@ -267,38 +239,27 @@ class Contents:
             for query in one.versions
         }
         columns = (
-            self._geocode(one.level),
+            self.geocode(one.level),
             Column("version", "string", texts("The query that was chosen for the area"), values=tuple(answers)),
             Column("variance", "number", texts(VARIANCE)),
         )
         heading = texts("{query}: noisy answers of the detail chosen for each area", query=one.name)
         return DataFile(
-            self._run.name_of(file.path).removesuffix(".parquet"),
+            self.run.name_of(file.path).removesuffix(".parquet"),
             "selection",
             file.path,
             *(file.universe, one.name, one.level),
-            *self._titles(heading, one.level),
+            *self.titles(heading, one.level),
             columns,
             versions=answers,
         )
 
     def microdata(self, file: ProductFile) -> DataFile:
         """Microdata of a universe."""
-        universe, texts = self._universe(file), self._texts
-        households, labels = links_of_kind(self._links, Households), self._spec.labels(universe.name)
-        companions = {link.by for link in households}
-        joined: list[Column] = []
-        if universe.name in companions:
-            joined = [
-                Column(HOUSEHOLD, "integer", texts("Number of the household")),
-                Column(MEMBERS, "integer", texts("Persons in the household")),
-            ]
-        else:
-            joined = [
-                Column(link.column, "integer", texts("Number among {what}", what=link.by), filled=False)
-                for link in households
-                if link.of == universe.name
-            ]
+        universe, texts = self._universe(file), self.texts
+        labels = self.spec.labels(universe.name)
+        numbers = {one.name: one for link in self._links for one in link.numbers(universe.name)}.values()
+        joined = [Column(one.name, "integer", texts(one.title, what=one.what), one.filled) for one in numbers]
         attributes = [
             Column(one.name, "string", labels.attribute(one.name), values=one.values)
             for one in universe.record_attributes
@@ -312,34 +273,34 @@ class Contents:
             *(universe.name, "", file.level),
             title,
             title,
-            (self._geocode(file.level), *attributes, *joined),
-            keys=(HOUSEHOLD,) if universe.name in companions else (),
+            (self.geocode(file.level), *attributes, *joined),
+            keys=tuple(one.name for one in numbers if one.is_key),
         )
 
     def _universe(self, file: ProductFile) -> Universe:
-        return next(universe for universe in self._universes if universe.name == file.universe)
+        return next(universe for universe in self.universes if universe.name == file.universe)
 
     def _counted(self, universe: Universe, table: Table) -> str:
         """A table and what it counts, unless its title says so itself."""
-        labels = self._spec.labels(universe.name)
+        labels = self.spec.labels(universe.name)
         title, what = labels.table(table.name), labels.records or universe.name
         said = not what or what.casefold() in title.casefold()
-        return title if said else self._texts("{table} of {what}", table=title, what=what)
+        return title if said else self.texts("{table} of {what}", table=title, what=what)
 
-    def _titles(self, heading: str, level: str) -> tuple[str, str]:
+    def titles(self, heading: str, level: str) -> tuple[str, str]:
         """A heading, and the title of it at a level."""
-        return heading, self._texts("{what}, by {level}", what=heading, level=self._spec.labels().level(level))
+        return heading, self.texts("{what}, by {level}", what=heading, level=self.spec.labels().level(level))
 
-    def _geocode(self, level: str) -> Column:
+    def geocode(self, level: str) -> Column:
         """The column of geocodes of a level."""
-        return Column("geocode", "string", self._texts("Code of the {level}", level=self._spec.labels().level(level)))
+        return Column("geocode", "string", self.texts("Code of the {level}", level=self.spec.labels().level(level)))
 
-    def _with_interval(self, name: str, kind: Type, title: str, *, filled: bool = True) -> list[Column]:
+    def with_interval(self, name: str, kind: Type, title: str, *, filled: bool = True) -> list[Column]:
         """A column and, where margins are published, those of its interval, which can be unknown."""
         ends = [
-            Column(name + suffix, "number", f"{title}: {self._texts(SUFFIX_WORDS[suffix])}", filled=False)
+            Column(name + suffix, "number", f"{title}: {self.texts(SUFFIX_WORDS[suffix])}", filled=False)
             for suffix in INTERVAL_SUFFIXES
-            if self._spec.publish.margins
+            if self.spec.publish.margins
         ]
         return [Column(name, kind, title, filled=filled), *ends]
 
@@ -351,15 +312,6 @@ def axes_of(query: Query, labels: Labels, universe: str) -> tuple[Axis, ...]:
         Axis(universe, term, labels.attribute(term), values, tuple(labels.value(term, value) for value in values))
         for term, values in zip(query.terms, stated, strict=True)
     )
-
-
-def labels_of_household_table(table: HouseholdTable, persons: Labels, households: Labels) -> tuple[str, ...]:
-    """A label for each column of the table, as `HouseholdTable.labels` has the names."""
-    theirs = households.answers(table.households)
-    if not table.persons.terms:
-        return theirs
-    own = persons.answers(table.persons)
-    return tuple(f"{one} * {home}" for one in own for home in theirs) if table.households.terms else own
 
 
 def variance_column(answers: Sequence[str]) -> str:
