@@ -29,7 +29,7 @@ from pipeline.errors import InputError
 from pipeline.inputs.public_file import open_public
 from pipeline.model.schema import Attribute
 from pipeline.model.universe import Universe
-from pipeline.privacy.budget import NoiseSpec, noise_for
+from pipeline.privacy.budget import NoiseSpec, budget_of_one, noise_for
 from pipeline.release.layout import RunDirectory
 from postprocess.arrays import IntArray
 
@@ -190,7 +190,8 @@ def proposed(
     _refuse_confidential(universes, like)
     domain = Domain(tuple(one.name for one in attributes), tuple(len(one.values) for one in attributes))
     values = read_sample(like, attributes, main)
-    rest = sum((one.own_budget for one in universes), Fraction(0))
+    whole = sum((one.own_budget for one in universes), Fraction(0))
+    rest = budget_of_one(main.framework, whole, main.unit.records)
     measured = [
         (len(level), strategy.share)
         for level, strategy in zip(spine.levels, main.strategy.levels, strict=True)

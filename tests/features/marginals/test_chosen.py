@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,24 @@ def test_the_same_again_is_found_finished_and_elsewhere_has_the_same_bytes(made:
     assert first == second
     other = write_wide(tmp_path / "other", CHOSEN, ("insecure-test:7", "insecure-test:8"))
     assert public_bytes(run(other, tmp_path / "others"))["public/manifest.json"] != whole["public/manifest.json"]
+
+
+def test_a_finished_release_is_not_taken_for_one_of_other_terms(tmp_path: Path) -> None:
+    """Weights move no budget and no table of the spec, and decide which pairs are chosen."""
+    spec = write_wide(tmp_path / "in", CHOSEN)
+    again = partial(sw.run, spec, out=tmp_path / "out", workers=1, progress=False)
+    root = again().directory
+    changed = (root / "public" / "manifest.json").stat().st_mtime_ns
+    again()
+    assert (root / "public" / "manifest.json").stat().st_mtime_ns == changed
+    for other in ('weights = { "age * car" = 2 }', "most_cells = 20"):
+        terms = CHOSEN[1].replace(" }", f", {other} }}")
+        write_wide(tmp_path / "in", (DECLARED, terms))
+        with pytest.raises(InputError, match="holds another run"):
+            again()
+    write_wide(tmp_path / "in", (DECLARED, f"{CHOSEN[1]}\nalike = false"))
+    with pytest.raises(InputError, match="holds another run"):
+        again()
 
 
 def test_it_is_charged_what_is_declared_once(charged: Callable[[], Made], tmp_path: Path) -> None:
