@@ -94,6 +94,7 @@ def privacy_statements(universe: Universe, group_sizes: Sequence[int] = GROUP_SI
     if universe.framework == "local":
         return local_account(universe)
     account = _Account(universe.framework, universe.delta)
+    earlier_of(universe, 1)  # with bypassing there is no price for it
     spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
     if universe.series is not None:
         spending = _Spending(universe.record_budget, {}, {}, None)

@@ -71,9 +71,14 @@ def earlier_of(universe: Universe, moved: int) -> tuple[tuple[EarlierUse, tuple[
 
     That is a mechanism, and on how many numbers that move by one it is used. Losses of a choice with the weight w move
     by at most w `moved`, as those of one whose epsilon is so many times as large move by one.
+
+    Raises:
+        ValueError: changes of the universe are others than of one record, one number each.
     """
     if universe.earlier is None:
         return ()
+    if universe.bypass or universe.invariants or universe.reach > 1 or universe.series is not None:
+        raise ValueError("what was drawn before has no price beside invariants, bypassing, amounts or a series")
     return tuple(
         (one, (mechanism(one.mechanism, one.scale * one.weight * moved), 1))
         if one.weight

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -138,10 +139,8 @@ def test_statement_ledger_and_declared_budget_agree(
 
 
 def _account(terms: Terms, moved: int) -> Sequence[tuple[Any, tuple[Any, int]]]:
-    class _Of:
-        earlier = terms.earlier
-
-    return earlier_of(_Of(), moved)  # type: ignore[arg-type]
+    of = SimpleNamespace(earlier=terms.earlier, bypass=False, invariants=(), reach=1, series=None)
+    return earlier_of(of, moved)  # type: ignore[arg-type]
 
 
 def _largest_range(terms: Terms, scale: Fraction) -> float:
@@ -238,7 +237,8 @@ def test_a_release_has_pairs_that_depend_and_all_judges_accept_it(made: Made) ->
     assert microdata.column_names == ["geocode", *ATTRIBUTES]
 
 
-def test_the_same_again_is_found_finished_and_elsewhere_has_the_same_bytes(made: Made, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_elsewhere_it_has_the_same_bytes_and_others_with_another_key(made: Made, tmp_path: Path) -> None:
     again = public_bytes(run(made.spec, tmp_path / "out"))
     whole = public_bytes(made.root)
     assert [name for name in whole if whole[name] != again[name] and "manifest" not in name] == []
@@ -248,6 +248,7 @@ def test_the_same_again_is_found_finished_and_elsewhere_has_the_same_bytes(made:
     assert public_bytes(run(other, tmp_path / "others"))["public/manifest.json"] != whole["public/manifest.json"]
 
 
+@pytest.mark.slow
 def test_a_finished_release_is_not_taken_for_one_of_other_terms(tmp_path: Path) -> None:
     """Weights move no budget and no table of the spec, and decide which pairs are chosen."""
     spec = write_wide(tmp_path / "in", CHOSEN)
@@ -312,7 +313,7 @@ def test_the_directory_of_a_choice_is_for_its_release_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [3, 8, 11, 14, 40])
+@pytest.mark.parametrize("number", [8, 11, 40])
 def test_a_run_that_is_killed_is_resumed_to_the_same_bytes_and_charged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -393,7 +394,9 @@ def _other_noise(monkeypatch: pytest.MonkeyPatch) -> None:
         (_uncharged, "attribute age at county was not charged"),
         pytest.param(_half_sensitivity, "pair 1 of 6 at county: states exponential", marks=pytest.mark.slow),
         pytest.param(_other_scale, "these records and this key choose", marks=pytest.mark.slow),
-        (_other_key, "the fingerprint stated is not that of the tables in restricted/"),
+        pytest.param(
+            _other_key, "the fingerprint stated is not that of the tables in restricted/", marks=pytest.mark.slow
+        ),
         (_other_pairs, "these records and this key choose"),
         pytest.param(_other_noise, "these records and this key choose", marks=pytest.mark.slow),
     ],
@@ -412,7 +415,7 @@ def test_the_second_program_finds_each_planted_fault(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", [_other_key, _other_pairs, _other_scale])
+@pytest.mark.parametrize("plant", [_other_key, _other_pairs])
 def test_a_rerun_draws_the_choice_again(
     plant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
