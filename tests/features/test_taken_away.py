@@ -45,7 +45,11 @@ _OF_SPINEWISE = {"plan": {"ReleasePlan", "plan"}, "questions": {"Dataset", "Ques
 
 
 #: Its benchmarks, beside bench_NAME.
-_BENCHMARKS = {"local": ("bench_collect", "local_*", "survey_of_state"), "questions": ("bench_update",)}
+_BENCHMARKS = {
+    "local": ("bench_collect", "local_*", "survey_of_state"),
+    "marginals": ("bench_choice",),
+    "questions": ("bench_update",),
+}
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
