@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from auditor.cliques import CliqueChoice, read_choice
 from auditor.reading.cells import Cells, Query
 from auditor.reading.errors import FormError
 from auditor.reading.joins import largest_households
@@ -48,6 +49,7 @@ class Universe:
         levels: level, share, and each query with its share.
         chosen: how the words of its statement name a question that chose its upper end; "" where none did.
         series: the place in a series, whose whole budget it then has.
+        cliques: the private choice of what is measured, which the budget has the cost of, too.
     """
 
     counted: PublicUniverse
@@ -63,6 +65,7 @@ class Universe:
     clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
     chosen: str = ""
     series: Series | None = None
+    cliques: CliqueChoice | None = None
 
     @property
     def name(self) -> str:
@@ -131,7 +134,8 @@ class Universe:
     @property
     def rest(self) -> Fraction:
         """The budget of the queries."""
-        budget = _of_one(self.record_budget, self.reach, zcdp=self.zcdp) / self.distance
+        own = self.budget if self.cliques is None else self.budget - self.cliques.cost
+        budget = _of_one(_of_one(own, self.together, zcdp=self.zcdp), self.reach, zcdp=self.zcdp) / self.distance
         return budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
 
     @property
@@ -217,6 +221,8 @@ def read_form(spec: Mapping[str, Any]) -> Form:
             universes.append(_universe(counted, sections, {**privacy, "at_most": units}, bypass=bypass))
         if (series := read_series(spec)) is not None:
             universes = [replace(one, series=series) for one in universes]
+        if (chosen := read_choice(spec, [one.cells for one in public.universes])) is not None:
+            universes[0] = replace(universes[0], cliques=chosen, budget=universes[0].budget + chosen.cost)
         households = largest_households(public.joins, {one.name: one.cells for one in public.universes})
     return Form(public.levels, tuple(universes), households)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.accounting import epsilon_of, rho_of
+from auditor.clique_redraw import clique_charges
 from auditor.findings import Found, holds
 from auditor.form import Universe
 from auditor.keys import commitment
@@ -30,6 +31,8 @@ _SEVERAL = re.compile(r" \(([1-9][0-9]*) records a person\)$", re.ASCII)
 _FURTHEST = re.compile(r" \(each by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
 #: Of a count of units: each is in so many of its numbers, by one each.
 _NUMBERS = re.compile(r" \(([1-9][0-9]*) numbers of a unit\)$", re.ASCII)
+#: Of one choice: a change of a record moves its losses by so much.
+_LOSSES = re.compile(r" \(losses by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
 #: Of a whole series: a person's history is so many times as far away as one record of one release.
 _SERIES = re.compile(r" \(([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\)$", re.ASCII)
 _RUN = "run"
@@ -168,11 +171,13 @@ def _beyond(event: Mapping[str, Any], aside: dict[tuple[str, str], Fraction]) ->
 
 def priced(event: Mapping[str, Any], framework: str) -> Fraction:
     """What a charge has to be."""
-    moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]]
+    losses = _LOSSES.search(event["query"])
+    moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]] if losses is None else 1
     use = (event["mechanism"], Fraction(event["scale"]), moved)
     several = _SEVERAL.search(event["query"])
     furthest = _FURTHEST.search(event["query"])
     times = (1 if several is None else int(several[1])) * (1 if furthest is None else int(furthest[1]))
+    times *= 1 if losses is None else int(losses[1])
     numbers = _NUMBERS.search(event["query"])
     series = _SERIES.search(event["query"])
     n = Fraction(1 if numbers is None else int(numbers[1])) * (1 if series is None else Fraction(series[1]))
@@ -207,6 +212,7 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
     yield from kept_findings(read, note)
     if named and secret is not None:
         yield holds("ledger", "charges", _charge_problems(release, secret, read[1]))
+        yield from clique_charges(release, secret, read)
 
 
 def kept_findings(read: Read, note: Mapping[str, Any] | None) -> Iterator[Found]:

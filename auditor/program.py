@@ -14,6 +14,7 @@ import numpy as np
 
 from auditor.answers.audit import NOT_HERE, audit_answer, is_answer
 from auditor.attack import Attacked, attack
+from auditor.clique_redraw import clique_findings
 from auditor.contents import content_findings, unknown_fields
 from auditor.files import read_measured
 from auditor.findings import Found, holds
@@ -101,6 +102,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         yield exceedances(list(_parts(release)))
         if secret is not None:
             yield from redrawn(release, secret)
+        yield from clique_findings(release, secret)
     except FormError as error:
         yield holds("noise", "measurements", [str(error)])
     yield from ledger_findings(release, secret, ledger)

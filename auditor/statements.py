@@ -76,13 +76,19 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
     cost = rho_of if universe.zcdp else epsilon_of
     problems = []
     uses = uses_of(universe)
+    before = [] if universe.cliques is None else universe.cliques.drawn()
     whole = sum((cost(use) for *_, use in uses), Fraction(0)) * times_of(universe)
+    whole += sum((cost(one.seen(universe.moved)) for one in before), Fraction(0))
     if whole != universe.record_budget:
         problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
         problems.append(f"states {stated['budget']} for {stated['neighbours']}, the spec has {universe.budget}")
-    one = universe.record_budget / times_of(universe)
-    required = {(level, query): (use[0], use[1], cost(use) / one) for _, _, level, query, use in uses}
+    one_record = universe.record_budget / times_of(universe)
+    required = {(level, query): (use[0], use[1], cost(use) / one_record) for _, _, level, query, use in uses}
+    required |= {
+        (one.level, one.query): (one.mechanism, one.scale, cost(one.seen(universe.moved)) / one_record)
+        for one in before
+    }
     for entry in stated["noise"]:
         at = entry["level"], entry["query"]
         states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
@@ -162,6 +168,11 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
     alone = universe.series is None  # of attributes and places of histories nothing is stated
     for number, (name, _) in enumerate(universe.attributes if alone else ()):
         due["attribute", name] = [(*use[:2], 2) for _, kept, _, _, use in uses if kept[number]]
+    for one in () if universe.cliques is None else universe.cliques.drawn():
+        # At the top, where another place in it moves nothing.
+        due["record", ""].append(one.seen(universe.moved))
+        for name in one.attributes & {name for name, _ in universe.attributes}:
+            due["attribute", name].append(one.seen(2))
     for number, (level, _) in enumerate(pairwise(levels) if alone else ()):
         due["place", level] = [(*use[:2], 2) for at, *_, use in uses if at > number]
     for statement in (account["record"], *account["attributes"], *account["places"]):

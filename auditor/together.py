@@ -48,6 +48,7 @@ def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
     uses = None
     if plain and (persons == 1 or not others):
         uses = [(name, scale, moved * persons) for one in form.universes for *_, (name, scale, moved) in uses_of(one)]
+        uses += [] if main.cliques is None else [one.seen(main.moved) for one in main.cliques.drawn()]
     return figure_problems(main, stated, budget, uses, [one.together for one in form.universes])
 
 

@@ -18,9 +18,10 @@ _PARTS: Final = {
     ),
 }
 
-#: Feature -> module and class of what it asks of the records beside a release's measurements, and what answers it.
+#: Feature -> module and class of what it asks of the records apart from their measurements, and what answers it.
 _QUESTIONS: Final = {
     "questions": (("features.questions.work", "QuestionWork"), ("features.questions.confidential", "answered")),
+    "marginals": (("features.marginals.stage", "ChoiceWork"), ("features.marginals.confidential", "answered")),
 }
 
 #: Feature -> module and class of each link between universes whose records it compares, and of what compares them.

@@ -126,9 +126,9 @@ def expected_measurements(
     """
     for universe in universes:
         masks = None
-        rest = universe.budget
+        rest = universe.own_budget
         for selection in universe.selections:
-            rest -= selection.share * universe.budget
+            rest -= selection.share * universe.own_budget
         shares = [level.share for level in universe.strategy.levels]
         if universe.bypass and spine is not None:
             masks = budget_masks(shares, spine)

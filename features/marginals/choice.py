@@ -25,7 +25,7 @@ from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, Neighbours
 from postprocess.arrays import IntArray
 
-__all__ = ["Pairs", "candidates", "from_sample", "largest_epsilon", "score"]
+__all__ = ["Pairs", "candidates", "from_sample", "largest_epsilon", "score", "scores_of", "tables_of"]
 
 #: epsilon is a multiple of one over this.
 _PARTS = 1 << 20
@@ -65,15 +65,38 @@ class Pairs:
         """Of a pair."""
         return self.weights.get(pair, 1)
 
+    @property
+    def largest_weight(self) -> int:
+        """Of all pairs that can be chosen."""
+        return max(map(self.weight, self.possible), default=1)
+
     def sensitivity(self, neighbours: Neighbours) -> int:
         """How far one record moves the score of any pair, at most."""
-        return MOVED[neighbours] * max(map(self.weight, self.possible), default=1)
+        return MOVED[neighbours] * self.largest_weight
+
+    def forest(self, order: Sequence[Clique] | None = None) -> tuple[Clique, ...]:
+        """A spanning forest of the pairs, the first of an order that close no cycle; all of them have as many pairs."""
+        chosen: list[Clique] = []
+        for pair in self.possible if order is None else order:
+            if pair in candidates(self, chosen):
+                chosen.append(pair)
+        return tuple(chosen)
+
+    @property
+    def rounds(self) -> int:
+        """How many pairs are chosen until each of the others would close a cycle."""
+        return len(self.forest())
+
+    def cliques(self, chosen: Sequence[Clique]) -> tuple[Clique, ...]:
+        """Pairs that were chosen, then each attribute that is in none of them."""
+        alone = [(a,) for a in range(len(self.domain.names)) if not any(a in pair for pair in chosen)]
+        return (*chosen, *alone)
 
     def expected(self, ones: Sequence[IntArray], pair: Clique) -> IntArray:
         """The table of a pair `(cells,)`, rounded, if its attributes were independent; `ones` are public tables."""
         first, second = (np.maximum(ones[a], 0) for a in pair)
-        total = max(1, round((int(first.sum()) + int(second.sum())) / 2))
-        return np.rint(np.outer(first, second) / total).astype(np.int64).ravel()
+        total = max(1, (int(first.sum()) + int(second.sum()) + 1) // 2)
+        return ((2 * np.outer(first, second) + total) // (2 * total)).astype(np.int64).ravel()
 
 
 def score(pairs: Pairs, pair: Clique, table: IntArray, expected: IntArray) -> int:
@@ -91,6 +114,19 @@ def candidates(pairs: Pairs, chosen: Sequence[Clique]) -> list[Clique]:
     return [pair for pair in pairs.possible if group[pair[0]] != group[pair[1]]]
 
 
+def scores_of(pairs: Pairs, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray]) -> dict[Clique, int]:
+    """Of all pairs that can be chosen; `tables` are theirs, and `ones` public tables of the attributes."""
+    return {pair: score(pairs, pair, tables[pair], pairs.expected(ones, pair)) for pair in pairs.possible}
+
+
+def tables_of(pairs: Pairs, values: IntArray) -> dict[Clique, IntArray]:
+    """The tables `(cells,)` of all pairs that can be chosen, of records `(n, attributes)`."""
+    sizes, size = pairs.domain.sizes, pairs.domain.size
+    return {
+        (a, b): np.bincount(values[:, a] * sizes[b] + values[:, b], minlength=size((a, b))) for a, b in pairs.possible
+    }
+
+
 def from_sample(pairs: Pairs, values: IntArray, persons: int) -> tuple[Clique, ...]:
     """The pairs of a public sample's spanning tree, in the order of their scores; pairs with no gain are left out.
 
@@ -101,11 +137,7 @@ def from_sample(pairs: Pairs, values: IntArray, persons: int) -> tuple[Clique, .
     """
     domain, n = pairs.domain, max(1, len(values))
     ones = [np.bincount(values[:, a], minlength=size) * persons // n for a, size in enumerate(domain.sizes)]
-    scores = {}
-    for pair in pairs.possible:
-        cell = values[:, pair[0]] * domain.sizes[pair[1]] + values[:, pair[1]]
-        table = np.bincount(cell, minlength=domain.size(pair)) * persons // n
-        scores[pair] = score(pairs, pair, table, pairs.expected(ones, pair))
+    scores = scores_of(pairs, {pair: table * persons // n for pair, table in tables_of(pairs, values).items()}, ones)
     chosen: list[Clique] = []
     while left := candidates(pairs, chosen):
         best = max(left, key=lambda pair: (scores[pair], [-a for a in pair]))

@@ -1,27 +1,55 @@
 """Private choice of the pairs of attributes that are measured together, at the top of the spine. It sees the records.
 
-Guarantee: the pairs chosen satisfy rho-zCDP with the rho that `Choice.rho` states. Each of the choices is one of the
-exponential mechanism among the pairs left, with probability proportional to exp(epsilon score / (2 sensitivity)), which
-is epsilon^2 / 8-zCDP (`pipeline.privacy.noise.exponential`); they compose by adding up. Which pairs are left follows
-from the choices before. What scores use besides the records, the attributes' own noisy tables, is measured and charged
-elsewhere.
+Guarantee: the noisy tables of single attributes and the pairs chosen satisfy rho-zCDP, or pure differential privacy,
+with the cost that `terms.Terms` states. Each of the choices is one of the exponential mechanism among the pairs left,
+with probability proportional to exp(epsilon score / (2 sensitivity)), which is epsilon-private and epsilon^2 / 8-zCDP
+(`pipeline.privacy.noise.exponential`); they compose by adding up. Which pairs are left follows from the choices before.
+What scores use besides the records are the attributes' noisy tables, which are measured as any query is.
+
+The order is that of a run: the records are counted and fingerprinted, the ledger is charged, then it is drawn. The same
+choice again, of the same records with the same key, draws the same and costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from features.marginals.choice import Pairs, candidates, largest_epsilon, score
+from features.marginals.choice import Pairs, candidates, largest_epsilon, scores_of, tables_of
 from features.marginals.domain import Clique
-from pipeline.privacy.budget import Neighbours
+from features.marginals.stage import ChoiceWork, keep_tables
+from features.marginals.terms import attribute_query
+from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
+from pipeline.confidential.refusals import shielded
+from pipeline.errors import InputError
+from pipeline.execution.settings import load_settings
+from pipeline.model.schema import Schema
+from pipeline.privacy.budget import MOVED, Neighbours
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.draws import DrawLedger
+from pipeline.privacy.ledger.events import Group, by_losses, per_person, same_groups
+from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.records.cells import open_cells
 from postprocess.arrays import IntArray
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "answered", "choose", "true_tables"]
+
+#: Labels the keyed hash of the tables that pairs are chosen by.
+_LABEL = "input of a choice of cliques"
+#: The stream of the choices; no query is called so.
+_STREAM = "choice of pairs"
+#: Cells of a table that records are read by, at most.
+_MOST_CELLS = 2**62
 
 
 @dataclass(frozen=True)
@@ -50,21 +78,173 @@ def choose(
         neighbours: of the release.
         stream: key of these choices, see `MasterKey.stream_key`; choice t is drawn at position t.
     """
-    domain = pairs.domain
-    rounds = len(domain.names) - 1
-    if rounds < 1:
+    if not (rounds := pairs.rounds):
         return Choice((), Fraction(0))
     epsilon = largest_epsilon(rho / rounds)
-    sensitivity = pairs.sensitivity(neighbours)
-    # Losses are moved by at most `sensitivity`, not 1, so the mechanism's scale is divided by it.
-    mechanism = Exponential(epsilon / sensitivity)
-    scores: dict[Clique, int] = {}
-    for pair in pairs.possible:
-        cell = values[:, pair[0]] * domain.sizes[pair[1]] + values[:, pair[1]]
-        table = np.bincount(cell, minlength=domain.size(pair))
-        scores[pair] = score(pairs, pair, table, pairs.expected(ones, pair))
+    found = chosen_pairs(pairs, tables_of(pairs, values), ones, epsilon / pairs.sensitivity(neighbours), stream)
+    return Choice(found, len(found) * epsilon**2 / 8)
+
+
+def chosen_pairs(
+    pairs: Pairs, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray], scale: Fraction, stream: bytes
+) -> tuple[Clique, ...]:
+    """The same from the pairs' true tables, with the mechanism's epsilon for losses that are moved by one."""
+    # Losses are moved by at most the sensitivity, not 1: the mechanism's scale is what is meant, divided by it.
+    mechanism = Exponential(scale)
+    scores = scores_of(pairs, tables, ones)
     chosen: list[Clique] = []
     while left := candidates(pairs, chosen):
         losses = np.array([[-scores[pair] for pair in left]], dtype=np.int64)
         chosen.append(left[int(mechanism.draw(stream, losses, len(chosen))[0])])
-    return Choice(tuple(chosen), len(chosen) * epsilon**2 / 8)
+    return tuple(chosen)
+
+
+def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
+    """See `pipeline.confidential.parts.Answering`: `pairs`, and the fields of a `ChosenSection`.
+
+    Raises:
+        RefusedError: the records cannot be counted.
+        BudgetRefusedError: the dataset has not enough left; nothing was drawn.
+        InputError: there is no such ledger or dataset, or the key was used over other records.
+    """
+    key = holder.key(work.run) if work.again is None else key_of_release(work.again, source)
+    pairs, tables = work.terms.pairs, shielded(work.run, "choose", lambda: true_tables(work))
+    fingerprint = key.keyed_hash(_LABEL, digest(tables, pairs))
+    ones = [tables[a,] for a in range(len(work.attributes))]
+    said: dict[str, object] = {"budget": str(work.terms.budget), "records": _published(work, key, fingerprint)}
+    if work.again is not None:
+        if work.dataset:
+            _refuse_uncharged(work, charge_of(work, key, fingerprint))
+        return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables, ones))}
+    if not work.dataset:
+        _keep(work, tables)
+        return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables, ones))}
+    charge, settings, restricted = charge_of(work, key, fingerprint), load_settings(), work.run.restricted
+    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        own = read_note(restricted)
+        noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
+        reservation = ledger.reserve(charge, noted=noted)
+        note_event(restricted, reservation.head)
+        _keep(work, tables)
+        found = _drawn(work, key, fingerprint, tables, ones)
+        note_event(restricted, ledger.commit(reservation))
+    (charged,) = reservation.charged
+    head = charged.head
+    where = {"dataset": work.dataset, "ledger": head.ledger, "number": head.number, "hash": head.hash}
+    return said | where | {"pairs": _names(work, found)}
+
+
+def _keep(work: ChoiceWork, tables: Mapping[Clique, IntArray]) -> None:
+    """Keep in restricted/ what an independent redraw needs; from here on the directory is that of this choice."""
+    pairs = work.terms.pairs
+    ones = [tables[one] for one in _singles(pairs.domain.sizes)]
+    keep_tables(work.run, {pair: tables[pair] for pair in pairs.possible}, ones)
+
+
+def true_tables(work: ChoiceWork) -> dict[Clique, IntArray]:
+    """The tables of all pairs that can be chosen and of all attributes, of all records. Confidential.
+
+    Attributes are read some at a time, as many as have together fewer than 2^62 cells in all leaves.
+
+    Raises:
+        RecordsError: the records cannot be read or counted; the message may show what is in them.
+    """
+    attributes, sizes, possible = work.attributes, work.terms.domain.sizes, work.terms.pairs.possible
+    groups: list[list[int]] = [[]]
+    for number, size in enumerate(sizes):
+        if math.prod(sizes[a] for a in groups[-1]) * size * work.spine.n_leaves > _MOST_CELLS:
+            groups.append([])
+        groups[-1].append(number)
+    opened = [open_cells(work.records, Schema(tuple(attributes[a] for a in group)), work.spine) for group in groups]
+    tables = {one: np.zeros(work.terms.domain.size(one), dtype=np.int64) for one in (*possible, *_singles(sizes))}
+    for chunks in zip(*(one.chunks() for one in opened), strict=True):
+        if len({len(chunk.keys) for chunk in chunks}) > 1:
+            continue  # of rows that cannot be counted, which stop it below
+        codes: dict[int, IntArray] = {}
+        for group, chunk in zip(groups, chunks, strict=True):
+            keys = chunk.keys
+            for a in reversed(group):
+                keys, codes[a] = np.divmod(keys, sizes[a])
+        for one, table in tables.items():
+            cells = codes[one[0]] if len(one) == 1 else codes[one[0]] * sizes[one[1]] + codes[one[1]]
+            table += np.bincount(cells, minlength=len(table))
+    for file in opened:
+        file.log.raise_if_any()
+    return tables
+
+
+def _singles(sizes: Sequence[int]) -> list[Clique]:
+    return [(a,) for a in range(len(sizes))]
+
+
+def digest(tables: Mapping[Clique, IntArray], pairs: Pairs) -> bytes:
+    """A plain hash of the tables of pairs, then of attributes, each as little-endian 64-bit integers."""
+    hasher = hashlib.sha256(b"spinewise tables of a choice 1\0")
+    for one in (*pairs.possible, *_singles(pairs.domain.sizes)):
+        hasher.update(tables[one].astype("<i8").tobytes())
+    return hasher.digest()
+
+
+def charge_of(work: ChoiceWork, key: MasterKey, fingerprint: str) -> Charge:
+    """What the ledger must accept before anything is drawn: each attribute's table, and each choice."""
+    terms, neighbours = work.terms, work.terms.neighbours
+    run = RunFingerprint.of(
+        key,
+        input_fingerprint=fingerprint,
+        spine_fingerprint=work.spine.fingerprint(),
+        privacy_fingerprint=terms.fingerprint(),
+    )
+    groups = tuple(
+        Group(
+            one.level,
+            one.query + by_losses(max(1, one.weight * MOVED[neighbours])) + per_person(terms.records),
+            one.mechanism,
+            one.scale,
+            one.size,
+        )
+        for one in terms.earlier.uses
+    )
+    use = KeyUse(key.commitment(), _STREAM, work.layout, fingerprint)
+    return Charge(work.dataset, run, work.release, neighbours, groups, key=use)
+
+
+def _drawn(
+    work: ChoiceWork, key: MasterKey, fingerprint: str, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray]
+) -> tuple[Clique, ...]:
+    """The pairs: here noise is added to the attributes' tables, and the exponential mechanism chooses."""
+    terms, names = work.terms, work.terms.domain.names
+    context = (fingerprint, work.spine.fingerprint(), terms.fingerprint())
+    sampler = sampler_for(terms.of_attribute)
+    noisy = [
+        table + sampler.draw(key.stream_key(context, terms.top, attribute_query(name)), 0, len(table))
+        for name, table in zip(names, ones, strict=True)
+    ]
+    return chosen_pairs(terms.pairs, tables, noisy, terms.scale, key.stream_key(context, terms.top, _STREAM))
+
+
+def _names(work: ChoiceWork, pairs: Sequence[Clique]) -> list[list[str]]:
+    return [[work.terms.domain.names[a] for a in pair] for pair in pairs]
+
+
+def _published(work: ChoiceWork, key: MasterKey, fingerprint: str) -> str:
+    """The fingerprint for the manifest, which shows equal records of this choice of this release alone."""
+    return key.keyed_hash(f"published choice/{work.release}/{work.terms.fingerprint()}", fingerprint.encode())
+
+
+def _refuse_uncharged(work: ChoiceWork, charge: Charge) -> None:
+    """Draw nothing again that the ledger was never charged for; where it is not here, what the run recorded holds."""
+    settings, note = load_settings(), read_note((work.again or work.run).restricted)
+    try:
+        opened = Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks)
+    except InputError:
+        return
+    with opened as ledger:
+        if note is not None and note.ledger != ledger.id:
+            return
+        state = ledger.datasets().get(work.dataset)
+        charges = () if state is None else state.runs.get(charge.run.text, ())
+        if not charges or not same_groups(charges, charge.groups):
+            raise InputError(
+                f"{(work.again or work.run).root}: the ledger {ledger.place} has no charge of this choice of cliques "
+                f"to {work.dataset!r}; nothing was drawn, since it was never charged"
+            )

@@ -11,8 +11,14 @@ from features.marginals.section import MarginalsSection
 from pipeline.spec.slots import FeatureKeys
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from features.marginals.proposal import Proposal
+    from features.marginals.stage import ChoiceWork
     from features.marginals.together import Cliques
+    from geography.spine import Spine
     from pipeline.model.universe import Universe
+    from pipeline.release.layout import RunDirectory
     from pipeline.spec.problems import Problems
     from pipeline.spec.release_spec import ReleaseSpec
 
@@ -46,3 +52,39 @@ class MarginalsKeys(FeatureKeys):
         from features.marginals.together import Cliques
 
         return None if self.marginals is None else Cliques.of(self.marginals, universes)
+
+    def proposed_cliques(self, spec: ReleaseSpec, spine: Spine, like: Path, most_cells: int) -> Proposal:
+        """See `features.plan.cliques.ProposesCliques`."""
+        from features.marginals.proposal import proposed
+        from features.marginals.universes import stated_cliques
+
+        universes = spec.universes()
+        attributes, own = stated_cliques(self.marginals, universes)
+        return proposed(universes, attributes, own, spine, like, most_cells)
+
+    def undecided(
+        self, spec: ReleaseSpec, universes: tuple[Universe, ...], spine: Spine, run: RunDirectory
+    ) -> ChoiceWork | None:
+        """See `pipeline.runs.decided.DecidedFirst`: the private choice of pairs."""
+        from features.marginals.stage import work_of
+
+        if self.marginals is None or self.marginals.undivided is None:
+            return None
+        return work_of(spec, universes, spine, run)
+
+    def decided(self, spec: ReleaseSpec, answer: Mapping[str, object]) -> ReleaseSpec:
+        """See `pipeline.runs.decided.DecidedFirst`."""
+        from features.marginals.stage import decided_spec
+
+        assert self.marginals is not None
+        return decided_spec(self.marginals, spec, answer)
+
+    def redrawn(
+        self, spec: ReleaseSpec, universes: tuple[Universe, ...], spine: Spine, run: RunDirectory, again: RunDirectory
+    ) -> tuple[ChoiceWork, Mapping[str, object]] | None:
+        """See `pipeline.runs.decided.DecidedFirst`."""
+        from features.marginals.stage import redrawn, work_of
+
+        if self.marginals is None:
+            return None
+        return redrawn(self.marginals, work_of(spec, universes, spine, run, again))

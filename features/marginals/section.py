@@ -2,23 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field, StrictBool
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    StrictBool,
+    StrictInt,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
-from pipeline.spec.fields import Section
+from pipeline.spec.fields import Budget, Misfit, NamedTable, QueryShare, Section, folder_of
 
 #: Names of attributes.
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
+class ChooseSection(Section):
+    """Pairs of attributes that are chosen privately, from the records: a run does it first, and charges it."""
+
+    share: QueryShare = Field(
+        description="of the whole budget: what the choices cost together, by the exponential mechanism"
+    )
+    attributes_share: QueryShare = Field(
+        description="of the whole budget: noisy tables of each attribute at the top, by which pairs are scored"
+    )
+    most_cells: Annotated[StrictInt, Field(ge=1, le=1 << 22)] = Field(
+        default=1 << 16, description="of the table of a pair; larger ones are not chosen"
+    )
+    weights: NamedTable[str, Annotated[StrictInt, Field(ge=1, le=1000)]] = Field(
+        default={},
+        description='how much pairs matter to users, such as {"age * sex" = 3}, whole numbers; 1 where none is stated',
+    )
+
+
+class ChosenSection(Section):
+    """That the cliques of a published spec were chosen, and where that was charged.
+
+    Attributes:
+        budget: the declared one, of which the cliques have what the choice left.
+        records: fingerprint of the tables that they were chosen by, which shows equal ones to the holder of the key.
+        dataset, ledger, number, hash: the last event of its charge; None where nothing was charged.
+    """
+
+    budget: Budget
+    records: str
+    dataset: str | None = None
+    ledger: str | None = None
+    number: StrictInt | None = None
+    hash: str | None = None
+
+
+class Undivided(dict[str, Any]):
+    """The table [marginals] of a spec whose cliques are not chosen yet, with the tables of the spec that it is in.
+
+    Attributes:
+        whole: these tables, as they were stated.
+    """
+
+    def __init__(self, table: Mapping[str, Any], whole: Mapping[str, Any]) -> None:
+        super().__init__(table)
+        self.whole = whole
+
+
 class MarginalsSection(Section):
     """Which attributes are measured together, where the table of all of them has too many cells."""
 
-    cliques: Annotated[tuple[Names, ...], Field(min_length=1)] = Field(
+    cliques: Annotated[tuple[Names, ...], Field(min_length=1)] | None = Field(
+        default=None,
         description="the tables that are measured in every area, as lists of attributes; each has the same part of the "
-        "budget. Together they form a tree, see `fill`"
+        "budget. Together they form a tree, see `fill`",
+    )
+    choose: ChooseSection | None = Field(
+        default=None, description="in place of `cliques`: pairs are chosen privately, at a part of the budget"
     )
     fill: StrictBool = Field(
         default=False,
@@ -30,3 +91,24 @@ class MarginalsSection(Section):
     )
     #: Of published specs alone: all attributes in their order, which the universes have in parts.
     attributes: SkipJsonSchema[tuple[str, ...] | None] = None
+    #: Of published specs alone, where cliques were chosen; before they are, the declared budget stands in `budget`.
+    chosen: SkipJsonSchema[ChosenSection | None] = None
+    budget: SkipJsonSchema[Budget | None] = None
+    _whole: Mapping[str, Any] | None = PrivateAttr(default=None)
+    _folder: Path | None = PrivateAttr(default=None)
+
+    @property
+    def undivided(self) -> tuple[Mapping[str, Any], Path | None] | None:
+        """The spec's tables as stated, and the folder of its files; None where the cliques are known."""
+        return None if self._whole is None else (self._whole, self._folder)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _kept(cls, stated: Any, handler: ModelWrapValidatorHandler[Any], info: ValidationInfo) -> Any:
+        section = handler(stated)
+        if (section.cliques is None) == (section.choose is None) and section.attributes is None:
+            found = "neither" if section.cliques is None else "both"
+            raise Misfit(("cliques", f"found {found} of cliques and choose; one of the two is needed"))
+        if isinstance(stated, Undivided):
+            section._whole, section._folder = stated.whole, folder_of(info)
+        return section

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from features.marginals.cliques import JunctionTree
 from features.marginals.guess import needed
 from features.marginals.section import MarginalsSection
-from features.marginals.universes import tree_of
+from features.marginals.terms import Terms
+from features.marginals.universes import choice_terms, tree_of
 from pipeline.errors import InputError
 from pipeline.model.schema import Attribute
+from pipeline.model.strategy import Earlier
 from pipeline.model.together import Together
 from pipeline.model.universe import Universe
 
@@ -29,12 +31,16 @@ class Cliques(Together):
         universes: their names, in the tree's order.
         attributes: all, in the tree's order.
         alike: whether the parts of an area are expected to be alike.
+        terms: on which the cliques are chosen privately; None where they are declared.
+        is_chosen: whether they are the chosen ones already.
     """
 
     tree: JunctionTree
     universes: tuple[str, ...]
     attributes: tuple[Attribute, ...]
     alike: bool
+    terms: Terms | None = None
+    is_chosen: bool = False
 
     @classmethod
     def of(cls, stated: MarginalsSection, universes: Sequence[Universe]) -> Cliques:
@@ -42,7 +48,23 @@ class Cliques(Together):
         found = {one.name: one for universe in universes for one in universe.schema.attributes}
         attributes = tuple(found[name] for name in stated.attributes or ())
         tree, _ = tree_of(stated, {one.name: len(one.values) for one in attributes})
-        return cls(tree, tuple(universe.name for universe in universes), attributes, stated.alike)
+        names, terms = tuple(universe.name for universe in universes), choice_terms(stated, universes)
+        return cls(tree, names, attributes, stated.alike, terms, stated.chosen is not None)
+
+    @property
+    def earlier(self) -> Earlier | None:
+        """See `Together.earlier`: the private choice of the cliques."""
+        return None if self.terms is None else self.terms.earlier
+
+    @property
+    def undecided(self) -> str:
+        """See `Together.undecided`."""
+        if self.terms is None or self.is_chosen:
+            return ""
+        return (
+            f"Which {self.terms.rounds} pairs of attributes are measured is chosen privately when it is run; the "
+            "pairs named here have the most cells of those that could be, and the noise of any."
+        )
 
     def record_attributes(self, universe: str) -> tuple[Attribute, ...]:
         """See `Together.record_attributes`: whole records, with the release's own universe."""

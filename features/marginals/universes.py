@@ -2,7 +2,8 @@
 
 The release's own universe is the tree's first table; the others are companions, called after their attributes. Each has
 its attributes, a part of the budget, its own noise, files and tables, and the release's own records. A published spec
-has them written out, and all attributes in their order in `attributes` of `[marginals]`.
+has them written out, and all attributes in their order in `attributes` of `[marginals]`. Where pairs are yet to be
+chosen there are universes of as many pairs that could be, which have the same noise; see `decided`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pydantic import BaseModel, ValidationError
 from features.marginals.cliques import JunctionTree, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.guess import needed
-from features.marginals.section import MarginalsSection
+from features.marginals.section import ChosenSection, MarginalsSection, Undivided
+from features.marginals.terms import Terms
 from geography.codes import counted
 from geography.errors import InputError
 from pipeline.errors import SpecError
@@ -39,6 +41,7 @@ from pipeline.spec.sections import (
 from pipeline.spec.wording.resolve import note_unknown_labels
 
 if TYPE_CHECKING:
+    from pipeline.model.universe import Universe
     from pipeline.spec.release_spec import ReleaseSpec
 
 #: Sections and keys that no release of marginals was tried with.
@@ -70,6 +73,10 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
     problems = Problems("")
     _note_untried_keys(content, problems)
     stated = content["marginals"]
+    if isinstance(stated, _Divided):
+        return content
+    if stated.get("attributes") is None and (own := [key for key in _OF_RUNS if key in stated]):
+        problems.add(f"marginals.{own[0]}", "is stated by a run, in what it publishes; leave it out")
     if stated.get("attributes") is not None and isinstance(content.get("schema", {}).get("attributes"), Mapping):
         # In a published spec tables in order are lists of pairs, which any other spec is refused for when it is read.
         problems.add("marginals.attributes", "is stated by a run, in what it publishes; leave it out")
@@ -90,6 +97,27 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return content
 
 
+class _Divided(dict[str, Any]):
+    """The table [marginals] of a spec that is divided already."""
+
+
+def decided(section: MarginalsSection, cliques: Sequence[Sequence[str]], chosen: ChosenSection) -> dict[str, Any]:
+    """The tables of a spec whose cliques were to be chosen, divided by those that were.
+
+    Args:
+        section: of the spec, undivided.
+        cliques: pairs in the order in which they were chosen, then attributes that are in none.
+        chosen: where they are from.
+    """
+    assert section.undivided is not None
+    content, _ = section.undivided
+    stated = {"cliques": [list(names) for names in cliques], "chosen": chosen.model_dump()}
+    divided = _Division.of(content, cliques).content()
+    return {**divided, "marginals": _Divided({**divided["marginals"], **stated})}
+
+
+#: Keys of [marginals] that stand in what a run publishes alone.
+_OF_RUNS: Final = ("chosen", "budget")
 _NOT_WITH: Final = "not together with [marginals] yet; leave one of the two out"
 
 
@@ -132,6 +160,7 @@ class _Division:
         attributes: all, with their values.
         tree: of the cliques.
         cliques: as declared, in ascending order of attributes.
+        terms: on which they are chosen; None where they are declared.
     """
 
     whole: Mapping[str, Any]
@@ -139,13 +168,20 @@ class _Division:
     attributes: Mapping[str, Sequence[str]]
     tree: JunctionTree
     cliques: tuple[Clique, ...]
+    terms: Terms | None = None
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> _Division:
+    def of(cls, content: Mapping[str, Any], cliques: Sequence[Sequence[str]] | None = None) -> _Division:
+        """Of a spec's tables; `cliques` are those that were chosen, where it leaves them to a choice."""
         stated = MarginalsSection.model_validate(content["marginals"])
         attributes = SchemaSection.model_validate(content["schema"]).attributes
-        tree, cliques = tree_of(stated, {name: len(values) for name, values in attributes.items()})
-        return cls(content, stated, attributes, tree, cliques)
+        terms = None if stated.choose is None else _terms_of_tables(stated, content, attributes)
+        if terms is not None:
+            domain = terms.domain
+            names = cliques or [[domain.names[a] for a in clique] for clique in terms.provisional]
+            stated = stated.model_copy(update={"cliques": tuple(map(tuple, names))})
+        tree, found = tree_of(stated, {name: len(values) for name, values in attributes.items()})
+        return cls(content, stated, attributes, tree, found, terms)
 
     def content(self) -> dict[str, Any]:
         """The tables of the spec with a universe for each bag."""
@@ -158,7 +194,10 @@ class _Division:
         names = universe_names(self.tree)
         parts = [self._universe(number, homes) for number in range(len(self.tree.bags))]
         privacy = {**self.whole["privacy"], **parts[0]["privacy"]}
-        marginals = {**self.whole["marginals"], "attributes": list(self.attributes)}
+        marginals: dict[str, Any] = {**self.whole["marginals"], "attributes": list(self.attributes)}
+        if self.terms is not None:
+            marginals |= {"cliques": [list(names) for names in self.stated.cliques or ()]}
+            marginals = Undivided(marginals | {"budget": str(self.terms.budget)}, self.whole)
         companions = dict(zip(names[1:], parts[1:], strict=True))
         divided = {**self.whole, **parts[0], "privacy": privacy, "companions": companions, "marginals": marginals}
         if isinstance(provenance := self.whole.get("provenance"), Mapping):
@@ -183,10 +222,27 @@ class _Division:
             problems.add(
                 "input.form", f'found {given.get("form")!r}; with [marginals] records are "microdata", a row each'
             )
+        if self.terms is not None:
+            self._note_unknown_tables(problems)
         for bag in self.tree.bags:
             if not self._measured(bag):
                 text = self.tree.domain.text(bag)
                 problems.add("marginals.cliques", f"nothing would be measured of {text} alone; declare it as a clique")
+
+    def _note_unknown_tables(self, problems: Problems) -> None:
+        """Note tables that may cross cliques which are not chosen yet, and labels of tables that may not be there."""
+        tables, schema = self.whole.get("tables"), self.whole["schema"]
+        for name, table in tables.items() if isinstance(tables, Mapping) else ():
+            terms = terms_of(str(table.get("query") if isinstance(table, Mapping) else table))
+            if len(terms) > 1:
+                problems.add(
+                    dotted(["tables", name]),
+                    f"found {' * '.join(terms)!r}; which pairs are measured is chosen in the run: name tables of one "
+                    "attribute, or leave [tables] out and have one of each pair",
+                )
+        labels = schema.get("labels")
+        if isinstance(labels, Mapping) and labels.get("tables") and not isinstance(tables, Mapping):
+            problems.add("schema.labels.tables", "which tables there are is chosen in the run; leave it out")
 
     def _note_once(self, problems: Problems) -> None:
         """Note what is wrong in every universe, such as shares of levels, or is of none, such as labels of nothing."""
@@ -232,6 +288,11 @@ class _Division:
 
     @property
     def _budget(self) -> Fraction | None:
+        """Of the cliques."""
+        return self._declared if self.terms is None else self.terms.rest
+
+    @property
+    def _declared(self) -> Fraction | None:
         section = PrivacySection.model_validate(self.whole.get("privacy", {}))
         return section.epsilon if self._budget_key == "epsilon" else section.rho
 
@@ -320,6 +381,77 @@ def _of_all_universes(
     return found
 
 
+def _terms_of_tables(
+    stated: MarginalsSection, content: Mapping[str, Any], attributes: Mapping[str, Sequence[str]]
+) -> Terms | None:
+    """On which terms pairs are chosen, of a spec's tables; None where these are wrong by themselves.
+
+    Raises:
+        Misfit: the section does not fit the attributes or the budget.
+    """
+    privacy = PrivacySection.model_validate(content.get("privacy", {}))
+    budget = privacy.epsilon if privacy.framework == "pure" else privacy.rho
+    geography, strategy, records = (content.get(key) for key in ("geography", "strategy", "records_per_person"))
+    levels = geography.get("levels") if isinstance(geography, Mapping) else None
+    shares = strategy.get("levels") if isinstance(strategy, Mapping) else None
+    if budget is None or not isinstance(levels, Mapping | list | tuple) or not isinstance(shares, Mapping):
+        return None
+    try:
+        sections = StrategySection.model_validate({"levels": shares, "queries": {"total": "1"}}).levels
+    except ValidationError:
+        return None
+    per_person = records if isinstance(records, int) and records > 0 else 1
+    stated_shares = [sections[level].share for level in levels if level in sections]
+    top_share = next((share for share in stated_shares if share), None)
+    if top_share is None:
+        return None
+    privacy_terms = privacy.framework, privacy.neighbours, per_person
+    return _terms(stated, attributes, privacy_terms, budget, str(next(iter(levels))), top_share)
+
+
+def _terms(
+    stated: MarginalsSection,
+    attributes: Mapping[str, Sequence[str]],
+    privacy: tuple[Any, Any, int],
+    budget: Fraction,
+    top: str,
+    top_share: Fraction,
+) -> Terms:
+    """The terms; Misfit with the key of what does not fit. `privacy`: framework, neighbours, records of a person."""
+    assert stated.choose is not None
+    try:
+        return Terms(stated.choose, attributes, *privacy, budget, top, top_share)
+    except InputError as error:
+        key, _, text = str(error).partition(": ")
+        if key.split(".")[0] not in ("choose", "workload"):
+            key, text = "choose", str(error)
+        raise Misfit((f"marginals.{key.replace('workload', 'choose.weights')}", text)) from None
+
+
+def choice_terms(stated: MarginalsSection, universes: Sequence[Universe]) -> Terms | None:
+    """The terms of a spec that is divided; None where its cliques are declared. Errors as `tree_of`."""
+    own = universes[0]
+    if stated.choose is None or stated.budget is None:
+        return None
+    found = {one.name: one.values for universe in universes for one in universe.schema.attributes}
+    attributes = {name: found[name] for name in stated.attributes or ()}
+    top_share = next(level.share for level in own.strategy.levels if level.share)
+    privacy = own.framework, own.neighbours, own.unit.records
+    return _terms(stated, attributes, privacy, stated.budget, own.level_names[0], top_share)
+
+
+def stated_cliques(
+    stated: MarginalsSection | None, universes: Sequence[Universe]
+) -> tuple[tuple[Attribute, ...], tuple[Clique, ...] | None]:
+    """All attributes of a spec that is divided, and its cliques; None where they are yet to be chosen."""
+    assert stated is not None
+    found = {one.name: one for universe in universes for one in universe.schema.attributes}
+    attributes = tuple(found[name] for name in stated.attributes or ())
+    if stated.undivided is not None:
+        return attributes, None
+    return attributes, tree_of(stated, {one.name: len(one.values) for one in attributes})[1]
+
+
 def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[JunctionTree, tuple[Clique, ...]]:
     """The junction tree of a section, and its cliques.
 
@@ -332,7 +464,7 @@ def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[Junctio
     """
     domain = Domain(tuple(sizes), tuple(sizes.values()))
     try:
-        cliques = tuple(domain.clique(names) for names in stated.cliques)
+        cliques = tuple(domain.clique(names) for names in stated.cliques or ())
         if twice := [clique for number, clique in enumerate(cliques) if clique in cliques[:number]]:
             raise InputError(f"cliques: found {domain.text(twice[0])} twice; each is measured once")
         if missing := [name for number, name in enumerate(domain.names) if not any(number in one for one in cliques)]:
@@ -396,6 +528,29 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
         return
     for (name, companion), part in zip(spec.companions.items(), parts[1:], strict=True):
         _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"))
+    _note_choice(stated, spec, sections, problems)
+
+
+def _note_choice(
+    stated: MarginalsSection, spec: ReleaseSpec, sections: Sequence[UniverseSections], problems: Problems
+) -> None:
+    """Note what does not go with cliques that are chosen, or not together with those that are declared."""
+    if (stated.choose is None) != (stated.budget is None) or (stated.choose is None and stated.chosen is not None):
+        problems.add("marginals.choose", "what is chosen has a budget, and what is not chosen has none")
+    elif stated.choose is not None and spec.privacy.beacon is not None:
+        problems.add("privacy.beacon", "not together with [marginals.choose] yet; leave one of the two out")
+    elif stated.choose is not None and stated.budget is not None:
+        values = {name: own for one in sections for name, own in one.schema_section.attributes.items()}
+        attributes = {name: values[name] for name in stated.attributes or ()}
+        top_share = next((level.share for level in spec.strategy.levels.values() if level.share), Fraction(1))
+        promise = spec.privacy.framework, spec.privacy.neighbours, spec.records_per_person
+        terms = _terms(stated, attributes, promise, stated.budget, spec.geography.level_names[0], top_share)
+        key = "epsilon" if spec.privacy.framework == "pure" else "rho"
+        privacies = [spec.privacy, *(one.privacy for one in spec.companions.values())]
+        if sum((getattr(one, key) or Fraction(0) for one in privacies), Fraction(0)) != terms.rest:
+            problems.add(
+                "marginals.budget", f"the cliques have another {key} than the choice leaves of {stated.budget}"
+            )
 
 
 def _sizes(stated: MarginalsSection, sections: Sequence[UniverseSections], problems: Problems) -> dict[str, int]:

@@ -109,6 +109,17 @@ def plan(
             "units together, where the ends are of a unit's total: for what each upper end cuts off.",
         ),
     ] = None,
+    cliques: Annotated[
+        bool,
+        typer.Option(
+            "--cliques",
+            help="With --like, an earlier release or a public sample: proposes cliques for [marginals] from it.",
+        ),
+    ] = False,
+    most_cells: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --cliques: cells of a clique, at most. [default: 10000]"),
+    ] = None,
     solver: Annotated[
         str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
     ] = "descent",
@@ -134,6 +145,9 @@ def plan(
     --records-per-unit: for each cap on the records of a unit, what the cap cuts off and the noise it needs.
 
     --amounts: for each upper end of an amount, how much it cuts off and the noise it needs.
+
+    --cliques: pairs of attributes that depend most in public data, grown into a tree of tables; --write writes the spec
+    with them. It reads no records, and refuses those of the spec.
 
     --worst-group: errors are relative to the mean number of people of a group in an area of the level.
 
@@ -167,8 +181,13 @@ def plan(
         chart=chart,
         solver=solver,
         details=details,
+        cliques=cliques,
+        most_cells=most_cells,
     )
     _check(options)
+    if cliques:
+        _propose(spec, options, output)
+        return
     guess = SharesGuess(shares_spread, None if worst_group is not None else like)
     count = default_workers() if workers is None else workers
     records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
@@ -211,6 +230,8 @@ class PlanOptions:
     chart: Path | None
     solver: str
     details: bool = False
+    cliques: bool = False
+    most_cells: int | None = None
 
     @property
     def divides(self) -> bool:
@@ -225,6 +246,7 @@ def _check(options: PlanOptions) -> None:
     aims = {"--target": options.target, "--weights": options.weights, "--worst-group": options.worst_group}
     if len(given := [name for name, text in aims.items() if text is not None]) > 1:
         raise InputError(f"found {given[0]} and {given[1]}; one of the two is allowed")
+    _check_cliques(options)
     if options.worst_group is not None and (options.rho is None or options.like is None):
         raise InputError(
             "--worst-group needs --rho, the budget that is to be divided, and --like, an earlier release, which tells "
@@ -234,7 +256,7 @@ def _check(options: PlanOptions) -> None:
         raise InputError("--weights needs --rho, the budget that is to be divided")
     if options.rho is not None and not options.divides:
         raise InputError("--rho needs what the budget is to be divided for: --target, --weights or --worst-group")
-    if options.write is not None and not options.divides:
+    if options.write is not None and not options.divides and not options.cliques:
         raise InputError("--write needs something to write: a division, found for --target, --weights or --worst-group")
     if options.write is not None and options.write.exists():
         raise InputError(f"--write {options.write}: there is a file already; name another, nothing is overwritten")
@@ -248,6 +270,43 @@ def _check(options: PlanOptions) -> None:
         from features.plan.chart import check_chart
 
         check_chart(options.chart)
+
+
+def _check_cliques(options: PlanOptions) -> None:
+    """Refuse what does not go with proposed cliques."""
+    from pipeline.errors import InputError
+
+    if options.most_cells is not None and not options.cliques:
+        raise InputError("--most-cells is for --cliques, whose tables it limits")
+    if options.cliques and options.like is None:
+        raise InputError("--cliques needs --like, an earlier release or a file with a public sample")
+    others = {"--universe": options.universe, "--estimator": options.estimator, "--chart": options.chart}
+    given = [name for name, value in others.items() if value] + ["a division"] * options.divides
+    if options.cliques and given:
+        raise InputError(f"found --cliques and {given[0]}; one of the two is allowed")
+
+
+def _propose(path: Path, options: PlanOptions, output: Output) -> None:
+    """Print cliques that public data propose, and write the spec with them where that is asked for."""
+    import json
+
+    from features.plan.cliques import MOST_CELLS, proposed_cliques
+    from features.plan.write_spec import write_section
+    from pipeline.inputs.geography import read_spine
+    from pipeline.spec.release_spec import load_spec
+
+    assert options.like is not None
+    spec = load_spec(path)
+    found = proposed_cliques(spec, read_spine(spec.geography), options.like, options.most_cells or MOST_CELLS)
+    if options.write is not None:
+        write_section(path, options.write, *found.section)
+    if output.json:
+        typer.echo(json.dumps(found.data(), indent=2, ensure_ascii=False))
+        return
+    for line in found.lines:
+        typer.echo(line)
+    if options.write is not None:
+        output.remark(f"Spec written to {options.write}")
 
 
 def _best(planned: Plan, options: PlanOptions) -> Best:

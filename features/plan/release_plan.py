@@ -111,11 +111,18 @@ class Plan:
         """The release's one epsilon, and what it is about."""
         return promise(self.joint, self.universes[0].statement.delta)
 
+    @property
+    def undecided(self) -> str:
+        """What a run decides from the records, in a sentence; "" where all is stated."""
+        together = self.universes[0].universe.together
+        return "" if together is None else together.undecided
+
     def data(self) -> dict[str, Any]:
         """JSON-able."""
         return {
             "release": self.spec.name,
             "promise": self.promise,
+            **({"undecided": self.undecided} if self.undecided else {}),
             "beyond_limits": list(beyond_limits([plan.universe for plan in self.universes])),
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],

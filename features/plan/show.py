@@ -26,6 +26,8 @@ from pipeline.release.area_sizes import SIZE_LABELS
 def show_plan(plan: Plan, console: Console) -> None:
     """The plan of every universe, and its cost."""
     console.print(levels_line(plan))
+    if plan.undecided:
+        console.print(plan.undecided, soft_wrap=True)
     for universe_plan in plan.universes:
         console.print()
         _show_universe(universe_plan, console, Called.of(plan.spec, universe_plan.universe))

@@ -23,6 +23,8 @@ def show_summary(plan: Plan, console: Console) -> None:
     """The plan in some six lines; of a companion two more."""
     console.print(levels_line(plan), soft_wrap=True)
     console.print(f"Budget: {_budget(plan.universes)}; {plan.promise}.", soft_wrap=True)
+    if plan.undecided:
+        console.print(plan.undecided, soft_wrap=True)
     for each in plan.universes:
         for line in _bought(each, Called.of(plan.spec, each.universe)):
             console.print(line, soft_wrap=True)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
@@ -70,7 +71,13 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
         note_event(restricted, reservation.head)
         if drawn:
             note_event(restricted, ledger.commit(reservation))
-    return tuple(receipt_of(charged) for charged in reservation.charged)
+    return tuple(receipt_of(charged, _earlier(job, charged.dataset)) for charged in reservation.charged)
+
+
+def _earlier(job: Job, dataset: str) -> Fraction:
+    """What a dataset was charged in this run before, by what its spec was decided from (`pipeline.runs.decided`)."""
+    found = (one.earlier.cost for one in job.universes if one.dataset == dataset and one.earlier is not None)
+    return sum(found, Fraction(0))
 
 
 def _refuse_chosen_elsewhere(job: Job, ledger: str) -> None:
@@ -130,15 +137,15 @@ def _layout(job: Job, universe: Universe) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def receipt_of(charged: Charged) -> Receipt:
-    """What a run or an answer says of its charge to a dataset."""
+def receipt_of(charged: Charged, earlier: Fraction = Fraction(0)) -> Receipt:
+    """What a run or an answer says of its charge to a dataset; `earlier` was charged to it in the same run before."""
     return Receipt(
         dataset=charged.dataset,
         ledger=charged.head.ledger,
         number=charged.head.number,
         hash=charged.head.hash,
         unit=charged.unit,
-        cost=str(charged.cost),
+        cost=str(charged.cost + earlier),
         exact=tuple(ExactReceipt(universe=universe, what=str(subject)) for universe, subject in charged.exact),
     )
 

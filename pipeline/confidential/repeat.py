@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pipeline.confidential.charge import run_charges
 from pipeline.confidential.key_statement import key_statement
-from pipeline.confidential.parts import Parts
+from pipeline.confidential.parts import Parts, Question
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
@@ -34,6 +34,9 @@ class Repeating(Protocol):
 
     def check_key(self, run: RunDirectory) -> None:
         """InputError where the key is not the one that the release was made with."""
+
+    def question(self, work: Question) -> Mapping[str, object]:
+        """See `parts.Answering`; of what was drawn before."""
 
     def repeat(self, run: RunDirectory, job: Job) -> MeasuringSteps:
         """The steps of the rerun of `run` that see the records; `job` is where they write."""

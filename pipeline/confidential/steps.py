@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.key_statement import key_statement, release_salt
 from pipeline.confidential.measure import select_versions
-from pipeline.confidential.parts import ConfidentialPart, Parts
+from pipeline.confidential.parts import ConfidentialPart, Parts, Question
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.sealed import Ingredients
 from pipeline.execution.job import Job
@@ -199,6 +200,9 @@ class Measured(Protocol):
 
     def is_counted(self, run: RunDirectory) -> bool:
         """See `sealed.is_counted`."""
+
+    def question(self, work: Question) -> Mapping[str, object]:
+        """See `parts.Answering`."""
 
     def begin_comparing(self) -> None:
         """Start what `compare` needs, without waiting for it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipeline.model.schema import Attribute
+    from pipeline.model.strategy import Earlier
 
 
 class Together(ABC):
@@ -20,6 +21,16 @@ class Together(ABC):
     @abstractmethod
     def record_attributes(self, universe: str) -> tuple[Attribute, ...]:
         """The attributes of the microdata that stand in the folder of a universe; none where it has no such file."""
+
+    @property
+    def earlier(self) -> Earlier | None:
+        """What was drawn from the records before they were measured; the release's own universe has its cost."""
+        return None
+
+    @property
+    def undecided(self) -> str:
+        """What of the universes a run decides from the records, in a sentence; "" where all is stated."""
+        return ""
 
     @abstractmethod
     def home(self, terms: Collection[str]) -> str:

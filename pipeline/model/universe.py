@@ -22,7 +22,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.series import SeriesPeriod
 from pipeline.model.source import OWN_NOISE, Source
-from pipeline.model.strategy import AddedAnswer, Strategy
+from pipeline.model.strategy import AddedAnswer, Earlier, Strategy
 from pipeline.model.together import Together
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
 
@@ -69,7 +69,8 @@ class Universe:
     Attributes:
         name: "" for the release's own, else the companion's.
         budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs, added answers
-            included; with framework "local" the epsilon of one report, which its sender has spent.
+            and what was drawn before included; with framework "local" the epsilon of one report, which its sender has
+            spent.
         delta: of the (epsilon, delta) statement; 0 with the frameworks "pure" and "local", unless a zero-concentrated
             central release is used beside reports.
         invariants: (level, query) whose answers are released exactly.
@@ -89,6 +90,7 @@ class Universe:
         added: answers of questions that are used beside the measurements; their budget is not the strategy's.
         series: its place in a series, whose whole budget is then the universe's; None of a release that is alone.
         together: what it is estimated together with; None where it is estimated alone.
+        earlier: what was drawn from the same records before; its budget is not the strategy's.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Universe:
     added: tuple[AddedAnswer, ...] = ()
     series: SeriesPeriod | None = None
     together: Together | None = None
+    earlier: Earlier | None = None
 
     def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
         """The answers of questions at a level."""
@@ -124,13 +127,15 @@ class Universe:
 
     @property
     def own_budget(self) -> Fraction:
-        """The budget without what added answers cost, exact: what was spent when the universe was measured."""
-        return self.budget - sum((answer.cost for answer in self.added), Fraction(0))
+        """The budget without what was drawn apart, before or since, exact: what was spent when it was measured."""
+        earlier = Fraction(0) if self.earlier is None else self.earlier.cost
+        return self.budget - earlier - sum((answer.cost for answer in self.added), Fraction(0))
 
     @property
     def charged(self) -> Fraction:
         """What a ledger is charged for it, exact: nothing, where the series that it is of was opened before."""
-        return self.own_budget if self.series is None or self.series.opens else Fraction(0)
+        earlier = Fraction(0) if self.earlier is None else self.earlier.cost
+        return self.own_budget + earlier if self.series is None or self.series.opens else Fraction(0)
 
     @property
     def own_record_budget(self) -> Fraction:

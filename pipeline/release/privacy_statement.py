@@ -122,6 +122,7 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         words=_in_words(universe, delta)
         + (_SELECT if universe.selections else "")
         + (_BYPASS if universe.bypass else "")
+        + ("" if universe.earlier is None else f" {universe.earlier.words}")
         + _added(universe)
         + _series(universe)
         + (_MADE_ELSEWHERE if made_elsewhere else ""),
@@ -134,7 +135,7 @@ def _added(universe: Universe) -> str:
     """What is said of answers that were added to the measurements."""
     if not universe.added:
         return ""
-    cost = decimal_text(universe.budget - universe.own_budget)
+    cost = decimal_text(sum((answer.cost for answer in universe.added), Fraction(0)))
     name = "rho" if universe.framework == "zcdp" else "epsilon"
     which = ", ".join(answer.query.name for answer in universe.added)
     return (
@@ -173,9 +174,9 @@ def _of_reports(universe: Universe) -> PrivacyStatement:
 
 
 def _noise(universe: Universe) -> Iterator[NoiseStatement]:
-    """Of every query at every level, then of every private choice and of what it chooses, then of added answers."""
+    """Of every query, then of private choices and what they choose, then of added answers and what was drawn before."""
     framework, neighbours = universe.framework, universe.neighbours
-    own = universe.own_budget / universe.budget if universe.added else Fraction(1)
+    own = universe.own_budget / universe.budget
     rest = own * (1 - sum((selection.share for selection in universe.selections), Fraction(0)))
     for level in universe.strategy.levels:
         for measured in level.queries:
@@ -195,6 +196,8 @@ def _noise(universe: Universe) -> Iterator[NoiseStatement]:
     for answer in universe.added:
         share = answer.cost / universe.budget
         yield _noise_statement(answer.level, answer.query.name, answer.noise.mechanism, answer.noise.scale, share)
+    for one in () if universe.earlier is None else universe.earlier.uses:
+        yield _noise_statement(one.level, one.query, one.mechanism, one.scale, one.cost / universe.budget)
 
 
 def _noise_statement(

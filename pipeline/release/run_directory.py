@@ -75,6 +75,26 @@ def record_input(run: RunDirectory, fingerprints: Mapping[str, str]) -> None:
     write_json(run.record, record, run.staging, private=True)
 
 
+def record_decided(run: RunDirectory, identity: Mapping[str, object]) -> None:
+    """Record what the run is once all that its spec left open is decided; from then on that cannot be otherwise.
+
+    Args:
+        run: the directory, held by `open_run` with an identity in which it is open.
+        identity: the names and fingerprints that differ from it.
+
+    Raises:
+        InputError: it was decided otherwise before.
+    """
+    record = _read_record(run)
+    decided = {**record["identity"], **identity}
+    if record.get("decided") not in (None, decided):
+        raise InputError(
+            f"{run.root} holds this release as begun on other records, or with another key; name another directory, or "
+            "give the same records and key"
+        )
+    write_json(run.record, {**record, "decided": decided}, run.staging, private=True)
+
+
 def is_of_others(run: RunDirectory, universe: str, fingerprint: str) -> bool:
     """Whether the directory is bound to other records of a universe; nothing that is counted is then kept in it."""
     recorded = recorded_input(run) if run.record.exists() else None  # a trial is bound to nothing
@@ -88,8 +108,9 @@ def recorded_input(run: RunDirectory) -> dict[str, str] | None:
 
 
 def recorded_identity(run: RunDirectory) -> dict[str, Any]:
-    """The identity that the directory was opened with."""
-    identity: dict[str, Any] = _read_record(run)["identity"]
+    """The identity that the directory was opened with; once what it left open is decided, with that."""
+    record = _read_record(run)
+    identity: dict[str, Any] = record.get("decided", record["identity"])
     return identity
 
 

@@ -28,6 +28,7 @@ from pipeline.release.run_directory import held
 from pipeline.release.software import software
 from pipeline.runs.kept_inputs import inputs_to_keep
 from pipeline.runs.request import CheckedRequest
+from pipeline.spec.slots import stated_in
 from pipeline.storage.files import canonical_json, sha256_file, write_json
 
 #: The packages whose code decides on a published number.
@@ -111,9 +112,12 @@ def _kept(run: RunDirectory) -> Iterator[str]:
 
 
 def _stated(value: object, files: list[Path]) -> Any:
-    """A spec as JSON, in which every file is its place; these are collected. What reads records stands elsewhere."""
+    """A spec as JSON, in which every file is its place; these are collected. What reads records stands elsewhere.
+
+    Keys of features are among it.
+    """
     if isinstance(value, BaseModel):
-        return {name: _stated(getattr(value, name), files) for name in type(value).model_fields if name != "input"}
+        return {name: _stated(one, files) for name, one in stated_in(value, ("input",)).items()}
     if isinstance(value, Mapping):
         return [[str(key), _stated(item, files)] for key, item in value.items()]
     if isinstance(value, tuple | list):

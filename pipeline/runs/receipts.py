@@ -234,9 +234,10 @@ def _unlike_charge(manifest: Charging, receipt: Receipt, run: str, state: Datase
 def _costs_of_release(
     manifest: Manifest, receipt: Receipt, run: str, state: DatasetState, costs: Mapping[str, Fraction]
 ) -> set[Fraction]:
-    """What a release can have cost: each of its histograms is a run of its own, of the same key."""
+    """What a release can have cost: each histogram, and what its spec was decided from, is a run of the same key."""
     universes = ReleaseSpec.from_public_dict(manifest.spec, "manifest").universes()
-    others = sum(universe.dataset == receipt.dataset for universe in universes) - 1
+    own_universes = [universe for universe in universes if universe.dataset == receipt.dataset]
+    others = len(own_universes) - 1 + sum(universe.earlier is not None for universe in own_universes)
     key = None if run not in state.keys else state.keys[run].commitment
     beside = [
         costs[name]

@@ -33,8 +33,9 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.release.stated_beacon import stated_beacon
+from pipeline.runs.decided import DecidedFirst
 from pipeline.runs.drawn_before import refuse_other_run
-from pipeline.runs.open_public import open_published
+from pipeline.runs.open_public import PublicSide, open_published
 from pipeline.runs.status import status_of
 from pipeline.runs.versions import version_differences
 from pipeline.storage.files import sha256_file, write_bytes
@@ -250,12 +251,31 @@ def _compute(
         confidential.record()
     except InputError as error:
         raise InputError("; ".join([str(error), *version_differences(manifest)])) from None
+    _refuse_decided_otherwise(run, again, public, measured)
     # Not charged: the noise that is drawn again is the noise that was charged for.
     perform_steps(job, measuring, perform)
     confidential.end()
     notes = perform_public_steps(job, perform)
     write_manifest(again, manifest_of(job, notes, confidential.statement()))
     return job
+
+
+def _refuse_decided_otherwise(run: RunDirectory, again: RunDirectory, public: PublicSide, measured: Repeating) -> None:
+    """Draw again what the spec was decided from; InputError where something else follows from records and key."""
+    for part in public.spec.of_features:
+        asked = (
+            part.redrawn(public.spec, public.universes, public.spine, again, run)
+            if isinstance(part, DecidedFirst)
+            else None
+        )
+        if asked is None:
+            continue
+        found = measured.question(asked[0])
+        if differing := sorted(key for key, stated in asked[1].items() if found.get(key) != stated):
+            raise InputError(
+                f"{run.root}: what its spec was decided from is drawn otherwise from these records and this key: "
+                f"{', '.join(differing)} differ"
+            )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from geography.spine import Spine
 from pipeline.confidential.accuracy import write_accuracy
-from pipeline.confidential.custody import Keyholder
-from pipeline.confidential.parts import installed_parts
+from pipeline.confidential.custody import Keyholder, KeySource
+from pipeline.confidential.parts import Question, answering, installed_parts
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from pipeline.cost.fitting import Fitting, check_memory, fitting
@@ -35,6 +35,7 @@ from pipeline.publishing.steps import Publication, begin_areas, last_steps, publ
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
+from pipeline.runs.decided import decided
 from pipeline.runs.finished import ingredients_of, note_finished
 from pipeline.runs.kept_inputs import inputs_to_keep
 from pipeline.runs.open_public import open_listed
@@ -70,6 +71,10 @@ class MeasuredHere:
     def steps(self, job: Job) -> MeasuringSteps:
         """See `Measured.steps`."""
         return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), installed_parts())
+
+    def question(self, work: Question) -> Mapping[str, object]:
+        """See `Measured.question`."""
+        return answering(work)(work, self._holder, KeySource())
 
     def begin_comparing(self) -> None:
         """See `Measured.begin_comparing`: there is no other process."""
@@ -219,7 +224,10 @@ def release_run(
 ) -> Iterator[ReleaseRun]:
     """A run in its directory, with its public inputs read and its workers ready; nothing is performed yet.
 
+    What the spec leaves to be decided from the records is decided, and charged.
+
     Raises:
+        BudgetRefusedError: that cannot be charged.
         InputError: a public input is wrong, or the directory holds something else.
     """
     public = open_listed(checked.spec, checked.universes)
@@ -234,6 +242,8 @@ def release_run(
         if _is_large(public.spine, public.universes):
             workers.prepare(*_USED_BY_WORKERS)
         run.refusal.unlink(missing_ok=True)
+        ingredients = ingredients_of(checked)
+        checked, public = decided(checked, measured, run, public)
         public.keep_remarks(run)
         log.write(f"memory: {fit.summary}")
         job = public.job(run, workers, Logged(progress, log), Batches(run))
@@ -243,7 +253,7 @@ def release_run(
         measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)
         stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
-        yield ReleaseRun(replace(job, status=stated), measured, measuring, perform, ingredients_of(checked))
+        yield ReleaseRun(replace(job, status=stated), measured, measuring, perform, ingredients)
 
 
 def _is_large(spine: Spine, universes: Sequence[Universe]) -> bool:

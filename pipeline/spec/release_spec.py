@@ -218,7 +218,10 @@ class ReleaseSpec(UniverseSections):
         """The universes, with what features state of them together."""
         for part in self.of_features:
             if isinstance(part, StatesTogether) and (together := part.together(universes)) is not None:
-                universes = tuple(replace(one, together=together) for one in universes)
+                own, *others = (replace(one, together=together) for one in universes)
+                if (earlier := together.earlier) is not None:
+                    own = replace(own, earlier=earlier, budget=own.budget + earlier.cost)
+                universes = (own, *others)
         return universes
 
     def _resolved(

@@ -48,6 +48,7 @@ _OF_SPINEWISE = {"plan": {"ReleasePlan", "plan"}, "questions": {"Dataset", "Ques
 _BENCHMARKS = {
     "joins": ("bench_household_sizes",),
     "local": ("bench_collect", "local_*", "survey_of_state"),
+    "marginals": ("bench_choice",),
     "questions": ("bench_update",),
 }
 #: What its tests share that is not in their folder.

@@ -18,6 +18,8 @@ FOLDERS = (
     "pipeline/questions",
     "features/*/confidential.py",
     "features/marginals/choice.py",
+    "features/marginals/stage.py",
+    "features/marginals/terms.py",
     "features/questions/kept.py",
     "features/questions/request.py",
     "features/questions/work.py",

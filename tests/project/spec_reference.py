@@ -52,6 +52,7 @@ ANCHORS = {
     "JoinSection": "join",
     "HouseholdTableSection": "household_tablesname",
     "MarginalsSection": "marginals",
+    "ChooseSection": "marginalschoose",
     "QuestionsSection": "questions",
     "QuestionColumnSection": "questionscolumnsname",
 }

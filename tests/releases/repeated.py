@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.confidential.custody import KeySource, key_of_release
-from pipeline.confidential.parts import installed_parts
+from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
+from pipeline.confidential.parts import Question, answering, installed_parts
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.steps import MeasuringSteps
 from pipeline.execution.job import Job
@@ -23,6 +24,9 @@ class RepeatedHere:
 
     def check_key(self, run: RunDirectory) -> None:
         key_of_release(run, self._source)
+
+    def question(self, work: Question) -> Mapping[str, object]:
+        return answering(work)(work, Keyholder(self._source, None), self._source)
 
     def repeat(self, run: RunDirectory, job: Job) -> MeasuringSteps:
         return RepeatedSteps(run, job, key_of_release(run, self._source), installed_parts())

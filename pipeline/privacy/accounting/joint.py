@@ -18,7 +18,7 @@ from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.accounting.statements import statement_of
-from pipeline.privacy.accounting.uses import choices_of, measurements_of
+from pipeline.privacy.accounting.uses import choices_of, earlier_of, measurements_of
 from pipeline.privacy.budget import MOVED
 
 if TYPE_CHECKING:
@@ -50,8 +50,10 @@ def joint_statement(universes: Sequence[Universe], accounts: Sequence[PrivacyAcc
         zcdp = zcdp_epsilon(budget, main.delta)
         plain = all(one.unit.records == 1 and one.reach == 1 and not one.bypass for one in universes)
         if record.records == 1 and plain:
-            uses = [m.use for one in universes for m in measurements_of(one) + choices_of(one)]
-            losses = pld_epsilon([(use, MOVED[main.neighbours]) for use in uses], main.delta)
+            moved = MOVED[main.neighbours]
+            uses = [(m.use, moved) for one in universes for m in measurements_of(one) + choices_of(one)]
+            earlier = [use for one in universes for _, use in earlier_of(one, moved)]
+            losses = pld_epsilon([*uses, *earlier], main.delta)
     delta = main.delta if main.framework == "zcdp" else Fraction(0)
     return statement_of(
         ("person", ""), budget, (zcdp, losses), delta, _words(universes, record.records), record.records

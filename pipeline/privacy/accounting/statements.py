@@ -48,7 +48,7 @@ from pipeline.privacy.accounting.neighbours import (
 )
 from pipeline.privacy.accounting.pld import Use, one_number_epsilon, pld_epsilon
 from pipeline.privacy.accounting.statement_models import Comparison, PrivacyAccount, Statement
-from pipeline.privacy.accounting.uses import Measurement, choices_of, measurements_of
+from pipeline.privacy.accounting.uses import Measurement, choices_of, earlier_of, measurements_of
 from pipeline.privacy.budget import MOVED, Framework
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ class _Spending:
         record: on a record.
         attributes: on each attribute, the rest of the record being known.
         places: on the geounits below each level but the lowest.
-        measured: every measurement; None where it depends on the spine which of them a record meets.
+        measured: every measurement; None where it depends on the spine which of them a record meets, or where some
+            of what is spent was drawn before.
     """
 
     record: _Spent
@@ -93,6 +94,7 @@ def privacy_statements(universe: Universe, group_sizes: Sequence[int] = GROUP_SI
     if universe.framework == "local":
         return local_account(universe)
     account = _Account(universe.framework, universe.delta)
+    earlier_of(universe, 1)  # with bypassing there is no price for it
     spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
     if universe.series is not None:
         spending = _Spending(universe.record_budget, {}, {}, None)
@@ -164,16 +166,24 @@ def _measuring(universe: Universe) -> _Spending:
     measured = measurements_of(universe) + choices_of(universe)
     levels = [level.level for level in universe.strategy.levels]
     moved = MOVED[universe.neighbours]
+    earlier, other = earlier_of(universe, moved), earlier_of(universe, _MOVES)
     return _Spending(
-        record=[(m.use, moved) for m in measured],
+        record=[*((m.use, moved) for m in measured), *(use for _, use in earlier)],
         attributes={
-            name: [(m.use, _MOVES) for m in measured if name in m.attributes] for name in universe.schema.names
+            name: [
+                *((m.use, _MOVES) for m in measured if name in m.attributes),
+                *(use for one, use in other if name in one.attributes),
+            ]
+            for name in universe.schema.names
         },
         places={
-            level: [(m.use, _MOVES) for m in measured if m.level in levels[i + 1 :]]
+            level: [
+                *((m.use, _MOVES) for m in measured if m.level in levels[i + 1 :]),
+                *(use for one, use in other if one.level in levels[i + 1 :]),
+            ]
             for i, level in enumerate(levels[:-1])
         },
-        measured=measured,
+        measured=None if earlier else measured,
     )
 
 

@@ -10,9 +10,10 @@ from pipeline.privacy.accounting.pld import Use
 
 if TYPE_CHECKING:
     from pipeline.model.query import Query
+    from pipeline.model.strategy import EarlierUse
     from pipeline.model.universe import Universe
 
-__all__ = ["Measurement", "choices_of", "measurements_of"]
+__all__ = ["Measurement", "choices_of", "earlier_of", "measurements_of"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,27 @@ def choices_of(universe: Universe) -> tuple[Measurement, ...]:
             Measurement(selection.level, select.measured_name, _attributes(universe, finest), finest.size, use)
         )
     return tuple(measurements)
+
+
+def earlier_of(universe: Universe, moved: int) -> tuple[tuple[EarlierUse, tuple[Use, int]], ...]:
+    """What was drawn before, and what it is in an account of a change that moves `moved` numbers by one each.
+
+    That is a mechanism, and on how many numbers that move by one it is used. Losses of a choice with the weight w move
+    by at most w `moved`, as those of one whose epsilon is so many times as large move by one.
+
+    Raises:
+        ValueError: changes of the universe are others than of one record, one number each.
+    """
+    if universe.earlier is None:
+        return ()
+    if universe.bypass or universe.invariants or universe.reach > 1 or universe.series is not None:
+        raise ValueError("what was drawn before has no price beside invariants, bypassing, amounts or a series")
+    return tuple(
+        (one, (mechanism(one.mechanism, one.scale * one.weight * moved), 1))
+        if one.weight
+        else (one, (mechanism(one.mechanism, one.scale), moved))
+        for one in universe.earlier.uses
+    )
 
 
 def _attributes(universe: Universe, query: Query) -> frozenset[str]:

@@ -35,6 +35,7 @@ __all__ = [
     "Group",
     "LedgerError",
     "allow_event",
+    "by_losses",
     "by_up_to",
     "continued",
     "cost_of",
@@ -65,6 +66,11 @@ _OVER_SERIES: Final = " ({} times over a series)"
 _SERIES: Final = re.compile(r" \(([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\)$", re.ASCII)
 
 
+#: Ends the query of a charge for a choice whose losses a change moves by more than one; records may follow it.
+_BY_LOSSES: Final = " (losses by up to {})"
+_LOSSES: Final = re.compile(r" \(losses by up to ([2-9]|[1-9][0-9]+)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
+
+
 _PURPOSE: Final = re.compile(r"[^\W_][\w-]{0,99}")
 
 
@@ -76,6 +82,11 @@ def per_person(records: int) -> str:
 def by_up_to(reach: int) -> str:
     """What the query of a charge has at its end where a record moves numbers by so much; "" for one."""
     return "" if reach == 1 else _BY_UP_TO.format(reach)
+
+
+def by_losses(losses: int) -> str:
+    """What the query of a charge for a choice has at its end where a change moves its losses by so much; "" for one."""
+    return "" if losses == 1 else _BY_LOSSES.format(losses)
 
 
 def numbers_of_unit(numbers: int) -> str:
@@ -90,7 +101,7 @@ def over_series(distance: Fraction) -> str:
 
 def is_for_several(query: str) -> bool:
     """Whether a charge is for a change of several records of one person, or of numbers by more than one."""
-    return any(one.search(query) is not None for one in (_SEVERAL, _REACH, _NUMBERS, _SERIES))
+    return any(one.search(query) is not None for one in (_SEVERAL, _REACH, _LOSSES, _NUMBERS, _SERIES))
 
 
 def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
@@ -99,13 +110,15 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     Where one person's change alters k records (`per_person`), what it costs them all: k^2 times the rho of one, or k
     times the epsilon. Where a record moves the numbers by up to R each (`by_up_to`), R^2 or R times that. Where a unit
     is in n numbers by one each (`numbers_of_unit`), n times what one number costs, in both. Over a series
-    (`over_series`), the squared distance of two histories times the rho of one record.
+    (`over_series`), the squared distance of two histories times the rho of one record. Of one choice whose losses a
+    change moves by L (`by_losses`), L^2 or L times what moving one loss by one costs, whatever the neighbours.
 
     Raises:
         InputError: the mechanism has no cost in the framework.
     """
     used = mechanism(group.mechanism, group.scale)
-    moved = MOVED[neighbours]
+    losses = _LOSSES.search(group.query)
+    moved = MOVED[neighbours] if losses is None else 1
     cost = used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
     if cost is None:
         raise InputError(
@@ -115,6 +128,7 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     several = _SEVERAL.search(group.query)
     reach = _REACH.search(group.query)
     times = (1 if several is None else int(several[1])) * (1 if reach is None else int(reach[1]))
+    times *= 1 if losses is None else int(losses[1])
     numbers = _NUMBERS.search(group.query)
     whole = cost * times ** (2 if framework == "zcdp" else 1) * (1 if numbers is None else int(numbers[1]))
     if (series := _SERIES.search(group.query)) is None:

@@ -1,0 +1,225 @@
+"""Were the cliques chosen as stated? Drawn again from the key and the true tables; the budget, and the ledger.
+
+The tables of pairs and attributes that they were chosen by are in restricted/. They are tied to the release: the table
+of each pair that was chosen is the sum of its universe's true counts, and their keyed hash is published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.cliques import CliqueChoice, Pair
+from auditor.findings import Found, holds
+from auditor.keys import KeyedStream, commitment, keyed_hash
+from auditor.reading.errors import FormError
+from auditor.sampler import chosen, drawn
+
+if TYPE_CHECKING:
+    from auditor.release import Release
+
+#: Bytes of the file with the tables, at most.
+_LARGEST = 1 << 32
+Tables = Mapping[tuple[int, ...], NDArray[np.int64]]
+
+
+def clique_findings(release: Release, secret: bytes | None) -> Iterator[Found]:
+    """Whether budgets add up to the declared one, the cliques are such a choice, and the key chooses them."""
+    choice = release.form.universes[0].cliques
+    if choice is None:
+        return
+    yield holds("statements", "choice of cliques", budget_problems(release, choice))
+    if secret is None:
+        return
+    try:
+        problems = redraw_problems(release, secret, choice)
+    except FormError as error:
+        problems = [str(error)]
+    yield holds("choices redrawn", "cliques", problems, well=f"{choice.rounds} pairs drawn again")
+
+
+def budget_problems(release: Release, choice: CliqueChoice) -> list[str]:
+    """What is wrong with the declared budget, or with the cliques as an outcome of such a choice."""
+    problems = []
+    whole = sum((universe.budget for universe in release.form.universes), Fraction(0))
+    if whole != choice.budget:
+        problems.append(f"choice and measurements cost {whole}, declared is {choice.budget}")
+    try:
+        pairs = stated_pairs(choice)
+    except ValueError as error:
+        return [*problems, str(error)]
+    for number, pair in enumerate(pairs):
+        if pair not in choice.open_pairs(pairs[:number]):
+            problems.append(f"the pair {' x '.join(choice.cliques[number])} closes a cycle, or has too large a table")
+    alone = [(name,) for a, name in enumerate(choice.names) if not any(a in pair for pair in pairs)]
+    if list(choice.cliques[len(pairs) :]) != alone:
+        problems.append("the cliques are not the pairs and then the attributes that are in none")
+    queries = {tuple(query.name.split(" * ")) for one in release.form.universes for query in _measured(one)}
+    if queries != set(choice.cliques):
+        problems.append("what is measured is not the cliques")
+    return problems
+
+
+def _measured(universe: Any) -> Iterator[Any]:
+    for _, _, queries in universe.levels:
+        for query, _ in queries:
+            yield query
+
+
+def stated_pairs(choice: CliqueChoice) -> list[Pair]:
+    """The pairs in the order of their choice; ValueError where there are not as many as choices."""
+    pairs = []
+    for clique in choice.cliques[: choice.rounds]:
+        numbers = sorted(choice.names.index(name) for name in clique)
+        if len(numbers) != 2 or numbers[0] == numbers[1]:
+            raise ValueError(f"{' x '.join(clique)} is no pair; {choice.rounds} are chosen")
+        pairs.append((numbers[0], numbers[1]))
+    if len(pairs) != choice.rounds:
+        raise ValueError(f"found {len(pairs)} pairs; {choice.rounds} are chosen")
+    return pairs
+
+
+def read_tables(release: Release, choice: CliqueChoice) -> Tables:
+    """The true tables at the top; FormError where restricted/ does not hold them."""
+    path, tables = release.restricted / "choice.npz", {}
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError("it is too large")
+        with np.load(path, allow_pickle=False) as content:
+            for one in (*choice.possible, *((a,) for a in range(len(choice.names)))):
+                table = content["-".join(map(str, one))]
+                if table.shape != (math.prod(choice.sizes[a] for a in one),) or table.dtype != np.int64:
+                    raise ValueError(f"the table {one} has another size")
+                tables[one] = table
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise FormError(f"{path} cannot be read: {error}") from None
+    return tables
+
+
+def redraw_problems(release: Release, secret: bytes, choice: CliqueChoice) -> list[str]:
+    """Where tables, fingerprint or pairs are not what records and key give."""
+    tables = read_tables(release, choice)
+    problems = _truth_problems(release, choice, tables)
+    records = fingerprint_of(secret, choice, tables)
+    label = f"published choice/{release.manifest['spec']['name']}/{choice.fingerprint()}"
+    if choice.stated["records"] != keyed_hash(secret, label, records.encode()):
+        problems.append("the fingerprint stated is not that of the tables in restricted/")
+    found = choose_again(release, secret, choice, tables, records)
+    stated = [tuple(sorted(choice.names.index(name) for name in clique)) for clique in choice.cliques[: len(found)]]
+    if wrong := [number for number, pair in enumerate(found) if stated[number] != pair]:
+        first = wrong[0]
+        names = " x ".join(choice.names[a] for a in found[first])
+        problems.append(
+            f"pair {first + 1} is stated as {' x '.join(choice.cliques[first])}; these records and this key choose "
+            f"{names}"
+        )
+    return problems
+
+
+def _truth_problems(release: Release, choice: CliqueChoice, tables: Tables) -> list[str]:
+    """Tables of chosen pairs that are not the sums of the true counts of the universe that measures them."""
+    problems, top = [], release.spine[0]
+    for universe in release.form.universes:
+        truth = release.truth(universe, top)
+        for query in {query.name: query for query in _measured(universe)}.values():
+            numbers = tuple(sorted(choice.names.index(term) for term in query.name.split(" * ")))
+            sums = truth.answers(query).dense(np.arange(len(top.codes))).sum(axis=0)
+            if numbers not in tables or not np.array_equal(sums, tables[numbers]):
+                problems.append(f"the table of {query.name} in restricted/ is not that of the true counts")
+    return problems
+
+
+def fingerprint_of(secret: bytes, choice: CliqueChoice, tables: Tables) -> str:
+    """The keyed hash of the tables, pairs first."""
+    hasher = hashlib.sha256(b"spinewise tables of a choice 1\0")
+    for one in (*choice.possible, *((a,) for a in range(len(choice.names)))):
+        hasher.update(tables[one].astype("<i8").tobytes())
+    return keyed_hash(secret, "input of a choice of cliques", hasher.digest())
+
+
+def choose_again(release: Release, secret: bytes, choice: CliqueChoice, tables: Tables, records: str) -> list[Pair]:
+    """The pairs that key and tables choose."""
+    context = (records, release.spine_fingerprint, choice.fingerprint())
+    mechanism, scale = choice.of_attributes
+    ones = []
+    for a, name in enumerate(choice.names):
+        stream = KeyedStream(secret, context, choice.top, f"attribute {name}")
+        ones.append([int(n) + drawn(mechanism, scale, stream.words(i)) for i, n in enumerate(tables[a,])])
+    scores = {pair: score(choice, pair, tables[pair].tolist(), ones) for pair in choice.possible}
+    stream = KeyedStream(secret, context, choice.top, "choice of pairs")
+    found: list[Pair] = []
+    while left := choice.open_pairs(found):
+        losses = [-scores[pair] for pair in left]
+        found.append(left[chosen(choice.scale, losses, stream.words(len(found)))])
+    return found
+
+
+def score(choice: CliqueChoice, pair: Pair, table: Sequence[int], ones: Sequence[Sequence[int]]) -> int:
+    """How far a table is from that of independent attributes, less what its cells cost; times its weight."""
+    first, second = ([max(0, n) for n in ones[a]] for a in pair)
+    total = max(1, (sum(first) + sum(second) + 1) // 2)
+    expected = ((2 * x * y + total) // (2 * total) for x in first for y in second)
+    away = sum(abs(n - e) for n, e in zip(table, expected, strict=True))
+    return choice.weights.get(pair, 1) * (away - math.floor(choice.penalty * len(table)))
+
+
+def clique_charges(release: Release, secret: bytes, read: tuple[str, Sequence[Mapping[str, Any]]]) -> Iterator[Found]:
+    """Whether the choice was charged, in this ledger and before anything was measured."""
+    choice = release.form.universes[0].cliques
+    if choice is None:
+        return
+    try:
+        records = fingerprint_of(secret, choice, read_tables(release, choice))
+    except FormError as error:
+        yield holds("ledger", "choice of cliques", [str(error)])
+        return
+    content = [
+        "spinewise run 1", "spinewise keys 1", commitment(secret), records, release.spine_fingerprint,
+        choice.fingerprint(),
+    ]  # fmt: skip
+    run = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    yield holds("ledger", "choice of cliques", _charge_problems(release, choice, run, read))
+
+
+def _charge_problems(
+    release: Release, choice: CliqueChoice, run: str, read: tuple[str, Sequence[Mapping[str, Any]]]
+) -> list[str]:
+    ledger, events = read
+    own = [event for event in events if event["run"] == run]
+    charges = [event for event in own if event["kind"] == "charge"]
+    found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
+    due = Counter(
+        (one.level, one.query + _ending(choice, one.weight), one.mechanism, one.scale) for one in choice.drawn()
+    )
+    problems = [f"{query} at {level} was not charged" for level, query, *_ in due - found]
+    problems += [f"{query} at {level} was charged and not drawn so" for level, query, *_ in found - due]
+    if charges and not any(event["kind"] == "commit" for event in own):
+        problems.append("the charge was never committed, and yet there is a release")
+    if charges and choice.stated.get("ledger") != ledger:
+        problems.append("the release states another ledger")
+    last = max((event["number"] for event in charges), default=0)
+    if charges and (choice.stated.get("number"), choice.stated.get("hash")) != (last, events[last - 1]["hash"]):
+        problems.append("the release states another event of the ledger")
+    if charges:
+        charged = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp()
+        files = [due.path for due in release.due if due.path.is_file()]
+        if any(path.stat().st_mtime < charged for path in files):
+            problems.append("a measurement is older than the charge of the choice that it follows from")
+    return problems
+
+
+def _ending(choice: CliqueChoice, weight: int) -> str:
+    """What the query of a charge ends with: how far losses move, and how many records a person has."""
+    losses = weight * choice.moved
+    together = "" if choice.records == 1 else f" ({choice.records} records a person)"
+    return (f" (losses by up to {losses})" if losses > 1 else "") + together

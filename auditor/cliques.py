@@ -1,0 +1,223 @@
+"""Cliques that were chosen privately: what the public spec says of it, and what it costs, written down a second time.
+
+Pairs are chosen one by one, by the exponential mechanism, among those that close no cycle with the ones before. A
+score is the distance of a pair's table from the product of two noisy tables of single attributes; replacing a record
+moves two of its cells by one each, adding one moves one, so that scores move by at most that times the largest weight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+from auditor.reading.cells import Cells
+from auditor.reading.spec import MOVED
+
+#: Two attributes by number.
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A noisy table, or a choice, that was drawn before the release was measured.
+
+    Attributes:
+        attributes: that it depends on.
+        weight: of a choice, how far a number that moves by one moves a loss; 0 of noise.
+    """
+
+    level: str
+    query: str
+    attributes: frozenset[str]
+    mechanism: str
+    scale: Fraction
+    weight: int
+
+    def seen(self, moved: int) -> tuple[str, Fraction, int]:
+        """Mechanism, scale and how many numbers move by one, in an account of a change that moves so many."""
+        if self.weight:
+            return self.mechanism, self.scale * self.weight * moved, 1
+        return self.mechanism, self.scale, moved
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueChoice:
+    """What is stated of the choice.
+
+    Attributes:
+        attributes: name and values of each, in order.
+        cliques: as stated: the pairs in the order of their choice, then attributes alone.
+        weights: pair -> weight, where it is not 1.
+        budget: the declared one, rho or epsilon; `share` and `attributes_share` are of it.
+        records: that one person alters.
+        moved: numbers that one record moves.
+        top, top_share: the first level of the spine, and the share of the first that has one.
+        stated: the section `chosen`.
+    """
+
+    attributes: tuple[tuple[str, tuple[str, ...]], ...]
+    cliques: tuple[tuple[str, ...], ...]
+    weights: Mapping[Pair, int]
+    most_cells: int
+    zcdp: bool
+    neighbours: str
+    records: int
+    moved: int
+    budget: Fraction
+    share: Fraction
+    attributes_share: Fraction
+    top: str
+    top_share: Fraction
+    stated: Mapping[str, Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the attributes."""
+        return tuple(name for name, _ in self.attributes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each has."""
+        return tuple(len(values) for _, values in self.attributes)
+
+    @property
+    def possible(self) -> list[Pair]:
+        """The pairs whose tables are not too large, in order."""
+        sizes = self.sizes
+        return [(a, b) for a, b in combinations(range(len(sizes)), 2) if sizes[a] * sizes[b] <= self.most_cells]
+
+    def open_pairs(self, chosen: Sequence[Pair]) -> list[Pair]:
+        """Those that close no cycle with some that were chosen."""
+        root = list(range(len(self.attributes)))
+
+        def find(a: int) -> int:
+            while root[a] != a:
+                a = root[a]
+            return a
+
+        for one, other in chosen:
+            root[find(one)] = find(other)
+        return [(a, b) for a, b in self.possible if find(a) != find(b)]
+
+    @property
+    def rounds(self) -> int:
+        """How many pairs can be chosen, whichever they are."""
+        chosen: list[Pair] = []
+        while left := self.open_pairs(chosen):
+            chosen.append(left[0])
+        return len(chosen)
+
+    @property
+    def largest_weight(self) -> int:
+        """Of the pairs that can be chosen."""
+        return max((self.weights.get(pair, 1) for pair in self.possible), default=1)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Of one choice; under rho the root of 8 rho in steps of 2^-20, rounded down."""
+        each = self.budget * self.share / self.records ** (2 if self.zcdp else 1) / self.rounds
+        return Fraction(math.isqrt(math.floor(8 * each * 4**20)), 2**20) if self.zcdp else each
+
+    @property
+    def of_attributes(self) -> tuple[str, Fraction]:
+        """Mechanism and scale of the noise on the table of each attribute."""
+        each = self.budget * self.attributes_share / len(self.attributes) / self.records ** (2 if self.zcdp else 1)
+        return ("discrete_gaussian", self.moved / (2 * each)) if self.zcdp else ("discrete_laplace", self.moved / each)
+
+    @property
+    def cost(self) -> Fraction:
+        """Rho or epsilon of one person, of all that was drawn."""
+        choices = self.epsilon**2 / 8 * self.records**2 if self.zcdp else self.epsilon * self.records
+        return self.rounds * choices + self.budget * self.attributes_share
+
+    @property
+    def penalty(self) -> Fraction:
+        """Persons of a cell of a measured pair: the mean of |noise| of a clique at the top, to a thousandth."""
+        alone = len(self.attributes) - len({a for pair in self._any_forest() for a in pair})
+        one = self.records ** (2 if self.zcdp else 1)
+        each = (self.budget - self.cost) / one * self.top_share / (self.rounds + alone)
+        squared = Fraction(6366, 10_000) * self.moved / (2 * each) if self.zcdp else (self.moved / each) ** 2
+        return Fraction(math.isqrt(math.floor(squared * 10**6)), 1000)
+
+    def _any_forest(self) -> list[Pair]:
+        chosen: list[Pair] = []
+        while left := self.open_pairs(chosen):
+            chosen.append(left[0])
+        return chosen
+
+    @property
+    def scale(self) -> Fraction:
+        """Of the mechanism: epsilon for losses that move by one."""
+        return self.epsilon / (self.moved * self.largest_weight)
+
+    def drawn(self) -> list[Drawn]:
+        """All that was drawn."""
+        mechanism, scale = self.of_attributes
+        ones = [Drawn(self.top, f"attribute {name}", frozenset({name}), mechanism, scale, 0) for name in self.names]
+        seen = frozenset(self.names[a] for pair in self.possible for a in pair)
+        rounds = self.rounds
+        return ones + [
+            Drawn(self.top, f"pair {t + 1} of {rounds}", seen, "exponential", self.scale, self.largest_weight)
+            for t in range(rounds)
+        ]
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all that the distribution of the choice depends on."""
+        content = [
+            "spinewise choice of cliques 1", "zcdp" if self.zcdp else "pure", self.neighbours, self.records,
+            str(self.budget), str(self.share), str(self.attributes_share), str(self.most_cells),
+            sorted([*pair, weight] for pair, weight in self.weights.items()), str(self.penalty), self.top,
+            [[name, *values] for name, values in self.attributes],
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def read_choice(spec: Mapping[str, Any], cells: Sequence[Cells]) -> CliqueChoice | None:
+    """The choice that a public spec states; None where it states none.
+
+    Args:
+        spec: as a manifest has it.
+        cells: of each universe.
+
+    Raises:
+        ValueError, KeyError: it makes no sense.
+    """
+    section = spec.get("marginals") or {}
+    if (stated := section.get("choose")) is None:
+        return None
+    values = {name: tuple(own.to_pylist()) for one in cells for name, own in zip(one.names, one.values, strict=True)}
+    names = [str(name) for name in section["attributes"]]
+    weights = {}
+    for text, weight in stated["weights"]:
+        one, other = sorted(names.index(term.strip()) for term in text.split("*"))
+        weights[one, other] = int(weight)
+    privacy, levels = spec["privacy"], spec["strategy"]["levels"]
+    shares = [Fraction(level["share"]) for _, level in levels]
+    budget = Fraction(section["budget"])
+    if budget <= 0 or not any(shares) or Fraction(section["chosen"]["budget"]) != budget:
+        raise ValueError(f"a choice of cliques from the budget {budget} is not possible")
+    choice = CliqueChoice(
+        attributes=tuple((name, values[name]) for name in names),
+        cliques=tuple(tuple(map(str, clique)) for clique in section["cliques"]),
+        weights=weights,
+        most_cells=int(stated["most_cells"]),
+        zcdp=privacy["framework"] == "zcdp",
+        neighbours=privacy["neighbours"],
+        records=int(spec.get("records_per_person") or 1),
+        moved=MOVED[privacy["neighbours"]],
+        budget=budget,
+        share=Fraction(stated["share"]),
+        attributes_share=Fraction(stated["attributes_share"]),
+        top=str(levels[0][0]),
+        top_share=next(share for share in shares if share),
+        stated=section["chosen"],
+    )
+    if not choice.possible or not 0 < choice.share + choice.attributes_share < 1:
+        raise ValueError("a choice of cliques needs pairs to choose from, and less than the whole budget")
+    return choice

@@ -1,0 +1,208 @@
+"""On which terms pairs of attributes are chosen privately: what it costs, by what mechanisms, and what is left.
+
+All of it follows from the spec: the number of choices is that of a spanning forest of the pairs that can be chosen,
+which is the same whichever are chosen. Noisy tables of single attributes get `attributes_share` of the declared budget
+exactly; the choices get at most `share` of it (zcdp: epsilon of each is rounded down to a multiple of 2^-20); the
+cliques get the rest, so that all of it together is the declared budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+from features.marginals.choice import Pairs, largest_epsilon
+from features.marginals.domain import Clique, Domain
+from features.marginals.section import ChooseSection
+from geography.errors import InputError
+from pipeline.model.strategy import Earlier, EarlierUse
+from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
+
+__all__ = ["Terms", "attribute_query", "choice_query"]
+
+#: The square of the mean of |X| for X normal with variance 1, rounded down.
+_MEAN_SQUARED: Final = Fraction(6366, 10_000)
+#: Parts of a person in which the penalty of a cell is stated.
+_PARTS: Final = 1000
+
+_WORDS: Final = (
+    "Which attributes are measured together was chosen from the records by the exponential mechanism before the "
+    "release was measured, by means of noisy tables of single attributes; both are part of the guarantee."
+)
+
+
+def attribute_query(name: str) -> str:
+    """The noisy table of one attribute, in statements, the ledger and the derivation of streams; no query is so."""
+    return f"attribute {name}"
+
+
+def choice_query(number: int, rounds: int) -> str:
+    """The choice `number`, from 0, of so many; no query is called so."""
+    return f"pair {number + 1} of {rounds}"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a private choice of pairs is made by.
+
+    Attributes:
+        stated: the section [marginals.choose].
+        attributes: all, in their order, with their values.
+        framework, neighbours: of the release.
+        records: that one person alters at most.
+        budget: the declared one, rho or epsilon, of one person.
+        top: the level of the spine at which pairs are chosen; its first.
+        top_share: of the cliques' budget, at the first level that has any.
+
+    Raises:
+        InputError: the section does not fit the attributes, or the budget buys no such choice.
+    """
+
+    stated: ChooseSection
+    attributes: Mapping[str, Sequence[str]]
+    framework: Framework
+    neighbours: Neighbours
+    records: int
+    budget: Fraction
+    top: str
+    top_share: Fraction
+
+    def __post_init__(self) -> None:
+        if not self._pairs.possible:
+            raise InputError(
+                f"choose.most_cells: found {self.stated.most_cells}; the table of no pair of attributes is so small"
+            )
+        if self.stated.share + self.stated.attributes_share >= 1:
+            raise InputError(
+                f"choose: the shares of choosing and of single attributes add up to "
+                f"{self.stated.share + self.stated.attributes_share}; the cliques need some of the budget"
+            )
+        _ = self.of_attribute, self.epsilon, self.pairs
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The attributes."""
+        return Domain(tuple(self.attributes), tuple(map(len, self.attributes.values())))
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        weights = {}
+        for text, weight in self.stated.weights.items():
+            names = [term.strip() for term in text.split("*")]
+            if len(names) != 2 or len(set(names)) != 2 or not set(names) <= set(self.domain.names):
+                raise InputError(
+                    f"choose.weights: found {text!r}; two of the attributes are needed, as in "
+                    f"{' * '.join(self.domain.names[:2])!r}"
+                )
+            weights[self.domain.clique(names)] = weight
+        return Pairs(self.domain, weights=weights, most_cells=self.stated.most_cells)
+
+    @cached_property
+    def rounds(self) -> int:
+        """How many pairs are chosen."""
+        return self._pairs.rounds
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """Of one choice, about one record: the range of its privacy loss."""
+        each = budget_of_one(self.framework, self.budget * self.stated.share, self.records) / self.rounds
+        return each if self.framework == "pure" else largest_epsilon(each)
+
+    @property
+    def scale(self) -> Fraction:
+        """Of the exponential mechanism, whose losses a record moves by the sensitivity."""
+        return self.epsilon / self._pairs.sensitivity(self.neighbours)
+
+    @cached_property
+    def of_attribute(self) -> NoiseSpec:
+        """The noise on the table of each attribute."""
+        whole = budget_of_one(self.framework, self.budget * self.stated.attributes_share, self.records)
+        share = Fraction(1, len(self.domain.names))
+        return noise_for(self.framework, whole, Fraction(1), share, self.neighbours)
+
+    @property
+    def cost_of_choice(self) -> Fraction:
+        """Of one of the choices, about one person, exact."""
+        if self.framework == "pure":
+            return self.epsilon * self.records
+        return self.epsilon**2 / 8 * self.records**2
+
+    @property
+    def cost_of_attribute(self) -> Fraction:
+        """Of the table of one attribute, about one person, exact."""
+        return self.budget * self.stated.attributes_share / len(self.domain.names)
+
+    @property
+    def cost(self) -> Fraction:
+        """Of all of it, about one person, exact."""
+        return self.rounds * self.cost_of_choice + len(self.domain.names) * self.cost_of_attribute
+
+    @property
+    def rest(self) -> Fraction:
+        """The budget of the cliques."""
+        return self.budget - self.cost
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """What is chosen from: a cell costs what noise on a clique at the top is off by on average (AIM)."""
+        n_cliques = len(self._pairs.cliques(self._pairs.forest()))
+        whole = budget_of_one(self.framework, self.rest, self.records)
+        noise = noise_for(self.framework, whole, self.top_share, Fraction(1, n_cliques), self.neighbours)
+        squared = noise.scale**2 if noise.mechanism == "discrete_laplace" else _MEAN_SQUARED * noise.scale
+        penalty = Fraction(math.isqrt(math.floor(squared * _PARTS**2)), _PARTS)
+        return Pairs(self.domain, penalty, self._pairs.weights, self._pairs.most_cells)
+
+    @property
+    def provisional(self) -> tuple[Clique, ...]:
+        """Cliques for a plan, before any is chosen: as many as there will be, the pairs with the most cells."""
+        pairs = sorted(self._pairs.possible, key=lambda pair: (-self.domain.size(pair), pair))
+        return self._pairs.cliques(self._pairs.forest(pairs))
+
+    @cached_property
+    def earlier(self) -> Earlier:
+        """All mechanisms, as statements and the ledger have them."""
+        noise, names = self.of_attribute, self.domain.names
+        ones = [
+            EarlierUse(
+                self.top,
+                attribute_query(name),
+                frozenset({name}),
+                len(self.attributes[name]),
+                noise.mechanism,
+                noise.scale,
+                0,
+                self.cost_of_attribute,
+            )
+            for name in names
+        ]
+        seen = frozenset(names[a] for pair in self._pairs.possible for a in pair)
+        choices = [
+            EarlierUse(
+                self.top,
+                choice_query(number, self.rounds),
+                seen,
+                1,
+                "exponential",
+                self.scale,
+                self._pairs.largest_weight,
+                self.cost_of_choice,
+            )
+            for number in range(self.rounds)
+        ]
+        return Earlier((*ones, *choices), _WORDS)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all that the distribution of the choice and of its noisy tables depends on."""
+        stated, names = self.stated, ("share", "attributes_share", "most_cells")
+        privacy = [self.framework, self.neighbours, self.records, str(self.budget)]
+        weights = sorted([*pair, weight] for pair, weight in self.pairs.weights.items())
+        scored = [*(str(getattr(stated, name)) for name in names), weights, str(self.pairs.penalty)]
+        attributes = [[name, *values] for name, values in self.attributes.items()]
+        content = ["spinewise choice of cliques 1", *privacy, *scored, self.top, attributes]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
