@@ -24,6 +24,7 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.links.households import Households
 from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
+from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
 from pipeline.privacy.limits import beyond_limits
@@ -113,7 +114,7 @@ class Plan:
     @property
     def promise(self) -> str:
         """The release's one epsilon, and what it is about."""
-        return promise(self.joint, self.universes[0].statement.delta)
+        return spoken(promise(self.joint, self.universes[0].statement.delta))
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""

@@ -9,7 +9,7 @@ import typer
 
 from pipeline.execution.options import JsonOption
 
-_HELP = """What there is of a series of releases.
+_HELP = """Show a series of releases, or plan one.
 
 Example:
 
@@ -19,7 +19,7 @@ Example:
 series = typer.Typer(
     name="series",
     help=_HELP,
-    short_help="What there is of a series of releases.",
+    short_help="Show a series of releases, or plan one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

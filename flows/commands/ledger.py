@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _HELP = """The privacy-loss budgets of datasets, and what was spent of them.
 
-A run whose spec names a dataset is charged to it before anything is drawn, and refused where it does not fit.
+A run whose spec names a dataset is charged to it before anything is drawn, and refused if the budget does not suffice.
 
 Example:
 
@@ -80,12 +80,11 @@ def open_dataset(
     """Give a dataset its budget, once and for all. Creates the ledger if there is none.
 
     Without --exact no number of it may be published exactly, and a run with invariants is refused. What is set aside
-    with --for is spent for that alone, and nothing else is spent for that.
+    with --for can be spent only for that purpose, which can spend nothing else.
 
     Example:
 
-        spinewise ledger open census-2030 --rho 4 --population "residents of Little State on 1 April 2030"
-            --exact state:total
+        spinewise ledger open census-2030 --rho 4 --population "residents on 1 April 2030" --exact state:total
     """
     from pipeline.errors import InputError
     from pipeline.model.exact import parse_exact, parse_shares
