@@ -120,33 +120,30 @@ TEMPLATES: tuple[Template, ...] = (
         "no record can change alone, an invariant would move",
         marked("no record can change alone without changing an invariant"),
     ),
-    (
-        "what can be learnt about {n} records together, such as a household",
-        marked("what can be learned about {n} records together, such as a household"),
-    ),
+    marked("what can be learnt about {n} records together, such as a household"),
     (
         ("what can be learnt about which of two records of {same} has which {attribute}, the rest of them being known"),
         marked(
-            "what can be learned about which of two records of {same} has which {attribute} by someone who "
+            "what can be learnt about which of two records of {same} has which {attribute} by someone who "
             "knows everything else about them"
         ),
     ),
     (
         ("what can be learnt about which of two records has which {attribute}, the rest of them being known"),
         marked(
-            "what can be learned about which of two records has which {attribute} by someone who knows "
+            "what can be learnt about which of two records has which {attribute} by someone who knows "
             "everything else about them"
         ),
     ),
     (
         "what can be learnt about one record's {attribute}, the rest of it being known ({limits})",
         marked(
-            "what can be learned about one record's {attribute} by someone who knows the rest of the record ({limits})"
+            "what can be learnt about one record's {attribute} by someone who knows the rest of the record ({limits})"
         ),
     ),
     (
         "what can be learnt about one record's {attribute}, the rest of it being known",
-        marked("what can be learned about one record's {attribute} by someone who knows the rest of the record"),
+        marked("what can be learnt about one record's {attribute} by someone who knows the rest of the record"),
     ),
     (
         (
@@ -154,7 +151,7 @@ TEMPLATES: tuple[Template, ...] = (
             "and both places being known"
         ),
         marked(
-            "what can be learned about which of two records of {same} is in which {lowest} by someone who "
+            "what can be learnt about which of two records of {same} is in which {lowest} by someone who "
             "knows their {level} and both places"
         ),
     ),
@@ -164,13 +161,13 @@ TEMPLATES: tuple[Template, ...] = (
             "places being known"
         ),
         marked(
-            "what can be learned about which of two records is in which {lowest} by someone who knows their "
+            "what can be learnt about which of two records is in which {lowest} by someone who knows their "
             "{level} and both places"
         ),
     ),
     (
         "what can be learnt about the {lowest} in which one record lies, its {level} being known",
-        marked("what can be learned about a record's {lowest} by someone who knows its {level}"),
+        marked("what can be learnt about a record's {lowest} by someone who knows its {level}"),
     ),
     marked("only between values that no invariant tells apart: {groups} and {n} more groups"),
     marked("only between values that no invariant tells apart: {groups}"),

@@ -135,7 +135,7 @@ def test_no_signs_are_told_where_other_words_are_rare(released: RunDirectory) ->
     assert found["degrees of freedom"] == 16 * 31 - 4
     assert -0.2 < found["excess variance"] < found["limit"]
     assert not found["signs of frequent ones"]
-    assert "The reports hold no signs of frequent ones." in released.report.read_text("utf-8")
+    assert "The reports show no signs of frequent ones." in released.report.read_text("utf-8")
     assert remarks_of_features(released) == []
 
 

@@ -192,7 +192,7 @@ def test_a_sentence_within_a_sentence_is_said_in_the_language_too() -> None:
         "lo que puede averiguar sobre age de un registro quien conoce el resto de él"
     )
     assert sentence(texts_in("en"), words) == (
-        "what can be learned about one record's age by someone who knows the rest of the record"
+        "what can be learnt about one record's age by someone who knows the rest of the record"
     )
     joint = (
         "the effect of one person's change, which alters at most 1 record of its own, 2 records of homes, on "
