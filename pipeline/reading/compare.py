@@ -180,9 +180,10 @@ class Comparison:
             margins = None
             if not (self.same_measurements or self.one_series):
                 margins = _margin_of_difference(left.loc[[geocode]], right.loc[[geocode]], labels)
+            firsts, seconds = (frame.loc[[geocode], labels].to_numpy()[0] for frame in (left, right))
             for column, label in enumerate(labels):
                 margin = None if margins is None or np.isnan(margins[0, column]) else float(margins[0, column])
-                numbers = int(left.at[geocode, label]), int(right.at[geocode, label])
+                numbers = int(firsts[column]), int(seconds[column])
                 changes.append(Change(row.universe, row.table, label, *numbers, margin))
         return AreaChanges(level, geocode, name, tuple(changes))
 
@@ -231,8 +232,8 @@ def _place(release: Release, text: str) -> tuple[str, str, str]:
     """Level, geocode and name of an area that is given by its geocode, the lowest level first, or by its name."""
     for level in reversed(release.levels):
         if text in release.spine.level(level).geocodes:
-            names = release.names(level) if level in release.named_levels else {}
-            return level, text, str(dict(names).get(text, ""))
+            names: dict[str, str] = dict(release.names(level)) if level in release.named_levels else {}
+            return level, text, names.get(text, "")
     if (found := release.areas.one(text)) is None:
         raise InputError(f"{release.name}: no area has the geocode or the name {text!r}{release.areas.advice(text)}")
     return found.level, found.geocode, "" if found.name == found.geocode else found.name
