@@ -121,8 +121,8 @@ def open_dataset(
 def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOption = None) -> None:
     """Declare that more of a dataset may be published exactly, which no budget covers; an event like any other.
 
-    Each --exact stands for one meaning: the same query of the same level over other areas, or of other values, needs
-    another. A closed dataset can be allowed nothing.
+    Each --exact covers one meaning: the same query at the same level over other areas, or with other values, needs its
+    own. A closed dataset allows nothing more.
 
     Example:
 
@@ -136,7 +136,7 @@ def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOpt
 @app.command()
 def show(
     dataset: SomeDataset = None,
-    delta: Annotated[str, typer.Option(help="For the epsilon of what is spent.")] = "1e-10",
+    delta: Annotated[str, typer.Option(help="Delta at which the epsilon of what is spent is shown.")] = "1e-10",
     json: JsonOption = False,
     ledger: LedgerOption = None,
 ) -> None:
