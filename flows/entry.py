@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 from collections.abc import Sequence
@@ -11,14 +10,13 @@ from importlib import import_module
 from typing import NoReturn
 
 from pipeline.execution.machine_faults import fault_of, limit_below_libraries
+from pipeline.execution.threads import spare_garbage_collection
 
 
 def main() -> None:
     """Run the command line; ends the process with the exit status."""
     _say_starting(sys.argv[1:])
-    # Imports make objects that stay; to look for garbage among them every 700 took a tenth of a small run, and of a
-    # copy of this process that imports Prefect's server a fifth.
-    gc.set_threshold(100_000, 20, 50)
+    spare_garbage_collection()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if (limit := limit_below_libraries()) is not None:

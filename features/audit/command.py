@@ -42,26 +42,28 @@ def audit(
     ] = None,
     reconstruct: Annotated[
         bool,
-        typer.Option("--reconstruct", help="Attack the release as an outsider would, and say how well that went."),
+        typer.Option(
+            "--reconstruct", help="Attack the release as an outsider would, and report how well the attack succeeds."
+        ),
     ] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Test the installed samplers and the pipeline for privacy, or what a finished release really did.
+    """Test the privacy of the installed samplers and pipeline, or of a finished release.
 
     Of the installation: every noise distribution against its definition, the key streams against published vectors, and
-    how well whole runs on neighbouring records can be told apart. Every test is shown able to fail: deliberate faults
-    are put before it. Uses public test keys and made-up records.
+    how well whole runs on neighbouring records can be told apart. Every test is also run on deliberate faults, to show
+    that it can fail. Uses public test keys and made-up records.
 
     Of a release, with its restricted/ folder: that what was added to the true counts is the noise that the spec gives,
     bound to the key and the records, that nothing else is published, and that all of it follows from the measurements.
     A second program, which shares no code with this one, redraws noise from the key and recomputes what is stated;
-    python -m auditor RELEASE_DIR starts it alone. With --reconstruct it tries to find out records as an
-    outsider would, and compares what it got right with what is promised.
-    Of an answer, with its restricted/ folder: the second program draws noise and choices again, and recomputes how far
-    a person moves the numbers, what that costs, the caps of units, the table and the charges.
-    The reports are computed from true counts: they are for the agency alone, and have mode 0600.
+    python -m auditor RELEASE_DIR starts it alone. With --reconstruct it tries to reconstruct records as an outsider
+    would, and compares its success with what is guaranteed. Of an answer, with its restricted/ folder: the second
+    program draws noise and choices again, and recomputes how far a person moves the numbers, what that costs, the caps
+    of units, the table and the charges. The reports are computed from true counts: they are for the agency alone, and
+    have mode 0600.
 
     The status is 0 if everything is as it should be, else 1.
 

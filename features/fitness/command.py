@@ -47,7 +47,7 @@ def fitness(
         typer.Option(metavar="TERM=VALUES", help="Majorities of these people, such as votingage=18plus; repeatable."),
     ] = None,
     threshold: Annotated[
-        list[int] | None, typer.Option(min=1, help="A number of people that decides about money; repeatable.")
+        list[int] | None, typer.Option(min=1, help="A number of people on which funding depends; repeatable.")
     ] = None,
     at: Annotated[
         list[str] | None, typer.Option(metavar="LEVEL", help="Thresholds of this level alone; repeatable.")
@@ -60,13 +60,13 @@ def fitness(
     """Measure how fit a release is for its uses.
 
     Errors by table, level and size of area (mean absolute, root mean square, bias, percent), the groups with the
-    largest, and the accuracy target of 2020. Without --truth they are estimated from the release's intervals and draws:
-    only public files are read, and the result may be published. With --truth they are measured against the true counts;
-    fitness.html and fitness.json are written to restricted/, and nothing of them is printed.
+    largest errors, and the accuracy target of the 2020 census. Without --truth they are estimated from the release's
+    intervals and draws: only public files are read, and the result may be published. With --truth they are measured
+    against the true counts; fitness.html and fitness.json are written to restricted/, and none of it is printed.
 
-    --plan: how equal the districts of a plan are, and with which probability noise decides who has the majority.
-    --threshold: areas that may be on the wrong side of it. --compare: what the true counts would look like if they were
-    protected by the other estimator, by noise on every table, by cell keys or by swapping.
+    --plan: how equal in population the districts of a plan are, and how likely it is that noise decides which group has
+    the majority. --threshold: areas that may be on the wrong side of it. --compare: what the true counts would look
+    like if they were protected by the other estimator, by noise on every table, by cell keys or by swapping.
 
     Example:
 

@@ -22,16 +22,16 @@ def words(
         Path, typer.Option(help="Text file with a candidate in each line, such as a dictionary.", show_default=False)
     ],
     level: Annotated[
-        float, typer.Option(min=1e-9, max=0.5, help="Probability that any word is found that nobody says.")
+        float, typer.Option(min=1e-9, max=0.5, help="Probability of finding any word that nobody reported.")
     ] = 0.05,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Find which candidates the reports of a survey by RAPPOR contain, and print the attribute's values for its spec.
+    """Find which candidate words the reports of a RAPPOR survey contain, and print the attribute's values for its spec.
 
-    A word is found if it is significantly present in all reports together, whether the spec has it or not, which is
-    said beside it. A warning tells of signs that frequent words are said which are not found. Nothing is spent: the
-    reports were randomised before they were sent.
+    A word is found if it is significantly present in the reports taken together; beside it stands whether the spec has
+    it. A warning is given where the reports suggest frequent words that are not among the candidates. Nothing is spent:
+    the reports were randomised before they were sent.
 
     Example:
 

@@ -69,7 +69,8 @@ def plan(
         typer.Option(
             min=0.0001,
             max=1.0,
-            help="With randomised reports: the standard error of a share for which respondents are counted.",
+            help="With randomised reports: the standard error of a share for which the needed number of "
+            "respondents is shown.",
         ),
     ] = 0.05,
     chart: Annotated[
@@ -82,15 +83,16 @@ def plan(
         str | None,
         typer.Option(
             metavar="GUESSES",
-            help='A guess of how far areas are from their public shares, "NAME: persons = 2.5, relative = 0.2; ...": '
-            "persons for each 1 of the public number, and how far areas are off beside chance. Predicts the gain.",
+            help='A guess of how far areas are from their public shares, "NAME: persons = 2.5, relative = 0.2; '
+            '...": persons per 1 of the public number, and how far areas deviate beyond chance. Predicts the '
+            "gain.",
         ),
     ] = None,
     like: Annotated[
         Path | None,
         typer.Option(
-            help="An earlier release: for errors by size of area, and for what it found of the same shares or, with "
-            "--worst-group, how large groups are."
+            help="An earlier release, for errors by size of area; also for how well the same shares fitted or, "
+            "with --worst-group, for how large the groups are."
         ),
     ] = None,
     records_per_unit: Annotated[
@@ -98,15 +100,15 @@ def plan(
         typer.Option(
             metavar="UNITS",
             help='How many units have how many records, "1 = 600, 2 = 250, 3+ = 150", or the directory of an answer to '
-            "'count units by records_per_unit': for what each at_most leaves out.",
+            "'count units by records_per_unit'; shows what each at_most leaves out.",
         ),
     ] = None,
     amounts: Annotated[
         str | None,
         typer.Option(
             metavar="AMOUNTS",
-            help='How many records have which amount, "wages: 10000 = 600, 30000 = 350, 90000+ = 50; ..."; how many '
-            "units together, where the ends are of a unit's total: for what each upper end cuts off.",
+            help='How many records have which amount, "wages: 10000 = 600, 30000 = 350, 90000+ = 50; ..." '
+            "(how many units, where the ends are of a unit's total); shows what each upper end cuts off.",
         ),
     ] = None,
     cliques: Annotated[
@@ -134,8 +136,9 @@ def plan(
     """Predict the guarantee, the errors and the cost of a release before it is run. Spends no budget.
 
     Reads the spec, the list of areas and public counts (of facilities; those of shares if there is a guess), but no
-    records. Answers in a few lines: the budget, what it buys, what the run takes. --details has all of it: in persons,
-    the mean error of one number, and the mean over the geounits of a level of the sum of errors in a geounit.
+    records. Prints a few lines: the budget, the errors that it buys, and the time and memory of the run. --details
+    prints all of it: for every query and level, in persons, the mean error of one number, and the sum of the errors in
+    one geounit, averaged over the level.
 
     A target limits the sum of errors in a geounit or, followed by "each", the error of one number. The division found
     is written in exact decimals, and measures every query that the spec measures.

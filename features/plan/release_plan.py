@@ -22,6 +22,7 @@ from pipeline.execution.settings import load_settings
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
+from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
 from pipeline.privacy.limits import beyond_limits
@@ -109,7 +110,7 @@ class Plan:
     @property
     def promise(self) -> str:
         """The release's one epsilon, and what it is about."""
-        return promise(self.joint, self.universes[0].statement.delta)
+        return spoken(promise(self.joint, self.universes[0].statement.delta))
 
     @property
     def undecided(self) -> str:

@@ -18,6 +18,7 @@ from features.plan.write_spec import exact_text
 from pipeline.cost.fitting import Fitting
 from pipeline.cost.model import Cost
 from pipeline.model.labels import beside
+from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
@@ -83,7 +84,7 @@ def _short_cost(fit: Fitting) -> str:
 
 def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
     name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
-    console.print(f"{name}. {plan.statement.words}")
+    console.print(f"{name}. {spoken(plan.statement.words)}")
     for invariant in plan.statement.invariants:
         console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
     _show_expected(plan, console, called)
@@ -91,7 +92,7 @@ def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None
     console.print(
         f"Share of the budget; sigma of the noise, in {unit}. Errors are expected absolute errors in {unit} with the "
         f"estimator {plan.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
-        "A query without a share is not measured there; its error follows from what is."
+        "A query without a share is not measured there; its error follows from the queries that are."
     )
     if any(row.given_by == "completion" for row in plan.rows):
         console.print(
@@ -336,7 +337,7 @@ def show_best(best: Best, console: Console, called: Called, *, details: bool) ->
     )
     console.print()
     _show_expected(best.planned, console, called)
-    console.print(best.planned.statement.words)
+    console.print(spoken(best.planned.statement.words))
 
 
 def way_line(fit: Fitting) -> str:

@@ -20,8 +20,8 @@ from postprocess.statistics import MEAN_ABSOLUTE
 
 #: What is said where no earlier release is named.
 UNKNOWN = marked(
-    "Errors by size of area need the sizes of areas, which nothing says before the records are read: name an earlier "
-    "release of the same areas with --like."
+    "Errors by size of area need the sizes of the areas, which are not known before the records are read: name an "
+    "earlier release of the same areas with --like."
 )
 
 

@@ -40,7 +40,7 @@ def ask(
     rho: Annotated[str | None, typer.Option(help="The budget, exact, where the spec's framework is zcdp.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="The budget, exact, where the spec's framework is pure.")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Tell noise, interval and cost; reads no record and spends nothing.")
+        bool, typer.Option("--explain", help="Show noise, interval and cost; reads no records and spends nothing.")
     ] = False,
     between: Annotated[
         tuple[str, str] | None, typer.Option(help="Ends to which the amount is clipped.", metavar="LOW HIGH")
@@ -51,7 +51,8 @@ def ask(
     release: Annotated[
         Path | None,
         typer.Option(
-            help="A finished release of the spec: with --explain, which may answer already; else to combine with.",
+            help="A finished release of the spec: with --explain, to see whether it answers already; else to "
+            "combine the answer with.",
             show_default=False,
         ),
     ] = None,
@@ -67,7 +68,7 @@ def ask(
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Answer a question on the confidential records, with noise, and charge it to the dataset's budget.
+    """Answer a question about the confidential records, with noise, and charge it to the dataset's budget.
 
     The spec names the dataset; without a ledger there is no answer. The charge is made before anything is drawn. The
     same question with the same budget, key and records gives the same numbers again and is not charged again.

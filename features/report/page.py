@@ -19,6 +19,7 @@ from pipeline.metadata.products import ReleaseScope, area_products, described, p
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
+from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Write, nowhere
 from pipeline.pages.facts import HasSection, Shown
@@ -91,7 +92,7 @@ def dataset_block(sources: ReportSources) -> str:
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
     words = (
         f"Counts of {' and of '.join(counted)} in every area of the levels {areas}. Differential privacy: "
-        f"{promise(sources.joint, sources.statements[0].delta)}. Status: {sources.status}."
+        f"{spoken(promise(sources.joint, sources.statements[0].delta))}. Status: {sources.status}."
     )
     return script_json(dataset(spec.name, spec.about, words, [(file, run.name_of(file.source)) for file in files]))
 

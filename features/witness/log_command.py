@@ -52,7 +52,7 @@ def new(
     sign_key_fd: SignKeyDescriptorOption = None,
     sign_key_command: SignKeyCommandOption = None,
 ) -> None:
-    """Make a log without entries.
+    """Create an empty log.
 
     Example:
 
@@ -151,10 +151,10 @@ def prove(
     signed_by: RequiredKeyOption,
     out: Annotated[Path, typer.Option(help="Where to write it.", metavar="FILE", show_default=False)],
     release: Annotated[
-        Path | None, typer.Option(help="That this release is in the log.", metavar="RELEASE_DIR")
+        Path | None, typer.Option(help="Prove that this release is in the log.", metavar="RELEASE_DIR")
     ] = None,
     since: Annotated[
-        Path | None, typer.Option(metavar="CHECKPOINT", help="That the log has only grown since this checkpoint.")
+        Path | None, typer.Option(metavar="CHECKPOINT", help="Prove that the log has only grown since this checkpoint.")
     ] = None,
 ) -> None:
     """Write a proof that a release is in the log, or that the log has only grown, in the formats of C2SP.

@@ -34,13 +34,13 @@ class SeriesKeys(SeriesPart):
         return replace(universe, series=series, source=source)
 
     def at(self, spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:
-        """See `pipeline.runs.request.HasPeriods`."""
+        """See `pipeline.spec.periods.HasPeriods`."""
         from features.years.chain import placed_after
 
         return spec if self.series is None else placed_after(spec, self, period, out)
 
     def releases(self, spec: ReleaseSpec) -> dict[str, str]:
-        """See `pipeline.runs.request.HasPeriods`."""
+        """See `pipeline.spec.periods.HasPeriods`."""
         from features.years.chain import name_at
 
         return {} if self.series is None else {one: name_at(spec.name, one) for one in self.series.series.periods}

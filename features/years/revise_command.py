@@ -12,7 +12,7 @@ from pipeline.execution.options import OutOption
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("revise", short_help="Make one history of the releases of a series.")(revise)
+    app.command("revise", short_help="Combine the releases of a series into one history.")(revise)
 
 
 def revise(
@@ -22,17 +22,17 @@ def revise(
         bool,
         typer.Option(
             "--model-of-change",
-            help="Expect areas to change as the area above them does; intervals do not trust it. For series with very "
-            "many areas; the spec asks for it with [series.change].",
+            help="Expect areas to change as the area above them does; the intervals do not rely on it. For series "
+            "with very many areas; the spec asks for it with [series.change].",
         ),
     ] = False,
 ) -> None:
-    """Make one history of the releases of a series so far, from their public files, and print its folder.
+    """Combine the releases of a series so far into one history, from their public files, and print its folder.
 
     Least squares over areas and periods together; then whole numbers that are not negative and add up in every period.
     It costs no budget. Tables of all periods and of changes, each with its 90 % interval, are written to
-    OUT/NAME-revised-PERIOD, the last period that is released. Where a revision of fewer periods is beside it, what has
-    changed against that is written too.
+    OUT/NAME-revised-PERIOD, the last period that is released. If an earlier revision is in the same folder, what has
+    changed since is written too.
 
     Example:
 

@@ -9,7 +9,7 @@ import typer
 
 from pipeline.execution.options import JsonOption
 
-_HELP = """What there is of a series of releases.
+_HELP = """Show a series of releases, or plan one.
 
 Example:
 
@@ -19,7 +19,7 @@ Example:
 series = typer.Typer(
     name="series",
     help=_HELP,
-    short_help="What there is of a series of releases.",
+    short_help="Show a series of releases, or plan one.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -44,7 +44,7 @@ def _series() -> None:
 
 @series.command("show")
 def show(folder: SeriesArgument, json: JsonOption = False) -> None:
-    """The periods of a series, which of them are released, what it costs, and what people lose by their spells.
+    """Show the periods of a series, which of them are released, what it costs, and what people lose by their spells.
 
     Reads public files only.
 
@@ -67,11 +67,11 @@ def plan(
     spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)],
     spells: Annotated[
         list[int] | None,
-        typer.Option(metavar="K", help="For people with at most so many spells; again for others. Default: 1, 2, 3."),
+        typer.Option(metavar="K", help="Design for people with at most so many spells; repeatable. Default: 1, 2, 3."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """The errors of designs of a series, and what people lose by each, beside independent noise.
+    """Show the errors of designs of a series, and what people lose by each, compared with independent noise.
 
     Also how much memory a history of all periods takes. Reads the spec and its geography, no records, and spends
     nothing.

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.reading.compare import Comparison
+    from collections.abc import Sequence
+
+    from pipeline.reading.compare import AreaChanges, Comparison
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,6 +23,14 @@ def compare(
     second: Annotated[
         Path, typer.Argument(help="The directory of another release.", metavar="SECOND", show_default=False)
     ],
+    area: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="AREA",
+            help="A geocode or name: show instead how each of its numbers has changed, with the margin of error of the "
+            "change, and whether it rose or fell; repeatable.",
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write the comparison as an HTML page to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -30,7 +40,11 @@ def compare(
     differences are, beside the margins of error of both. Areas that only one release has are counted, but not compared.
     Reads only public files.
 
+    --area: whether the numbers of an area rose, fell, or changed by no more than noise explains ("cannot tell").
+
     Example:
+
+        spinewise compare releases/state-2030 releases/state-2035 --area "Birch County"
 
         spinewise compare releases/rhode-island releases/rhode-island-topdown --html comparison.html
     """
@@ -42,14 +56,19 @@ def compare(
     if html is not None:
         check_page_file("--html", html)
     comparison = compare_releases(open_release(first), open_release(second))
+    changed = [comparison.of_area(one) for one in area or ()]
     if html is not None:
         write_page_file("--html", html, comparison_html(comparison))
     if json:
         import json as library
 
-        typer.echo(library.dumps(comparison.data(), indent=2, ensure_ascii=False))
+        areas = {"areas": [one.data() for one in changed]} if area else {}
+        typer.echo(library.dumps(comparison.data() | areas, indent=2, ensure_ascii=False))
         return
-    _show(comparison)
+    if area:
+        _show_areas(comparison, changed)
+    else:
+        _show(comparison)
     if html is not None:
         typer.echo(f"Page written to {html}")
 
@@ -58,6 +77,7 @@ def _show(comparison: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from pipeline.model.texts.sentences import spoken
     from pipeline.privacy.accounting.statement_models import promise
 
     console = Console(highlight=False, markup=False)
@@ -66,7 +86,7 @@ def _show(comparison: Comparison) -> None:
     console.print(f"First:  {comparison.first.run.root}\nSecond: {comparison.second.run.root}\n", soft_wrap=True)
     for title, release in (("first", comparison.first), ("second", comparison.second)):
         manifest = release.manifest
-        console.print(f"The {title}: {promise(manifest.joint, manifest.privacy[0].delta)}", soft_wrap=True)
+        console.print(f"The {title}: {spoken(promise(manifest.joint, manifest.privacy[0].delta))}", soft_wrap=True)
     console.print()
     stated = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("differs", "first", "second"):
@@ -116,6 +136,34 @@ def _show(comparison: Comparison) -> None:
     for text in comparison.left_out:
         console.print(f"Not compared: {text}")
     console.print(f"\n{comparison.remark}")
+
+
+def _show_areas(comparison: Comparison, areas: Sequence[AreaChanges]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 140
+    for area in areas:
+        console.print(" ".join(one for one in (area.level, area.geocode, area.name) if one), style="bold")
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("table", no_wrap=True)
+        table.add_column("number")
+        for title in ("first", "second", "change", "margin"):
+            table.add_column(title, justify="right")
+        table.add_column("")
+        before = ""
+        for one in area.changes:
+            name = f"{one.universe} {one.table}".strip()
+            margin = "" if one.margin is None else f"±{one.margin:,.1f}"
+            change = f"{one.second - one.first:+,}"
+            shown = name if name != before else ""
+            table.add_row(shown, one.label, f"{one.first:,}", f"{one.second:,}", change, margin, one.verdict)
+            before = name
+        console.print(table)
+        console.print()
+    console.print(str(comparison.remark))
 
 
 def _text(value: str | None) -> str:

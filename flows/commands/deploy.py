@@ -45,7 +45,7 @@ def deploy(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="With --audit: half a minute instead of several.")] = False,
     tag: Annotated[list[str] | None, typer.Option(help="A tag of its runs; may be given several times.")] = None,
-    work_pool: Annotated[str | None, typer.Option(help="Work pool; made if need be. [default: spinewise]")] = None,
+    work_pool: Annotated[str | None, typer.Option(help="Work pool; created if needed. [default: spinewise]")] = None,
     retries: Annotated[
         int, typer.Option(min=0, max=20, help="Retries of a step that failed for want of space, memory or a machine.")
     ] = 2,

@@ -56,10 +56,12 @@ def new(
 @keys.command("sign-new")
 def sign_new(
     file: Annotated[Path, typer.Argument(help="Where to write it; never over another file.", show_default=False)],
-    name: Annotated[str, typer.Option(help="Of the signer, such as statistics.example/releases; it is public.")],
+    name: Annotated[str, typer.Option(help="Name of the signer, such as statistics.example/releases; it is public.")],
     ed25519_only: Annotated[
         bool,
-        typer.Option("--ed25519-only", help="Without ML-DSA-65, the signature that quantum computers leave whole."),
+        typer.Option(
+            "--ed25519-only", help="Leave out ML-DSA-65, the signature that is secure against quantum computers."
+        ),
     ] = False,
 ) -> None:
     """Draw a key to sign releases with: FILE with mode 0600, and FILE.pub, which is to be published.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _HELP = """The privacy-loss budgets of datasets, and what was spent of them.
 
-A run whose spec names a dataset is charged to it before anything is drawn, and refused where it does not fit.
+A run whose spec names a dataset is charged to it before anything is drawn, and refused if the budget does not suffice.
 
 Example:
 
@@ -80,12 +80,11 @@ def open_dataset(
     """Give a dataset its budget, once and for all. Creates the ledger if there is none.
 
     Without --exact no number of it may be published exactly, and a run with invariants is refused. What is set aside
-    with --for is spent for that alone, and nothing else is spent for that.
+    with --for can be spent only for that purpose, which can spend nothing else.
 
     Example:
 
-        spinewise ledger open census-2030 --rho 4 --population "residents of Little State on 1 April 2030"
-            --exact state:total
+        spinewise ledger open census-2030 --rho 4 --population "residents on 1 April 2030" --exact state:total
     """
     from pipeline.errors import InputError
     from pipeline.model.exact import parse_exact, parse_shares
@@ -122,8 +121,8 @@ def open_dataset(
 def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOption = None) -> None:
     """Declare that more of a dataset may be published exactly, which no budget covers; an event like any other.
 
-    Each --exact stands for one meaning: the same query of the same level over other areas, or of other values, needs
-    another. A closed dataset can be allowed nothing.
+    Each --exact covers one meaning: the same query at the same level over other areas, or with other values, needs its
+    own. A closed dataset allows nothing more.
 
     Example:
 
@@ -137,7 +136,7 @@ def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOpt
 @app.command()
 def show(
     dataset: SomeDataset = None,
-    delta: Annotated[str, typer.Option(help="For the epsilon of what is spent.")] = "1e-10",
+    delta: Annotated[str, typer.Option(help="Delta at which the epsilon of what is spent is shown.")] = "1e-10",
     json: JsonOption = False,
     ledger: LedgerOption = None,
 ) -> None:

@@ -92,10 +92,11 @@ def run(
     """Run a release, and print its directory.
 
     The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command resumes an
-    interrupted run, recognises a finished one, for which it does nothing, and refuses other records or another spec.
+    interrupted run, does nothing if the run is finished, and refuses a directory made from other records or another
+    spec.
 
-    The privacy losses of releases of the same records add up. After the run, one line says to how much: by the ledger
-    or, if nothing was charged, by the releases of the same file in the same folder.
+    The privacy losses of releases of the same records add up. After the run, one line states their sum so far: from the
+    ledger or, if nothing was charged, from the releases of the same file in the same folder.
 
     Example:
 
@@ -107,17 +108,10 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.orchestration.server import temporary_server
-    from pipeline.confidential.custody import KeySource, configured_source
-    from pipeline.confidential.signing import signing_key
-    from pipeline.execution.console import promise_of, remarks_of_end
     from pipeline.execution.interrupts import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
-    from pipeline.execution.workers import default_workers
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.added_up import added_up
-    from pipeline.runs.beacons import beacon_of_settings, given_beacon
-    from pipeline.runs.request import Engine, Request, at_period, check_ledger_is_used, check_request
-    from pipeline.signatures.statement import sign_release
+    from pipeline.spec.periods import at_period
     from pipeline.spec.release_spec import load_spec
 
     output = Output(quiet, verbose, json)
@@ -126,8 +120,18 @@ def run(
     stopping_loses_nothing()
     found = RunDirectory(settings.out / parsed.name).finished.is_file()  # there may be nothing to do
     if not no_prefect and not found:
-        # It starts while records are read; and before, so that it, which is a copy of this process, sees none of them.
+        # It starts while the rest is imported and records are read; and before, so that it, which is a copy of this
+        # process, sees none of them.
         context.with_resource(temporary_server())
+    from pipeline.confidential.custody import KeySource, configured_source
+    from pipeline.confidential.signing import signing_key
+    from pipeline.execution.console import promise_of, remarks_of_end
+    from pipeline.execution.workers import default_workers
+    from pipeline.runs.added_up import added_up
+    from pipeline.runs.beacons import beacon_of_settings, given_beacon
+    from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
+    from pipeline.signatures.statement import sign_release
+
     given = KeySource(key_file, key_fd, key_command)
     key = given if given != KeySource() else configured_source(spec, settings)
     signer = signing_key(settings, sign_key_file, sign_key_fd, sign_key_command)

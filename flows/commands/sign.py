@@ -25,8 +25,8 @@ def sign(
 ) -> None:
     """Sign a finished release or an answer: writes public/manifest.sig or answer.sig, and changes no other file.
 
-    The signature is of the manifest's hash, and so of every public file, and of the root of the tables' rows, which
-    spinewise prove leads to. Of the release only public/ is read.
+    The signature covers the manifest's hash, and with it every public file, and the root of the tables' rows, by which
+    spinewise prove shows that a row is in a table. Of the release only public/ is read.
 
     Example:
 

@@ -31,8 +31,8 @@ def validate(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Of a series, the records of a period before that of DATA; again for each of them, the first one "
-            "first. Counts how many persons have how many spells.",
+            help="In a series, the records of a period before that of DATA; repeatable, the earliest first. "
+            "Counts how many persons have how many spells.",
             show_default=False,
         ),
     ] = None,

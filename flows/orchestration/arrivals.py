@@ -9,7 +9,7 @@ from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.request import releases_of
+from pipeline.spec.periods import releases_of
 from pipeline.spec.release_spec import ReleaseSpec
 
 #: What stands for the name of a period in a path.

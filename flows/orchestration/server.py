@@ -57,7 +57,13 @@ def temporary_server() -> Iterator[None]:
     from flows.orchestration.environment import set_up_prefect
 
     set_up_prefect()
-    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, get_current_settings, temporary_settings
+    from prefect.settings import (
+        PREFECT_API_AUTH_STRING,
+        PREFECT_API_URL,
+        PREFECT_CLIENT_CSRF_SUPPORT_ENABLED,
+        get_current_settings,
+        temporary_settings,
+    )
 
     if get_current_settings().api.url:
         yield
@@ -70,7 +76,11 @@ def temporary_server() -> Iterator[None]:
         server = _start(listening, folder, password)
         listening.close()
         token = _private.set(True)
-        settings = {PREFECT_API_URL: f"http://127.0.0.1:{port}/api", PREFECT_API_AUTH_STRING: password}
+        settings = {
+            PREFECT_API_URL: f"http://127.0.0.1:{port}/api",
+            PREFECT_API_AUTH_STRING: password,
+            PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False,  # the server has no such protection; nobody need ask for it
+        }
         try:
             with temporary_settings(settings), _without_events():
                 yield

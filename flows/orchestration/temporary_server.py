@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 #: Settings of the server; the client's stand in `flows.orchestration.environment`.
 _SETTINGS: Final = {
@@ -24,6 +24,9 @@ _SETTINGS: Final = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT__SERVER_EPHEMERAL": "1",
 }
+
+#: Prefixes of what a run asks the server for.
+_ASKED_FOR: Final = frozenset({"/flows", "/flow_runs", "/admin"})
 
 
 def serve(listening: socket.socket, watch: int, folder: Path, password: str) -> None:
@@ -51,10 +54,13 @@ def serve(listening: socket.socket, watch: int, folder: Path, password: str) -> 
 
 async def _serve(listening: socket.socket) -> None:
     import uvicorn
-    from prefect.server.api.server import create_app
+    from prefect.server.api import server
 
     await _make_database()
-    app = create_app(webserver_only=True)
+    # A route is built when a request is compared with it, so the few that a run asks for come first.
+    routers: Any = sorted(server.API_ROUTERS, key=lambda router: router.prefix not in _ASKED_FOR)
+    server.API_ROUTERS = tuple(routers)
+    app = server.create_app(webserver_only=True)
     await uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on")).serve(sockets=[listening])
 
 

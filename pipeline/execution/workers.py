@@ -25,7 +25,7 @@ from pipeline.execution.immutable import immutable
 from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.light_arrow import spare_pandas
 from pipeline.execution.spawn import WorkerContext, ensure_tracker, forget_start
-from pipeline.execution.threads import limit_threads
+from pipeline.execution.threads import limit_threads, spare_garbage_collection
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -245,6 +245,7 @@ def begin_worker() -> None:
     forget_start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_threads()
+    spare_garbage_collection()
     starter = parent_process()
     if starter is not None:
         threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()

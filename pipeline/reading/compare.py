@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -78,6 +78,47 @@ class TableComparison:
     largest: tuple[Largest, ...]
 
 
+@dataclass(frozen=True)
+class Change:
+    """One number of an area in both.
+
+    Attributes:
+        margin: of the difference; None where it has none.
+    """
+
+    universe: str
+    table: str
+    label: str
+    first: int
+    second: int
+    margin: float | None
+
+    @property
+    def verdict(self) -> Literal["", "rose", "fell", "equal", "cannot tell"]:
+        """Whether the number rose or fell by more than the margin of the difference; "" where there is none."""
+        if self.margin is None:
+            return ""
+        difference = self.second - self.first
+        if abs(difference) > self.margin:
+            return "rose" if difference > 0 else "fell"
+        return "cannot tell" if self.margin else "equal"
+
+
+@dataclass(frozen=True)
+class AreaChanges:
+    """What both publish of an area; `name` is "" where it has none."""
+
+    level: str
+    geocode: str
+    name: str
+    changes: tuple[Change, ...]
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        changes = [vars(one) | {"verdict": one.verdict} for one in self.changes]
+        return {"level": self.level, "geocode": self.geocode, "name": self.name, "changes": changes}
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Two releases compared.
@@ -116,6 +157,35 @@ class Comparison:
             "b are the margins of its two numbers. If the true counts are equal, about 10 % of differences "
             "exceed it."
         )
+
+    def of_area(self, text: str) -> AreaChanges:
+        """The numbers of one area in both, table by table.
+
+        Args:
+            text: its geocode or its name in the first release; of several levels "level:code" or "level:name".
+
+        Raises:
+            InputError: there is no such area, there are several, or the second release does not have it.
+        """
+        level, geocode, name = _place(self.first, text)
+        if level not in self.second.levels or geocode not in self.second.spine.level(level).geocodes:
+            raise InputError(f"{self.second.name}: has no {level} {geocode}, which {self.first.name} has")
+        changes: list[Change] = []
+        for row in (row for row in self.tables if row.level == level):
+            left, right = (
+                (release.companion(row.universe) if row.universe else release).table(row.table, level)
+                for release in (self.first, self.second)
+            )
+            labels = [one for one in left.columns if is_count(one)]
+            margins = None
+            if not (self.same_measurements or self.one_series):
+                margins = _margin_of_difference(left.loc[[geocode]], right.loc[[geocode]], labels)
+            firsts, seconds = (frame.loc[[geocode], labels].to_numpy()[0] for frame in (left, right))
+            for column, label in enumerate(labels):
+                margin = None if margins is None or np.isnan(margins[0, column]) else float(margins[0, column])
+                numbers = int(firsts[column]), int(seconds[column])
+                changes.append(Change(row.universe, row.table, label, *numbers, margin))
+        return AreaChanges(level, geocode, name, tuple(changes))
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
@@ -156,6 +226,17 @@ def compare(first: Release, second: Release) -> Comparison:
             f"level, and they publish {', '.join(first.tables)} and {', '.join(second.tables)}"
         )
     return Comparison(first, second, same, tuple(_statements(first, second)), tuple(tables), tuple(left_out), mixed)
+
+
+def _place(release: Release, text: str) -> tuple[str, str, str]:
+    """Level, geocode and name of an area that is given by its geocode, the lowest level first, or by its name."""
+    for level in reversed(release.levels):
+        if text in release.spine.level(level).geocodes:
+            names: dict[str, str] = dict(release.names(level)) if level in release.named_levels else {}
+            return level, text, names.get(text, "")
+    if (found := release.areas.one(text)) is None:
+        raise InputError(f"{release.name}: no area has the geocode or the name {text!r}{release.areas.advice(text)}")
+    return found.level, found.geocode, "" if found.name == found.geocode else found.name
 
 
 def _are_mixed(first: Release, second: Release) -> bool:
@@ -266,9 +347,7 @@ def _compared(
     difference, sums = second - first, DifferenceSums(len(labels))
     sums.add(second, first)
     first_margins, second_margins = _margins(left.loc[both], labels), _margins(right.loc[both], labels)
-    margin = None
-    if first_margins is not None and second_margins is not None and not same:
-        margin = np.sqrt(first_margins**2 + second_margins**2)
+    margin = None if same else _margin_of_difference(left.loc[both], right.loc[both], labels)
     named = tuple(
         Largest(
             str(both[row]),
@@ -297,6 +376,12 @@ def _compared(
         beyond=missed / known if known else None,
         largest=named,
     )
+
+
+def _margin_of_difference(left: pd.DataFrame, right: pd.DataFrame, labels: list[str]) -> np.ndarray | None:
+    """The root of the sum of the squared margins, for independent noise; None where one has no margins."""
+    first, second = _margins(left, labels), _margins(right, labels)
+    return None if first is None or second is None else np.sqrt(first**2 + second**2)
 
 
 def _margins(frame: pd.DataFrame, labels: list[str]) -> np.ndarray | None:

@@ -22,6 +22,7 @@ from pipeline.model.links.link import LinkedTable, counted_by, links_of_kind, ta
 from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.query import Query, terms_of
 from pipeline.model.schema import Schema
+from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.reading.areas import AreaIndex
@@ -508,7 +509,7 @@ class Release:
             facts.append(("companions", ", ".join(self.companions)))
             if self.household_tables:
                 facts.append(("persons by household", listed(self.household_tables, labels.table)))
-        return [("status", self.manifest.status), *facts, ("promise", self.promise)]
+        return [("status", self.manifest.status), *facts, ("promise", spoken(self.promise))]
 
     def __repr__(self) -> str:
         lines = [f"Release {self.name}", *(f"  {key}: {text}" for key, text in self._facts())]

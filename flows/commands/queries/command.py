@@ -52,9 +52,7 @@ def query(
     table: Annotated[str | None, typer.Option(help="A published table, unchanged; requires --at.")] = None,
     household_size: Annotated[
         bool,
-        typer.Option(
-            "--average-household-size", help="Persons in households for each household; with --at, --area or --areas."
-        ),
+        typer.Option("--average-household-size", help="Persons per household; with --at, --area or --areas."),
     ] = False,
     means: Annotated[
         bool,
@@ -62,7 +60,9 @@ def query(
     ] = False,
     show: Annotated[
         Show,
-        typer.Option(help="The counts, or what they make: percentages of their sum, a median, ranks, a difference."),
+        typer.Option(
+            help="The counts, or what is derived from them: percentages of their sum, a median, ranks, a difference."
+        ),
     ] = Show.counts,
     change: Annotated[
         str | None,
@@ -73,7 +73,7 @@ def query(
     ] = None,
     companion: Annotated[str, typer.Option(help="Numbers of this companion instead of the release's own.")] = "",
     rows: Annotated[
-        int, typer.Option(min=1, max=10**9, help="The most rows to show as text; every other format has all.")
+        int, typer.Option(min=1, max=10**9, help="The most rows to print as text; other formats print all.")
     ] = 50,
     form: Annotated[Form, typer.Option("--format", help="How to print the numbers.")] = Form.text,
     tidy: Annotated[
@@ -94,10 +94,11 @@ def query(
 
     --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
 
-    --change 2031..2033: how much each number has changed by the history of the series so far, whose releases are beside
-    this one; with its interval, and whether it rose, fell, or the interval does not decide.
+    --change 2031..2033: how much each number has changed, by the history that the releases of the series so far give
+    together (they are in the same folder); with its interval, and whether it rose, fell, or cannot be told.
 
-    --average-household-size: of persons who are joined with households, for every geounit or area; with its interval.
+    --average-household-size: persons per household, where persons and households are joined, for every geounit or area;
+    with its interval.
 
     Example:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
     from pipeline.reading.release import Release
 
-#: Stands for as many decimals as an average needs.
-_AVERAGE = "average"
+#: Stand for as many decimals as an average, or a share, needs.
+_AVERAGE, _SHARE = "average", "share"
+#: Decimals of a percentage at most, as in the report.
+_MOST_DECIMALS = 4
 
 
 def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
@@ -29,7 +32,7 @@ def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions) 
     from pipeline.release.tables import INTERVAL_SUFFIXES
 
     labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
-    form = "{:.1f} %" if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
+    form = _SHARE if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
     forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.household_size else {})
     cells = [
         [_with_interval(forms[label], row, label) for label in labels]
@@ -124,6 +127,8 @@ def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
             None if pd.isna(end) else float(end) for end in (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX))
         ]
         form = f"{{:.{decimals_of(*ends)}f}}"
+    if form == _SHARE:
+        form = f"{{:.{_decimals_of_share(row[label + HIGH_SUFFIX] - row[label + LOW_SUFFIX])}f}} %"
     if label + LOW_SUFFIX not in row:
         return form.format(row[label])
     value, low, high = (
@@ -131,6 +136,13 @@ def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
         for end in (row[label], row[label + LOW_SUFFIX], row[label + HIGH_SUFFIX])
     )
     return f"{value} ({low} to {high})"
+
+
+def _decimals_of_share(width: float) -> int:
+    """Decimals that show two digits of the width of an interval in percent, and one at least."""
+    if not 0 < width < math.inf:
+        return 1
+    return min(_MOST_DECIMALS, max(1, 1 - math.floor(math.log10(width))))
 
 
 def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:

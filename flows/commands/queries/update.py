@@ -48,9 +48,9 @@ def update(
     report are computed anew, and what changed is in changes.json and in the report. The release itself is not changed.
 
     Answers must be counts of a level's areas by attributes of the release's schema, with or without a condition, asked
-    under the same ledger. An answer whose counts are further from the release's than their noise can be is of other
-    records, and refused. Where the release is signed, it and every answer must be signed by the key of --signed-by, or
-    else by the one of the settings. spinewise verify and check work on the new version as on every release.
+    under the same ledger. An answer whose counts differ from the release's by more than noise explains is of other
+    records, and is refused. Where the release is signed, it and every answer must be signed by the key of --signed-by,
+    or else by the one of the settings. spinewise verify works on the new version as on every release.
 
     Example:
 

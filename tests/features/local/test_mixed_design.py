@@ -148,8 +148,9 @@ def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
     page = released.report.read_text()
     assert f"<b>ε = {shown}</b>" in page
     assert "of one report and the release register together, ρ = 0.6" in page
-    assert f"at most <b>{odds(manifest.joint.epsilon)}-fold</b>, except with a probability of about 1e-10" in page
-    assert "-fold</b> by one report" not in page
+    factor = odds(manifest.joint.epsilon)
+    assert f"at most a factor of <b>{factor}</b>, except with a probability of about 1e-10" in page
+    assert "</b> by one report" not in page
     assert "<b>ε = 1</b>" not in page
     assert "what the release register cost is in its own manifest" in page
     assert manifest.charging == CHARGED_ELSEWHERE

@@ -53,7 +53,9 @@ def test_table(town: Path) -> None:
     shown = " ".join(invoke(town, "--details").split())
     assert "Plan of town: county 2, tract 6, block" in shown
     assert "rho = 2, and so (epsilon, delta)-differential privacy for every delta" in shown
-    assert re.search(r"In one number: epsilon = [0-9.]+ at delta = 1e-10: the effect of one person's change", shown)
+    assert re.search(
+        r"In one number: epsilon = [0-9.]+ at delta = 1e-10: the effect of changing one person's data", shown
+    )
     assert "Exact, without protection: total of every county." in shown
     assert "Companion units." in shown
     assert "Where counts are small" in shown

@@ -147,6 +147,7 @@ def test_on_paper_nothing_is_alone_or_cut(browser: Any, town: Path) -> None:
     style = "(row) => getComputedStyle(document.querySelector(`#counts-body tr:${row}-child`))"
     assert found.page.evaluate(f"({style})('first').breakAfter") == "avoid"
     assert found.page.evaluate(f"({style})('last').breakBefore") == "avoid"
+    assert found.page.evaluate("getComputedStyle(document.querySelector('footer')).breakBefore") == "avoid"
 
 
 def test_pictures_of_a_dark_page_are_printed_in_light_colours(browser: Any, town: Path) -> None:

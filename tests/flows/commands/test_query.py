@@ -115,7 +115,9 @@ def test_what_numbers_make(town: Path) -> None:
         assert "The interval in parentheses holds the truth in 90 % of cases" in text
     shown = invoke(*asked, "--show", "shares", "--at", "tract")
     row = query.shares_at("tract").loc[tracts[0]]
-    assert f"{row['old']:.1f} % ({row['old:low90']:.1f} % to {row['old:high90']:.1f} %)" in shown
+    width = row["old:high90"] - row["old:low90"]
+    places = next(places for places in range(1, 5) if places == 4 or width >= 10 ** (1 - places))
+    assert f"{row['old']:.{places}f} % ({row['old:low90']:.{places}f} % to {row['old:high90']:.{places}f} %)" in shown
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from releases.pages import marked_texts, outside_of_signs
 from pipeline.model.measure import ClippedCounts
 from pipeline.model.schema import ChosenEnd, ClippedAttribute
 from pipeline.model.texts.catalogue import texts_in
-from pipeline.model.texts.sentences import sentence
+from pipeline.model.texts.sentences import sentence, spoken
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting import joint, statements
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
@@ -173,8 +173,8 @@ def test_an_end_that_a_question_chose_is_said_in_the_language_too() -> None:
         measure=ClippedCounts(CLIP, end),
     )
     assert (
-        "lo que no cuesta nada, salvo el extremo superior 900, elegido con la pregunta «clip wages among 200, "
-        "900 above 1/50» (respuesta clip2), cuyo coste está en el libro de cuentas y no en esta promesa. Los "
+        "sin más coste para la privacidad, salvo el extremo superior 900: se eligió con la pregunta «clip wages among "
+        "200, 900 above 1/50» (respuesta clip2), cuyo coste está en el libro de cuentas y no en esta promesa. Los "
     ) in sentence(texts_in("es"), privacy_statement(one).words)
 
 
@@ -188,14 +188,29 @@ def test_whole_texts_of_other_rooms_are_in_the_catalogue() -> None:
 def test_a_sentence_within_a_sentence_is_said_in_the_language_too() -> None:
     words = "what can be learnt about one record's age, the rest of it being known: epsilon = 3.5 at delta = 1e-10"
     assert sentence(texts_in("es"), words) == (
-        "lo que se puede aprender sobre age de un registro, conociéndose el resto de él"
+        "lo que puede averiguar sobre age de un registro quien conoce el resto de él"
     )
-    assert sentence(texts_in("en"), words) == words.split(": epsilon")[0]
+    assert sentence(texts_in("en"), words) == (
+        "what can be learnt about one record's age by someone who knows the rest of the record"
+    )
     joint = (
         "the effect of one person's change, which alters at most 1 record of its own, 2 records of homes, on "
         "everything measured together: epsilon = 3"
     )
     assert sentence(texts_in("es"), joint) == (
-        "el efecto de que cambie una persona, que altera como mucho 1 registro propio, 2 registros de homes, sobre "
-        "todo lo medido en conjunto"
+        "el efecto de cambiar los datos de una persona, como mucho 1 registro de la propia publicación, 2 registros "
+        "de homes, sobre todo lo medido"
     )
+
+
+def test_a_promise_is_said_as_people_say_it() -> None:
+    limits = "the same state and the same sex, which the invariants fix"
+    stored = f"epsilon = 16.49 at delta = 1e-10: the effect of one record having other values (and {limits})"
+    assert spoken(stored) == (
+        "epsilon = 16.49 at delta = 1e-10: the effect of changing one record within the same state and the same sex, "
+        "which the invariants hold fixed"
+    )
+    assert spoken("epsilon = 3: the effect of a thing that nobody knows") == (
+        "epsilon = 3: the effect of a thing that nobody knows"
+    )
+    assert spoken("") == ""

@@ -69,7 +69,7 @@ def test_the_report_says_how_much_better_somebody_can_guess(said: tuple[Manifest
     """By the factor exp(epsilon), computed again from the manifest; never less than that."""
     manifest, texts = said
     assert manifest.joint is not None
-    found = re.search(r"at most <b>([0-9,.]+)-fold</b>", texts["report"])
+    found = re.search(r"at most a factor of <b>([0-9,.]+)</b>", texts["report"])
     assert found is not None
     most = math.exp(float(manifest.joint.epsilon))
     assert most <= float(found[1].replace(",", "")) <= 1.11 * most

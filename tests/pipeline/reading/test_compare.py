@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.labels import Labels
-from pipeline.reading.compare import Comparison, compare, comparison_html
+from pipeline.reading.compare import Change, Comparison, compare, comparison_html
 from pipeline.reading.release import Release, open_release
 from pipeline.spec.release_spec import ReleaseSpec
 
@@ -194,3 +195,54 @@ def test_a_page_is_not_written_over_a_file_of_another_kind(
     refused = CliRunner().invoke(app, [*words, str(taken)], standalone_mode=False)
     assert str(refused.exception).startswith(f"--html {taken}: cannot be written (")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["persons.csv", "taken.html"]
+
+
+def test_the_changes_of_an_area_are_those_of_its_tables(towns: dict[str, Path]) -> None:
+    """Every number of a tract, and the verdicts by the root of the sum of the squared margins."""
+    found = compared(towns, "other key").of_area("B02")
+    assert (found.level, found.geocode) == ("tract", "B02")
+    seen = set()
+    for one in found.changes:
+        seen.add((one.universe, one.table))
+        folder = ("public", "companions", one.universe) if one.universe else ("public",)
+        rows: list[dict[str, Any]] = [
+            pd.read_parquet(towns[name].joinpath(*folder, "tables", one.table, "tract.parquet"))
+            .set_index("geocode")
+            .loc[["B02"]]
+            .to_dict("records")[0]
+            for name in ("town", "other key")
+        ]
+        first, second = (int(row[one.label]) for row in rows)
+        assert (one.first, one.second) == (first, second)
+        margin = float(np.hypot(*(float(row[f"{one.label}:moe90"]) for row in rows)))
+        assert one.margin == pytest.approx(margin)
+        change = second - first
+        told = "equal" if change == margin == 0 else "cannot tell" if abs(change) <= margin else None
+        assert one.verdict == (told or ("rose" if change > 0 else "fell"))
+    assert seen == {("", "total"), ("", "sex"), ("", "detail"), ("units", "total"), ("units", "status")}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "margin", "verdict"),
+    [(10, 14, 3.0, "rose"), (14, 10, 3.0, "fell"), (10, 13, 3.0, "cannot tell"), (7, 7, 0.0, "equal"),
+     (7, 8, 0.0, "rose"), (7, 9, None, "")],
+)  # fmt: skip
+def test_a_number_rose_if_the_change_exceeds_its_margin(
+    first: int, second: int, margin: float | None, verdict: str
+) -> None:
+    assert Change("", "total", "total", first, second, margin).verdict == verdict
+
+
+def test_the_command_shows_the_changes_of_an_area(towns: dict[str, Path]) -> None:
+    both = [str(towns["town"]), str(towns["other key"])]
+    shown = CliRunner().invoke(app, ["compare", *both, "--area", "B02", "--area", "A"])
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines()[0] == "tract B02"
+    assert "county A" in shown.stdout
+    assert "The noise of the two is independent" in shown.stdout
+    data = json.loads(CliRunner().invoke(app, ["compare", *both, "--area", "B02", "--json"]).stdout)
+    assert data["areas"] == [compared(towns, "other key").of_area("B02").data()]
+    same = compared(towns, "topdown").of_area("B02")
+    assert {one.verdict for one in same.changes} == {""}
+    with pytest.raises(InputError, match="town: no area has the geocode or the name 'Z99'"):
+        compared(towns, "other key").of_area("Z99")
