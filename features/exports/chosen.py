@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.metadata.products import (
-    AMOUNTS,
     HOUSEHOLD_SIZES,
     HOUSEHOLD_TABLES,
     INVARIANTS,
@@ -19,6 +18,7 @@ from pipeline.metadata.products import (
     ReleaseScope,
     described,
     products_of,
+    tabular_of,
 )
 from pipeline.published import PublishedRelease
 
@@ -75,7 +75,7 @@ def _measured(scope: ReleaseScope) -> Iterator[Product]:
 
 
 def _all_files(scope: ReleaseScope, choice: Choice) -> Iterator[DataFile]:
-    tables = described(scope, TABLES, HOUSEHOLD_TABLES, AMOUNTS)
+    tables = described(scope, TABLES, HOUSEHOLD_TABLES, *tabular_of(scope.spec))
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)
     if not choice.tables:
         yield from described(scope, HOUSEHOLD_SIZES)

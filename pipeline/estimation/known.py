@@ -11,13 +11,11 @@ import scipy.sparse as sp
 
 from pipeline.estimation.constraints import BoundedByFacilities
 from pipeline.estimation.households import BoundedByHouseholds, ExpectedMembers
-from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, Results
-from pipeline.estimation.sums import BoundedByCounts
+from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, KnownAfter, Results
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.links.households import Households
 from pipeline.model.links.link import Link
-from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.universe import Table, Universe
 from postprocess.bounds.declare import FacilityBounds
 from postprocess.marginal import Marginal
@@ -25,10 +23,7 @@ from postprocess.problem import Problem
 
 #: What a link says of the universe that is released after, and of the one that is released first; the last argument
 #: gives the intermediate results of the former.
-_AFTER: Mapping[type[Link], Callable[[Job, Any], Knowledge]] = {
-    Households: BoundedByHouseholds,
-    SumsOfCounts: BoundedByCounts,
-}
+_AFTER: Mapping[type[Link], Callable[[Job, Any], Knowledge]] = {Households: BoundedByHouseholds}
 _FIRST: Mapping[type[Link], Callable[[Job, Any, Callable[[], Results]], Knowledge]] = {Households: ExpectedMembers}
 
 
@@ -41,7 +36,9 @@ def told_apart_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
 def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> Iterator[Knowledge]:
     """What the links of a universe say of it."""
     for link in job.links:
-        if link.of == universe.name and type(link) in _AFTER:
+        if link.of == universe.name and isinstance(link, KnownAfter):
+            yield link.known_after(job)
+        elif link.of == universe.name and type(link) in _AFTER:
             yield _AFTER[type(link)](job, link)
         if link.by == universe.name and type(link) in _FIRST:
             yield _FIRST[type(link)](job, link, partial(results, link.of))

@@ -6,10 +6,13 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.model.household_table import NO_MARGINS, HouseholdTable
 from pipeline.model.join import HOUSEHOLD, MEMBERS
@@ -21,7 +24,6 @@ from pipeline.model.source import VARIANCE
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
-from pipeline.release.joined.means import COUNT, MEAN, SUM
 from pipeline.release.joined.sizes import AVERAGE, HOUSEHOLDS, PERSONS
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
@@ -30,10 +32,10 @@ if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
     from pipeline.spec.release_spec import ReleaseSpec
 
-Kind = Literal[
-    "table", "household sizes", "household table", "amounts", "measurement", "selection", "microdata", "words"
-]
 Type = Literal["string", "integer", "number", "any"]
+
+#: What is read of a file by areas: the geocodes, and the other columns.
+Read = tuple[NDArray[np.str_], Iterator[tuple[str, NDArray[np.generic]]]]
 
 #: What each column of an interval is.
 SUFFIX_WORDS = {
@@ -66,6 +68,7 @@ class DataFile:
 
     Attributes:
         path: below the folder of an export, without a suffix, with slashes.
+        kind: of its rows, such as "table", "measurement" or "microdata".
         source: the file under public/.
         universe, table: "" where it is of none; of a measurement, the query's name.
         level: of its geounits.
@@ -75,10 +78,12 @@ class DataFile:
         keys: the columns that name a row; () where rows have no name.
         versions: of chosen detail: the answers of each version, in their order.
         axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
+        read: of a feature's, with a row for each area of a level: gives the geocodes of at most so many rows, and the
+            other columns by their names; ReleaseError where the file is damaged. None for files of the core.
     """
 
     path: str
-    kind: Kind
+    kind: str
     source: Path
     universe: str
     table: str
@@ -90,6 +95,7 @@ class DataFile:
     axes: tuple[Axis, ...] = ()
     note: str = ""
     versions: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    read: Callable[[Path, int], Read] | None = None
 
     def with_names(self, column: str, title: str) -> DataFile:
         """The file with a column of areas' names after the geocodes."""
@@ -138,96 +144,77 @@ class Contents:
         spec: of the release.
         universes: as the spec resolves to.
         run: whose files they are.
+
+    Attributes:
+        links: between the universes.
+        texts: in the language of the report.
     """
 
     def __init__(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> None:
-        self._spec = spec
+        self.spec = spec
         self._universes = tuple(universes)
-        self._links = spec.links(self._universes)
+        self.links = spec.links(self._universes)
         self._run = run
-        self._texts = texts_in(spec.report.language)
+        self.texts = texts_in(spec.report.language)
 
     def table(self, file: ProductFile) -> DataFile:
         """A table of a universe at a level."""
-        universe, table, level = self._universe(file), file.subject, file.level
-        labels = self._spec.labels(universe.name)
+        universe, table, level = self.universe(file), file.subject, file.level
+        labels = self.spec.labels(universe.name)
         answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
-        counts = [column for name, title in answers for column in self._with_interval(name, "integer", title)]
-        heading = universe.measure.heading(self._texts, self._counted(universe, table))
+        counts = [column for name, title in answers for column in self.with_interval(name, "integer", title)]
+        heading = universe.measure.heading(self.texts, self.counted(universe, table))
         return DataFile(
             f"{_prefix(universe)}{table.name}/{level}",
             "table",
             file.path,
             *(universe.name, table.name, level),
-            *self._titles(heading, level),
-            (self._geocode(level), *counts),
+            *self.titles(heading, level),
+            (self.geocode(level), *counts),
             axes=axes_of(table.query, labels, universe.name),
         )
 
     def household_size(self, file: ProductFile) -> DataFile:
         """Average household sizes of a joined companion at a level."""
         companion, level = file.universe, file.level
-        named = self._spec.labels(companion).records or companion
+        named = self.spec.labels(companion).records or companion
         columns = [
-            Column(PERSONS, "integer", self._texts("Persons in {what}", what=named)),
+            Column(PERSONS, "integer", self.texts("Persons in {what}", what=named)),
             Column(HOUSEHOLDS, "integer", named[:1].upper() + named[1:]),
-            *self._with_interval(AVERAGE, "number", self._texts("Persons for each"), filled=False),
+            *self.with_interval(AVERAGE, "number", self.texts("Persons for each"), filled=False),
         ]
         return DataFile(
             f"household_sizes/{companion}/{level}",
             "household sizes",
             file.path,
             *(companion, companion, level),
-            *self._titles(self._texts("Average size of {what}", what=named), level),
-            (self._geocode(level), *columns),
-        )
-
-    def means(self, file: ProductFile) -> DataFile:
-        """Sums and means of the companion of an amount, for one of its tables at a level."""
-        universe, table, level = self._universe(file), file.subject, file.level
-        labels, texts = self._spec.labels(universe.name), self._texts
-        links = [link for link in self._links if link.of == universe.name and link.same_records]
-        counted = any(link.records(table, level) is not None for link in links)
-        columns: list[Column] = []
-        for name, title in zip(table.query.answer_labels(), labels.answers(table.query), strict=True):
-            columns += self._with_interval(name + SUM, "number", texts("{title}: sum", title=title))
-            if counted:
-                columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
-                mean = texts("{title}: mean", title=title)
-                columns += self._with_interval(name + MEAN, "number", mean, filled=False)
-        return DataFile(
-            f"amounts/{universe.name}/{table.name}/{level}",
-            "amounts",
-            file.path,
-            *(universe.name, table.name, level),
-            *self._titles(texts("{what}: sums and means", what=self._counted(universe, table)), level),
-            (self._geocode(level), *columns),
-            axes=axes_of(table.query, labels, universe.name),
+            *self.titles(self.texts("Average size of {what}", what=named), level),
+            (self.geocode(level), *columns),
         )
 
     def household_table(self, file: ProductFile) -> DataFile:
         """A table of persons by what their households are, at a level."""
-        own, table, level = self._spec.labels(), file.subject, file.level
+        own, table, level = self.spec.labels(), file.subject, file.level
         axes = (
             *axes_of(table.persons, own, ""),
-            *axes_of(table.households, self._spec.labels(table.companion), table.companion),
+            *axes_of(table.households, self.spec.labels(table.companion), table.companion),
         )
-        titles = labels_of_household_table(table, own, self._spec.labels(table.companion))
+        titles = labels_of_household_table(table, own, self.spec.labels(table.companion))
         counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
         return DataFile(
             f"household_tables/{table.name}/{level}",
             "household table",
             file.path,
             *("", table.name, level),
-            *self._titles(own.table(table.name), level),
-            (self._geocode(level), *counts),
+            *self.titles(own.table(table.name), level),
+            (self.geocode(level), *counts),
             axes=axes,
-            note=sentence(self._texts, NO_MARGINS),
+            note=sentence(self.texts, NO_MARGINS),
         )
 
     def measurement(self, file: ProductFile) -> DataFile:
         """Noisy answers that the release or another one has measured, or what its respondents sent."""
-        return self._measured(file, *self._universe(file).source.stored(file.level))
+        return self._measured(file, *self.universe(file).source.stored(file.level))
 
     def added(self, file: ProductFile) -> DataFile:
         """Noisy counts of an answer that a version was made with."""
@@ -235,30 +222,30 @@ class Contents:
 
     def invariant(self, file: ProductFile) -> DataFile:
         """Exact answers."""
-        _, what_varies = self._universe(file).source.stored(file.level)
+        _, what_varies = self.universe(file).source.stored(file.level)
         return self._measured(file, marked("{query}: exact answers as they were published"), what_varies)
 
     def _measured(self, file: ProductFile, what: str, what_varies: str = VARIANCE) -> DataFile:
         """A file of answers, with a column for each; in the file they are lists."""
-        query, labels = file.subject, self._spec.labels(file.universe)
+        query, labels = file.subject, self.spec.labels(file.universe)
         answers = zip(query.answer_labels(), labels.answers(query), strict=True)
         return DataFile(
             self._run.name_of(file.path).removesuffix(".parquet"),
             "measurement",
             file.path,
             *(file.universe, query.name, file.level),
-            *self._titles(self._texts(what, query=query.name), file.level),
+            *self.titles(self.texts(what, query=query.name), file.level),
             (
-                self._geocode(file.level),
+                self.geocode(file.level),
                 *(Column(name, "integer", title) for name, title in answers),
-                Column(variance_column(query.answer_labels()), "number", self._texts(what_varies)),
+                Column(variance_column(query.answer_labels()), "number", self.texts(what_varies)),
             ),
             axes=axes_of(query, labels, file.universe),
         )
 
     def selection(self, file: ProductFile) -> DataFile:
         """Noisy answers of the detail that was chosen for each area, with the answers of each version."""
-        texts, labels, one = self._texts, self._spec.labels(file.universe), file.subject
+        texts, labels, one = self.texts, self.spec.labels(file.universe), file.subject
         answers = {
             query.name: tuple(
                 Column(name, "integer", title)
@@ -267,7 +254,7 @@ class Contents:
             for query in one.versions
         }
         columns = (
-            self._geocode(one.level),
+            self.geocode(one.level),
             Column("version", "string", texts("The query that was chosen for the area"), values=tuple(answers)),
             Column("variance", "number", texts(VARIANCE)),
         )
@@ -277,15 +264,15 @@ class Contents:
             "selection",
             file.path,
             *(file.universe, one.name, one.level),
-            *self._titles(heading, one.level),
+            *self.titles(heading, one.level),
             columns,
             versions=answers,
         )
 
     def microdata(self, file: ProductFile) -> DataFile:
         """Microdata of a universe."""
-        universe, texts = self._universe(file), self._texts
-        households, labels = links_of_kind(self._links, Households), self._spec.labels(universe.name)
+        universe, texts = self.universe(file), self.texts
+        households, labels = links_of_kind(self.links, Households), self.spec.labels(universe.name)
         companions = {link.by for link in households}
         joined: list[Column] = []
         if universe.name in companions:
@@ -312,34 +299,35 @@ class Contents:
             *(universe.name, "", file.level),
             title,
             title,
-            (self._geocode(file.level), *attributes, *joined),
+            (self.geocode(file.level), *attributes, *joined),
             keys=(HOUSEHOLD,) if universe.name in companions else (),
         )
 
-    def _universe(self, file: ProductFile) -> Universe:
+    def universe(self, file: ProductFile) -> Universe:
+        """Whose file it is."""
         return next(universe for universe in self._universes if universe.name == file.universe)
 
-    def _counted(self, universe: Universe, table: Table) -> str:
+    def counted(self, universe: Universe, table: Table) -> str:
         """A table and what it counts, unless its title says so itself."""
-        labels = self._spec.labels(universe.name)
+        labels = self.spec.labels(universe.name)
         title, what = labels.table(table.name), labels.records or universe.name
         said = not what or what.casefold() in title.casefold()
-        return title if said else self._texts("{table} of {what}", table=title, what=what)
+        return title if said else self.texts("{table} of {what}", table=title, what=what)
 
-    def _titles(self, heading: str, level: str) -> tuple[str, str]:
+    def titles(self, heading: str, level: str) -> tuple[str, str]:
         """A heading, and the title of it at a level."""
-        return heading, self._texts("{what}, by {level}", what=heading, level=self._spec.labels().level(level))
+        return heading, self.texts("{what}, by {level}", what=heading, level=self.spec.labels().level(level))
 
-    def _geocode(self, level: str) -> Column:
+    def geocode(self, level: str) -> Column:
         """The column of geocodes of a level."""
-        return Column("geocode", "string", self._texts("Code of the {level}", level=self._spec.labels().level(level)))
+        return Column("geocode", "string", self.texts("Code of the {level}", level=self.spec.labels().level(level)))
 
-    def _with_interval(self, name: str, kind: Type, title: str, *, filled: bool = True) -> list[Column]:
+    def with_interval(self, name: str, kind: Type, title: str, *, filled: bool = True) -> list[Column]:
         """A column and, where margins are published, those of its interval, which can be unknown."""
         ends = [
-            Column(name + suffix, "number", f"{title}: {self._texts(SUFFIX_WORDS[suffix])}", filled=False)
+            Column(name + suffix, "number", f"{title}: {self.texts(SUFFIX_WORDS[suffix])}", filled=False)
             for suffix in INTERVAL_SUFFIXES
-            if self._spec.publish.margins
+            if self.spec.publish.margins
         ]
         return [Column(name, kind, title, filled=filled), *ends]
 

@@ -68,6 +68,7 @@ class Product:
         description: of its columns; None for what no Data Package describes.
         of_leaves: its rows are of the lowest level, whose name is not in its path.
         after: of a feature's, the path of the one of the core that it is written after.
+        tabular: of a feature's, whether its rows are of areas: they go wherever tables go.
     """
 
     path: str
@@ -77,6 +78,7 @@ class Product:
     description: Description | None = None
     of_leaves: bool = False
     after: str = ""
+    tabular: bool = False
 
     @property
     def stage(self) -> str:
@@ -180,13 +182,6 @@ def _household_sizes(of: ReleaseScope) -> Iterator[ProductFile]:
         for source in size_sources(links, level):
             companion = source.residents.companion
             yield ProductFile(of.run.household_sizes(companion, level), companion, level, source)
-
-
-def _amounts(of: ReleaseScope) -> Iterator[ProductFile]:
-    for universe in of.universes:
-        for table in universe.tables if not universe.measure.counts else ():
-            for level in table.levels:
-                yield ProductFile(of.run.means(universe.name, table.name, level), universe.name, level, table)
 
 
 def _estimates(of: ReleaseScope) -> Iterator[ProductFile]:
@@ -303,13 +298,6 @@ HOUSEHOLD_SIZES: Final = Product(
     _household_sizes,
     Description((2, 0), Contents.household_size),
 )
-AMOUNTS: Final = Product(
-    "amounts/NAME/TABLE/LEVEL.parquet",
-    "geocode, of each answer sum, records and mean with intervals (companions of an amount)",
-    "computed",
-    _amounts,
-    Description((4, 0), Contents.means),
-)
 ESTIMATES: Final = Product(
     "estimates/LEVEL.parquet",
     "unbiased real-valued estimates and their variances (publish.unbiased)",
@@ -384,7 +372,6 @@ PRODUCTS: tuple[Product, ...] = (
     HISTOGRAMS,
     TABLES,
     HOUSEHOLD_SIZES,
-    AMOUNTS,
     ESTIMATES,
     DRAWS,
     MICRODATA,
@@ -417,6 +404,11 @@ def products_of(features: Iterable[object]) -> tuple[Product, ...]:
         for one in feature.products() if isinstance(feature, HasProducts) else ():
             found.insert(1 + [other.path for other in found].index(one.after), one)
     return tuple(found)
+
+
+def tabular_of(spec: ReleaseSpec) -> tuple[Product, ...]:
+    """The kinds of files of features, those that the spec states, which go wherever tables go."""
+    return tuple(product for product in products_of(spec.of_features) if product.tabular)
 
 
 def files_of(of: ReleaseScope, *products: Product, universe: str | None = None, level: str = "") -> tuple[Path, ...]:

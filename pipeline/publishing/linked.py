@@ -1,23 +1,21 @@
-"""What is published of two universes that are linked: average household sizes, microdata of both, sums and means."""
+"""What is published of two universes that are linked: average household sizes, microdata of both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
-from pipeline.metadata.products import AMOUNTS, HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, MICRODATA
+from pipeline.metadata.products import HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, MICRODATA
 from pipeline.model.links.households import Households, SizeSource
 from pipeline.model.links.link import Link, links_of_kind
-from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.universe import Table, Universe
 from pipeline.publishing.files import product_files
-from pipeline.release.joined.means import means_of, write_means
 from pipeline.release.joined.sizes import HouseholdSizes, write_household_sizes
-from pipeline.release.tables import read_table, read_table_parts
+from pipeline.release.tables import read_table_parts
 from postprocess.statistics import Counted, average_sizes
 
 
@@ -25,7 +23,19 @@ def linked_steps(job: Job, universe: Universe) -> list[Step]:
     """The steps that publish what follows from the tables of a universe and of those that are released before it."""
     links = [link for link in job.links if link.of == universe.name]
     numbers = range(job.spine.n_levels)
-    return [step for number in numbers for link in links for step in _STEPS[type(link)](job, link, number)]
+    return [step for number in numbers for link in links for step in _steps(job, link, number)]
+
+
+@runtime_checkable
+class PublishedAfter(Protocol):
+    """A link of which something is published after the tables of both its universes."""
+
+    def steps(self, job: Job, level: int) -> list[Step]:
+        """The steps for a level of the spine, 0 at the top."""
+
+
+def _steps(job: Job, link: Link, number: int) -> list[Step]:
+    return link.steps(job, number) if isinstance(link, PublishedAfter) else _STEPS[type(link)](job, link, number)
 
 
 def _size_steps(job: Job, link: Households, number: int) -> list[Step]:
@@ -38,18 +48,7 @@ def _size_steps(job: Job, link: Households, number: int) -> list[Step]:
     return [Step("household sizes", publish, link.by, level.name, len(level), 0.2, files=files)]
 
 
-def _mean_steps(job: Job, link: SumsOfCounts, number: int) -> list[Step]:
-    """Sums and means of a level."""
-    level = job.spine.levels[number]
-    if not (files := product_files(job, AMOUNTS, universe=link.of, level=level.name)):
-        return []
-    return [Step("means", partial(publish_means, job, link, number), link.of, level.name, len(level), 0.2, files=files)]
-
-
-_STEPS: Mapping[type[Link], Callable[[Job, Any, int], list[Step]]] = {
-    Households: _size_steps,
-    SumsOfCounts: _mean_steps,
-}
+_STEPS: Mapping[type[Link], Callable[[Job, Any, int], list[Step]]] = {Households: _size_steps}
 
 
 def households_of_persons(job: Job, universe: Universe) -> list[Households]:
@@ -69,30 +68,6 @@ def microdata_files(job: Job, universe: Universe) -> tuple[Path, ...]:
 def household_table_files(job: Job, universe: Universe) -> tuple[Path, ...]:
     """The tables of a universe's persons by their households."""
     return product_files(job, HOUSEHOLD_TABLES, universe=universe.name)
-
-
-# -- sums and means of amounts ----------------------------------------------------------------------------------------
-
-
-def publish_means(job: Job, link: SumsOfCounts, level: int) -> None:
-    """Write sums and means of a level; the tables of the companion and of the release itself are written.
-
-    Raises:
-        ReleaseError: a table is missing or damaged, or the file cannot be written.
-    """
-    geounits = job.spine.levels[level]
-    for table in link.sums.tables:
-        if geounits.name in table.levels:
-            _publish_means(job, link, table, geounits.name, len(geounits))
-    job.progress.advance(len(geounits))
-
-
-def _publish_means(job: Job, link: SumsOfCounts, table: Table, level: str, rows: int) -> None:
-    counted = link.records(table, level)
-    sums = read_table(job.folder(link.sums).table(table.name, level), rows)
-    counts = None if counted is None else read_table(job.folder(link.counts).table(counted.name, level), rows)
-    means = means_of(link.of, link.amount, sums, counts)
-    write_means(job.run.means(link.of, table.name, level), job.run.staging, means)
 
 
 # -- average household sizes ------------------------------------------------------------------------------------------

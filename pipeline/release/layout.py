@@ -189,11 +189,6 @@ class RunDirectory:
         folder = self.public / "household_sizes" / file_name("companion", companion)
         return folder / f"{file_name('level', level)}.parquet"
 
-    def means(self, companion: str, table: str, level: str) -> Path:
-        """Sums and means of a companion of an amount, for one of its tables, one row a geounit."""
-        folder = self.public / "amounts" / file_name("companion", companion) / file_name("table", table)
-        return folder / f"{file_name('level', level)}.parquet"
-
     def household_table(self, table: str, level: str) -> Path:
         """Persons by what their households are, in the form of a table without margins of error."""
         return self.public / "household_tables" / file_name("table", table) / f"{file_name('level', level)}.parquet"

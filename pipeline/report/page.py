@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from pipeline.metadata.json_ld import dataset
 from pipeline.metadata.products import (
-    AMOUNTS,
     HOUSEHOLD_SIZES,
     HOUSEHOLD_TABLES,
     TABLES,
     ReleaseScope,
     described,
+    tabular_of,
 )
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.mixed import MixedNoise
@@ -31,7 +31,6 @@ from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement,
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
-from pipeline.report.amounts import amount_views
 from pipeline.report.chunks import Write, nowhere
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
@@ -94,7 +93,7 @@ def dataset_block(sources: ReportSources) -> str:
     spec, run = sources.spec, sources.run
     labels = spec.labels()
     scope = ReleaseScope(spec, sources.universes, run)
-    files = list(described(scope, TABLES, HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, AMOUNTS))
+    files = list(described(scope, TABLES, HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, *tabular_of(spec)))
     counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
     words = (
@@ -120,6 +119,21 @@ class Shown(Protocol):
 
     def view(self, sources: ReportSources) -> object:
         """What the macro is given."""
+
+
+@runtime_checkable
+class HasSection(Protocol):
+    """Keys of a feature that has a section of the page, after the numbers.
+
+    Attributes:
+        section_template: the package and the name of a template with the macros `entry()`, for the list of contents,
+            `section(section, spec, level_title)`, and `files()`, for the list of files.
+    """
+
+    section_template: ClassVar[tuple[str, str]]
+
+    def section(self, sources: ReportSources) -> object:
+        """What the macros are given; None where there is nothing to show."""
 
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report.md.
@@ -199,8 +213,12 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         ],
         left_out=explorer.left_out,
         beside=explorer.beside,
+        sections=[
+            (page_template(*part.section_template, texts).module, section)
+            for part in sources.spec.of_features
+            if isinstance(part, HasSection) and (section := part.section(sources)) is not None
+        ],
         household_sizes=level_sizes(sources),
-        amounts=amount_views(sources),
         version=version_view(sources),
         household_tables=sources.spec.tables_of_households(),
         no_margins=NO_MARGINS,

@@ -19,7 +19,6 @@ from pipeline.model.links.link import Link
 from pipeline.model.links.of_release import links_of
 from pipeline.model.together import Together
 from pipeline.model.universe import Universe
-from pipeline.spec.amounts.resolve import note_uncounted
 from pipeline.spec.fields import PUBLIC, Misfit, Name, NamedTable, TableName, check_name
 from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
@@ -37,7 +36,7 @@ from pipeline.spec.sections import (
     UniverseSections,
 )
 from pipeline.spec.slots import FeatureKeys, Slots, installed_slots, json_schema_of, keys_of
-from pipeline.spec.update import UpdateSection
+from pipeline.spec.update import ChosenSection, UpdateSection
 from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
@@ -67,6 +66,15 @@ class StatesTogether(Protocol):
 
     def together(self, universes: Sequence[Universe]) -> Together | None:
         """What they state of all universes, the release's own first; None where they state nothing."""
+
+
+@runtime_checkable
+class HasChosen(Protocol):
+    """Keys of a feature in a companion, of which a question may have chosen one, `between`."""
+
+    @property
+    def chosen(self) -> ChosenSection | None:
+        """The answer; None where the end is stated."""
 
 
 class ReleaseSpec(UniverseSections):
@@ -113,8 +121,21 @@ class ReleaseSpec(UniverseSections):
 
     @property
     def of_features(self) -> tuple[FeatureKeys, ...]:
-        """What it states of features, in the sections of the release itself."""
-        return (*self.parts, *self.postprocess.parts)
+        """What it states of features: in the sections of the release itself, and that of each first in a companion."""
+        of_companions = [part for companion in self.companions.values() for part in companion.parts]
+        first = {type(part): part for part in reversed(of_companions)}
+        return (*self.parts, *self.postprocess.parts, *reversed(first.values()))
+
+    @property
+    def chosen_ends(self) -> Mapping[str, ChosenSection]:
+        """Companion -> the answer to a question that chose one of its keys; none of most."""
+        stated = {
+            name: part.chosen
+            for name, companion in self.companions.items()
+            for part in companion.parts
+            if isinstance(part, HasChosen)
+        }
+        return {name: chosen for name, chosen in stated.items() if chosen is not None}
 
     @property
     def update(self) -> UpdateSection | None:
@@ -190,8 +211,10 @@ class ReleaseSpec(UniverseSections):
         note_language(self.report.language, self.geography, [one.labels for one in schemas], problems.at("report"))
         note_names(self.geography, problems.at("geography"))
         universes = tuple(universe for universe in resolved if universe is not None)
-        if universes and not universes[0].name:
-            note_uncounted(universes, self.publish.margins, problems)
+        for link in links_of(universes):
+            for table, why in link.unfit(margins=self.publish.margins):
+                key = dotted(["tables", table.name])
+                problems.add(f"companions.{link.of}.{key}" if link.of else key, why)
         for universe in universes:
             section, key = self._sections(universe.name).schema_section.labels, universe.key("schema.labels")
             note_labels(section, universe, problems.at(key))

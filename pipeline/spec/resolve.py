@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
-from pipeline.model.measure import ProtectedUnit
+from pipeline.model.measure import COUNTS, Measure, ProtectedUnit
 from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
@@ -23,7 +23,6 @@ from pipeline.model.universe import Bound, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
-from pipeline.spec.amounts.resolve import amount_records, measure_of, note_amount_schema, with_clipped
 from pipeline.spec.edit_rules import RuleError, impossible_by, values_of
 from pipeline.spec.input.section import check_input
 from pipeline.spec.preset import Preset, load_preset
@@ -100,6 +99,44 @@ class StatesSource(Protocol):
 
 
 @dataclass(frozen=True)
+class MeasureScope:
+    """What is known of a companion when it is resolved what its records add to their cells.
+
+    Attributes:
+        sections: of the companion.
+        own: of the release itself.
+        privacy: of the release itself.
+        problems: of the companion.
+    """
+
+    sections: CompanionSection
+    own: UniverseSections
+    privacy: PrivacySection
+    problems: Problems
+
+
+@runtime_checkable
+class StatesMeasure(Protocol):
+    """Keys of a feature by which a companion is of the release's own records, and what each adds to its cell."""
+
+    @property
+    def named_by(self) -> str:
+        """The key that says so; "" where none does, and the companion counts records of its own."""
+
+    def measure(self) -> Measure:
+        """What each record adds."""
+
+    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
+        """The schema as records are read by it; what does not fit that of the release itself is noted."""
+
+    def records(self, scope: MeasureScope) -> RecordSource | None:
+        """The release's own records, as they are read for the companion; what does not go with them is noted.
+
+        None where the spec does not name them.
+        """
+
+
+@dataclass(frozen=True)
 class UniverseContext:
     """What a universe has from the rest of the spec.
 
@@ -145,8 +182,8 @@ class UniverseResolver:
         self._note_other_budget()
         if schema is None or (sections.strategy.preset is not None and preset is None):
             return None
-        if isinstance(sections, CompanionSection) and sections.of_release and context.own is not None:
-            note_amount_schema(schema, context.own, self.problems)
+        if (measuring := self._measuring) is not None:
+            schema = measuring[0].measured(schema, measuring[1])
         strategy = resolve_strategy(
             sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
         )
@@ -174,7 +211,7 @@ class UniverseResolver:
             bypass=context.bypass,
             population=privacy.population,
             source=source,
-            measure=measure_of(sections),
+            measure=self._measure,
             unit=self._unit,
             beacon="" if privacy.beacon is None else privacy.beacon.text,
             added=added,
@@ -190,18 +227,34 @@ class UniverseResolver:
         return universe if len(self.problems.lines) == before else None
 
     @property
+    def _measuring(self) -> tuple[StatesMeasure, MeasureScope] | None:
+        """What states a companion's measure, and what it is asked with; None of universes that count records."""
+        sections, own = self.sections, self.context.own
+        found = (part for part in sections.parts if isinstance(part, StatesMeasure) and part.named_by)
+        stated = next(found, None)
+        if stated is None or own is None or not isinstance(sections, CompanionSection):
+            return None
+        return stated, MeasureScope(sections, own, self.context.privacy, self.problems)
+
+    @property
+    def _measure(self) -> Measure:
+        """What each record adds to its cell."""
+        measuring = self._measuring
+        return COUNTS if measuring is None else measuring[0].measure()
+
+    @property
     def _unit(self) -> ProtectedUnit:
         """Whose change is protected; sums of the release's own records have its units."""
-        measure = measure_of(self.sections)
+        measure = self._measure
         at_most = (self.context.privacy if measure.amounts else self.context.own_privacy).at_most
         records = 1 if measure.total else at_most or self.sections.records_per_person
         return ProtectedUnit(records, at_most is not None)
 
     def _records(self) -> RecordSource | None:
         """The records with their units; what does not fit is noted."""
-        section, own, release = self.sections.input, self.context.own_privacy, self.context.own
-        if isinstance(self.sections, CompanionSection) and self.sections.of_release and release is not None:
-            return amount_records(self.sections, release, self.context.privacy, self.problems)
+        section, own = self.sections.input, self.context.own_privacy
+        if (measuring := self._measuring) is not None:
+            return measuring[0].records(measuring[1])
         if own.unit is not None and self.sections.records_per_person not in (1, own.at_most):
             self.problems.add(
                 "records_per_person",
@@ -259,7 +312,7 @@ class UniverseResolver:
     def _schema(self, preset: Preset | None) -> Schema | None:
         schema: Schema | None = None
         with self.problems.noted(below=True):
-            schema = with_clipped(_schema(self.sections.schema_section, preset), self.sections, self.problems)
+            schema = _schema(self.sections.schema_section, preset)
         return schema  # noqa: RET504 - None where a problem was noted
 
     def _budget(self, preset: Preset | None, strategy: Strategy | None, source: Source) -> Fraction | None:

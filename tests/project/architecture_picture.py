@@ -12,7 +12,7 @@ from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
-WIDTH, HEIGHT = 860, 1432
+WIDTH, HEIGHT = 860, 1496
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}
 
@@ -111,6 +111,7 @@ ROOMS = (
     Room("features/years", ("releases over time, one budget",), 20, 1358, 266, 54),
     Room("features/marginals", ("records with many attributes",), 297, 1358, 266, 54),
     Room("features/questions", ("the records asked, for a charge",), 574, 1358, 266, 54),
+    Room("features/amounts", ("sums and means of wages",), 20, 1422, 266, 54),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ class Link(ABC):
     def has_intervals(self, table: Table, level: str) -> bool:  # noqa: ARG002
         """Whether what intervals of a table of `of` need of the tables of `by` is published at a level."""
         return True
+
+    def unfit(self, *, margins: bool) -> Iterator[tuple[Table, str]]:  # noqa: ARG002
+        """Tables of `of` that cannot be published with those of `by`, and why; each is refused with the spec.
+
+        Args:
+            margins: whether intervals are published.
+        """
+        return iter(())
 
     def together(self, otherwise: int) -> int | None:  # noqa: ARG002
         """The most records of `of` that change together with one of `by`; None where there is no such group.

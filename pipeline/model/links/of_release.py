@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pipeline.model.links.households import links_with_households
 from pipeline.model.links.link import Link
-from pipeline.model.links.sums_of_counts import links_with_counts
 
 if TYPE_CHECKING:
     from pipeline.model.household_table import HouseholdTable
@@ -25,4 +24,25 @@ def links_of(
         joins: what households imply for the persons in them.
         tables: of persons by their households.
     """
-    return (*links_with_households(universes, joins, tables), *links_with_counts(universes))
+    return (*links_with_households(universes, joins, tables), *_of_measures(universes))
+
+
+@runtime_checkable
+class LinksToCounts(Protocol):
+    """A measure by which a companion has something in common with the release's own universe."""
+
+    def link(self, universe: Universe, own: Universe) -> Link:
+        """What it is.
+
+        Args:
+            universe: the companion.
+            own: the release's own, which is released first.
+        """
+
+
+def _of_measures(universes: Sequence[Universe]) -> Iterator[Link]:
+    """What companions have by what they measure in common with the release's own universe, where that is given."""
+    for own in (universe for universe in universes if not universe.name):
+        for universe in universes:
+            if isinstance(measure := universe.measure, LinksToCounts):
+                yield measure.link(universe, own)

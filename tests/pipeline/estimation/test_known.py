@@ -12,8 +12,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from releases.command import needs
 from releases.patients import write_patients
-from releases.wages import BALANCES, write_wages
+from releases.wages import write_wages
 
 from geography.spine import Level, Spine
 from pipeline.estimation import known
@@ -128,8 +129,7 @@ def test_another_kind_of_link_needs_its_own_class_and_a_row(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("write", "expected"),
     [
-        (lambda folder: write_wages(folder), {"": [], "wages": ["BoundedByCounts"]}),
-        (lambda folder: write_wages(folder, *BALANCES), {"": [], "wages": ["BoundedByCounts"]}),
+        pytest.param(write_wages, {"": [], "wages": ["BoundedByCounts"]}, marks=needs("amounts")),
         (write_patients, {"": ["BoundedByHouseholds"], "homes": ["ExpectedMembers"], "visits": []}),
     ],
 )
@@ -144,13 +144,13 @@ def test_what_is_known_of_each_universe(write: Any, expected: dict[str, list[str
 
 def test_estimation_does_not_ask_which_kind_a_universe_is_of() -> None:
     """What a kind knows is in its own module; the others neither name a kind nor look at what a spec says of it."""
-    own = {"households.py", "sums.py", "known.py", "constraints.py"}
+    own = {"households.py", "known.py", "constraints.py"}
     wrong = []
     for path in sorted(ESTIMATION.rglob("*.py")):
         if path.name in own:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            named = re.search(r"links\.(households|sums_of_counts)|model\.join", str(getattr(node, "module", "")))
+            named = re.search(r"links\.households|model\.join", str(getattr(node, "module", "")))
             asked = isinstance(node, ast.Attribute) and node.attr == "joins"
             if named or asked:
                 wrong.append(f"{path.name}: line {node.lineno}")  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from releases.chosen import write_chosen
+from releases.command import needs
 from releases.homes import write_homes
 from releases.named import write_named_town
 from releases.small import QUICK, run, write_town
@@ -21,7 +22,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.metadata import products
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile
-from pipeline.metadata.products import PRODUCTS, Description, Product, ReleaseScope, files_of
+from pipeline.metadata.products import PRODUCTS, Description, Product, ReleaseScope, files_of, products_of
 from pipeline.publishing.files import answer_paths, input_files, output_files
 from pipeline.publishing.steps import public_steps, write_package
 from pipeline.release.layout import RunDirectory
@@ -92,7 +93,9 @@ def _town(folder: Path) -> Path:
     return write_town(folder, ("unbiased = true", "unbiased = true\ndraws = 2\nmicrodata = true"))
 
 
-@pytest.mark.parametrize("write", [_town, write_named_town, write_homes, write_wages, write_chosen])
+@pytest.mark.parametrize(
+    "write", [_town, write_named_town, write_homes, pytest.param(write_wages, marks=needs("amounts")), write_chosen]
+)
 def test_the_steps_of_a_run_write_what_the_catalogue_has(write: Callable[[Path], Path], tmp_path: Path) -> None:
     """Each computed file is of one step, and no step writes another; of all others, the run has those of its spec."""
     spec = load_spec(write(tmp_path))
@@ -106,7 +109,8 @@ def test_the_steps_of_a_run_write_what_the_catalogue_has(write: Callable[[Path],
         for level in job.spine.level_names:
             assert set(answer_paths(job, universe, level)) <= set(input_files(job))
     every = ReleaseScope(job.spec, job.universes, job.run)
-    assert {path for product in PRODUCTS for path in files_of(every, product) if product.role != "statement"} == {
+    kinds = products_of(job.spec.of_features)
+    assert {path for product in kinds for path in files_of(every, product) if product.role != "statement"} == {
         *written,
         *input_files(job),
     }

@@ -112,7 +112,7 @@ def test_what_is_stated_is_typed_and_file_names_are_relative_to_the_spec() -> No
     assert storms.storms == {"anna": StormSection(file=Path("/data/storms/anna.csv"), force=12)}
     assert spec.part(TideKeys) == TideKeys(tide=StormSection(file=Path("/data/tide.csv"), force=3))
     assert spec.companions["ships"].part(HarborKeys) == HarborKeys(harbor="east")
-    assert spec.of_features == (*spec.parts, storms)
+    assert spec.of_features == (*spec.parts, storms, *spec.companions["ships"].parts)
     assert spec.postprocess.solver == "cvxpy"
 
 
@@ -217,7 +217,7 @@ def test_every_section_with_a_slot_is_in_the_schema() -> None:
     for section in found:
         keys = set(fields_of(section, NO_SLOTS))
         for model in installed_slots().of(section):
-            assert model.after in keys
+            assert model.after in {"", *keys}
             assert not keys & set(fields_of(model, NO_SLOTS))
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.amounts.link import SumsOfCounts
+from features.amounts.means import Means, path_of, read_means
 from pipeline.model.links.link import links_of_kind
-from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.schema import ChosenEnd
 from pipeline.model.universe import Table, Universe
-from pipeline.release.joined.means import Means, read_means
 from pipeline.report.sources import ReportSources
 from postprocess.statistics import Averages
 
@@ -90,7 +90,7 @@ def _view(sources: ReportSources, link: SumsOfCounts) -> AmountView:
 def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
     for level in sources.spine.levels:
         if level.name in table.levels and len(level) <= _MOST_LISTED:
-            means = read_means(sources.run.means(universe.name, table.name, level.name), len(level))
+            means = read_means(path_of(sources.run, universe.name, table.name, level.name), len(level))
             yield LevelAmounts(level.name, table.name, tuple(_rows(means)))
 
 

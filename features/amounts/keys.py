@@ -1,0 +1,54 @@
+"""What the feature adds to the companions of a spec, and what comes with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from features.amounts.resolve import amount_records, measure_of, note_amount_schema, with_clipped
+from features.amounts.section import AmountPart
+from pipeline.model.measure import Measure
+from pipeline.model.record_source import RecordSource
+from pipeline.model.schema import Schema
+from pipeline.spec.resolve import MeasureScope
+
+if TYPE_CHECKING:
+    from pipeline.metadata.products import Product
+    from pipeline.report.sources import ReportSources
+
+
+class AmountKeys(AmountPart):
+    """The keys `amount` and `count_clipped` of a companion, with those that go with them."""
+
+    section_template: ClassVar[tuple[str, str]] = ("features.amounts", "amounts.html.j2")
+
+    @property
+    def named_by(self) -> str:
+        """See `pipeline.spec.resolve.StatesMeasure`."""
+        return next((key for key in ("amount", "count_clipped") if getattr(self, key) is not None), "")
+
+    def measure(self) -> Measure:
+        """See `pipeline.spec.resolve.StatesMeasure`."""
+        return measure_of(self)
+
+    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
+        """See `pipeline.spec.resolve.StatesMeasure`."""
+        found = with_clipped(schema, self, scope.problems)
+        note_amount_schema(found, scope.own, scope.problems)
+        return found
+
+    def records(self, scope: MeasureScope) -> RecordSource | None:
+        """See `pipeline.spec.resolve.StatesMeasure`."""
+        return amount_records(self, scope)
+
+    @classmethod
+    def products(cls) -> tuple[Product, ...]:
+        """See `pipeline.metadata.products.HasProducts`."""
+        from features.amounts.published import AMOUNTS
+
+        return (AMOUNTS,)
+
+    def section(self, sources: ReportSources) -> object:
+        """See `pipeline.report.page.HasSection`."""
+        from features.amounts.shown import amount_views
+
+        return amount_views(sources) or None
