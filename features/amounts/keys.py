@@ -33,12 +33,13 @@ class AmountKeys(AmountPart):
     def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
         """See `pipeline.spec.resolve.StatesMeasure`."""
         found = with_clipped(schema, self, scope.problems)
-        note_amount_schema(found, scope.own, scope.problems)
+        if scope.own is not None:
+            note_amount_schema(found, scope.own, scope.problems)
         return found
 
     def records(self, scope: MeasureScope) -> RecordSource | None:
         """See `pipeline.spec.resolve.StatesMeasure`."""
-        return amount_records(self, scope)
+        return None if scope.own is None else amount_records(self, scope, scope.own)
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:

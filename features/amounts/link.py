@@ -65,14 +65,23 @@ class SumsOfCounts(Link):
         published = (other for other in self.counts.tables if level in other.levels)
         return next((other for other in published if _answers(other.query, self.counts) == wanted), None)
 
-    def has_intervals(self, table: Table, level: str) -> bool:
-        """See `Link.has_intervals`."""
-        return not self.signed or self.records(table, level) is not None
+    def left_out(self, table: Table, level: str) -> str:
+        """See `Link.left_out`: sums that may be below 0 need the number of records."""
+        if not self._uncounted(table, level):
+            return ""
+        return (
+            "sums that may be below 0 have intervals only where the release itself has a table of the same answers, "
+            f"and its own of {table.query.name!r} is left out at level {level!r}, as nothing that is measured "
+            "determines it; the sums are left out there, too"
+        )
+
+    def _uncounted(self, table: Table, level: str) -> bool:
+        return self.signed and self.records(table, level) is None
 
     def unfit(self, *, margins: bool) -> Iterator[tuple[Table, str]]:
         """See `Link.unfit`: tables that may be below 0 without the number of records, where intervals need it."""
         for table in self.sums.tables if margins else ():
-            if missing := [level for level in table.levels if not self.has_intervals(table, level)]:
+            if missing := [level for level in table.levels if self._uncounted(table, level)]:
                 yield (
                     table,
                     "sums that may be below 0 have intervals only where the release itself has a table of the same "

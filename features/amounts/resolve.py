@@ -10,10 +10,9 @@ from features.amounts.section import AmountPart
 from pipeline.model.measure import COUNTS, Measure
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import SIDES, ChosenEnd, ClippedAttribute, Schema
-from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.resolve import MeasureScope
-from pipeline.spec.sections import CompanionSection, UniverseSections
+from pipeline.spec.sections import UniverseSections
 
 #: Keys that say something of counts, and why none of them is for amounts.
 _NOT_OF_AMOUNTS = {
@@ -55,9 +54,15 @@ def with_clipped(schema: Schema, keys: AmountPart, problems: Problems) -> Schema
     return Schema(tuple(sides if one.name == _CLIPPED else one for one in schema.attributes), schema.recodes)
 
 
-def amount_records(keys: AmountPart, scope: MeasureScope) -> RecordSource | None:
-    """The release's own records, read with the amount or by its clip; what does not fit is noted."""
-    sections, own, privacy, problems = scope.sections, scope.own, scope.privacy, scope.problems
+def amount_records(keys: AmountPart, scope: MeasureScope, own: UniverseSections) -> RecordSource | None:
+    """The release's own records, read with the amount or by its clip; what does not fit is noted.
+
+    Args:
+        keys: of the companion.
+        scope: the companion.
+        own: of the release itself.
+    """
+    sections, privacy, problems = scope.sections, scope.privacy, scope.problems
     of_what, column_key = "an amount", "amount"
     if keys.count_clipped is not None:
         of_what, column_key = "what is clipped", "count_clipped"
@@ -66,13 +71,13 @@ def amount_records(keys: AmountPart, scope: MeasureScope) -> RecordSource | None
             problems.add(key, f"not for a companion of {of_what}: {why}; leave it out")
     if sections.input is not None:
         problems.add("input", f"not for a companion of {of_what}: its records are the release's own; leave it out")
-    if sections.privacy.dataset != privacy.dataset:
-        found, release = (repr(one or "none") for one in (sections.privacy.dataset, privacy.dataset))
+    if scope.own_privacy.dataset != privacy.dataset:
+        found, release = (repr(one or "none") for one in (scope.own_privacy.dataset, privacy.dataset))
         problems.add(
             "privacy.dataset",
             f"found {found}, and {release} of the release itself; the records are the same, so one ledger counts both",
         )
-    _note_units(keys, sections, privacy, of_what, problems)
+    _note_units(keys, scope, of_what)
     if (chosen := keys.chosen) is not None and chosen.dataset != privacy.dataset:
         problems.add(
             "between",
@@ -102,11 +107,10 @@ def amount_records(keys: AmountPart, scope: MeasureScope) -> RecordSource | None
     return replace(source, columns={**source.columns, _CLIPPED: keys.count_clipped}, values=values)
 
 
-def _note_units(
-    keys: AmountPart, sections: CompanionSection, privacy: PrivacySection, of_what: str, problems: Problems
-) -> None:
+def _note_units(keys: AmountPart, scope: MeasureScope, of_what: str) -> None:
     """Note what does not fit the release's units with several records, or their lack."""
-    if sections.privacy.unit is not None:
+    privacy, problems = scope.privacy, scope.problems
+    if scope.own_privacy.unit is not None:
         problems.add("privacy.unit", f"not for a companion of {of_what}: its units are the release's own; leave it out")
     if keys.ends == "total" and privacy.unit is None:
         problems.add(

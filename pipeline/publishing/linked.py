@@ -35,7 +35,9 @@ class PublishedAfter(Protocol):
 
 
 def _steps(job: Job, link: Link, number: int) -> list[Step]:
-    return link.steps(job, number) if isinstance(link, PublishedAfter) else _STEPS[type(link)](job, link, number)
+    if isinstance(link, PublishedAfter):
+        return link.steps(job, number)
+    return _STEPS[type(link)](job, link, number) if type(link) in _STEPS else []
 
 
 def _size_steps(job: Job, link: Households, number: int) -> list[Step]:

@@ -30,7 +30,7 @@ from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySectio
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
 from pipeline.spec.resolve_strategy import preset_budget, resolve_strategy
-from pipeline.spec.sections import BoundSection, CompanionSection, RecodeSection, SchemaSection, UniverseSections
+from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.slots import FeatureKeys
 from pipeline.spec.update import UpdateSection, resolve_added
 from pipeline.spec.value_ranges import expand_values
@@ -100,37 +100,39 @@ class StatesSource(Protocol):
 
 @dataclass(frozen=True)
 class MeasureScope:
-    """What is known of a companion when it is resolved what its records add to their cells.
+    """What is known of a universe when it is resolved what its records add to their cells.
 
     Attributes:
-        sections: of the companion.
-        own: of the release itself.
+        sections: of the universe.
+        own: of the release itself, where the universe is a companion; None of the release's own.
         privacy: of the release itself.
-        problems: of the companion.
+        own_privacy: the universe's budget; the same as `privacy` for the release's own.
+        problems: of the universe.
     """
 
-    sections: CompanionSection
-    own: UniverseSections
+    sections: UniverseSections
+    own: UniverseSections | None
     privacy: PrivacySection
+    own_privacy: PrivacySection | CompanionPrivacySection
     problems: Problems
 
 
 @runtime_checkable
 class StatesMeasure(Protocol):
-    """Keys of a feature by which a companion is of the release's own records, and what each adds to its cell."""
+    """Keys of a feature in the release or a companion, which say what each record adds to its cell."""
 
     @property
     def named_by(self) -> str:
-        """The key that says so; "" where none does, and the companion counts records of its own."""
+        """The key that says so; "" where none does, and records count one each."""
 
     def measure(self) -> Measure:
         """What each record adds."""
 
     def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
-        """The schema as records are read by it; what does not fit that of the release itself is noted."""
+        """The schema as records are read by it; whatever of it does not go with the measure is noted."""
 
     def records(self, scope: MeasureScope) -> RecordSource | None:
-        """The release's own records, as they are read for the companion; what does not go with them is noted.
+        """The records, as they are read; whatever else of the universe does not go with the measure is noted.
 
         None where the spec does not name them.
         """
@@ -228,13 +230,12 @@ class UniverseResolver:
 
     @property
     def _measuring(self) -> tuple[StatesMeasure, MeasureScope] | None:
-        """What states a companion's measure, and what it is asked with; None of universes that count records."""
-        sections, own = self.sections, self.context.own
-        found = (part for part in sections.parts if isinstance(part, StatesMeasure) and part.named_by)
-        stated = next(found, None)
-        if stated is None or own is None or not isinstance(sections, CompanionSection):
+        """What states the universe's measure, and what it is asked with; None where records count one each."""
+        context, stated = self.context, self.sections.parts
+        found = next((part for part in stated if isinstance(part, StatesMeasure) and part.named_by), None)
+        if found is None:
             return None
-        return stated, MeasureScope(sections, own, self.context.privacy, self.problems)
+        return found, MeasureScope(self.sections, context.own, context.privacy, context.own_privacy, self.problems)
 
     @property
     def _measure(self) -> Measure:
@@ -244,9 +245,9 @@ class UniverseResolver:
 
     @property
     def _unit(self) -> ProtectedUnit:
-        """Whose change is protected; sums of the release's own records have its units."""
+        """Whose change is protected; what is measured of the release's own records has its units."""
         measure = self._measure
-        at_most = (self.context.privacy if measure.amounts else self.context.own_privacy).at_most
+        at_most = (self.context.privacy if measure.own_records else self.context.own_privacy).at_most
         records = 1 if measure.total else at_most or self.sections.records_per_person
         return ProtectedUnit(records, at_most is not None)
 

@@ -41,9 +41,14 @@ class Link(ABC):
         """
         return None
 
-    def has_intervals(self, table: Table, level: str) -> bool:  # noqa: ARG002
-        """Whether what intervals of a table of `of` need of the tables of `by` is published at a level."""
-        return True
+    def left_out(self, table: Table, level: str) -> str:  # noqa: ARG002
+        """Why a table of `of` is left out at a level, as a table of `by` is that its intervals need; "" for no reason.
+
+        Args:
+            table: of the universe `of`.
+            level: of both tables.
+        """
+        return ""
 
     def unfit(self, *, margins: bool) -> Iterator[tuple[Table, str]]:  # noqa: ARG002
         """Tables of `of` that cannot be published with those of `by`, and why; each is refused with the spec.
