@@ -27,10 +27,12 @@ import pandas as pd
 from bench_joins import EXAMPLE, SHARED, truth
 from numpy.typing import NDArray
 
+from features.joins.files import sizes_file
+from features.joins.link import residents_of
+from features.joins.resolve import stated_joins
+from features.joins.sizes import HouseholdSizes, read_household_sizes
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
-from pipeline.model.links.households import residents_of
-from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import ReleasedTable, read_table
 from pipeline.runs.request import Request, check_stated
@@ -48,7 +50,7 @@ def spec_of(key: int) -> ReleaseSpec:
 
 def true_averages(spec: ReleaseSpec) -> list[Floats]:
     """Of the records, per level; NaN where there are no households."""
-    residents = residents_of(spec.joins(), "households")
+    residents = residents_of(stated_joins(spec).joins, "households")
     assert residents is not None
     counts = truth(spec)
     found = []
@@ -84,7 +86,7 @@ def measured(keys: int) -> dict[str, Any]:
             checked = check_stated(Request(EXAMPLE, Path(out), None, 1, i_know=True), spec)
             run = RunDirectory(run_release(checked, Silent()))
             for level, right in zip(read_spine(spec.geography).levels, true, strict=True):
-                sizes = read_household_sizes(run.household_sizes("households", level.name))
+                sizes = read_household_sizes(sizes_file(run, "households", level.name))
                 averages = sizes.averages
                 assert averages.lows is not None
                 assert averages.highs is not None
@@ -192,7 +194,7 @@ def of_block_groups(keys: int) -> dict[str, Any]:
 
 def covered_in(run: RunDirectory, level: str, true: pd.DataFrame) -> dict[str, float]:
     """Of one release's areas of a level with households in truth and release."""
-    sizes = read_household_sizes(run.household_sizes("households", level))
+    sizes = read_household_sizes(sizes_file(run, "households", level))
     right = true.loc[sizes.geocodes.tolist()]
     there = ((right["households"] > 0) & (sizes.households > 0)).to_numpy()
     average = (right["persons"] / right["households"]).to_numpy()

@@ -36,6 +36,9 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from features.joins.mathematics.bounds import joined_bounds
+from features.joins.mathematics.composition import Composition
+from features.joins.resolve import stated_joins
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
@@ -45,8 +48,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from postprocess.joins.bounds import joined_bounds
-from postprocess.joins.composition import Composition
 
 Counted = NDArray[np.int64]
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "one_population.toml"
@@ -87,7 +88,7 @@ def truth(spec: ReleaseSpec) -> dict[str, list[sp.csr_array]]:
 
 def agreeing(spec: ReleaseSpec, histograms: dict[str, list[sp.csr_array]]) -> list[float]:
     """Per level, the share of the geounits whose persons can be the members of their households."""
-    composition = Composition.of(spec.joins())
+    composition = Composition.of(stated_joins(spec).joins)
     shares = []
     for persons, households in zip(histograms[""], histograms["households"], strict=True):
         kept = np.ones(persons.shape[0], dtype=bool)

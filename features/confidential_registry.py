@@ -23,6 +23,17 @@ _QUESTIONS: Final = {
     "questions": (("features.questions.work", "QuestionWork"), ("features.questions.confidential", "answered")),
 }
 
+#: Feature -> module and class of each link between universes whose records it compares, and of what compares them.
+_LINKS: Final = {
+    "joins": ((("features.joins.linked", "LinkedHouseholds"), ("features.joins.confidential", "JoinChecks")),)
+}
+
+
+def link_checks(link: type) -> Any:
+    """What compares the records of two universes with a link of that type; None where nothing does."""
+    parts = (part for feature, parts in _LINKS.items() if is_installed(feature) for part in parts)
+    return next((_made(part) for of, part in parts if _named(of) is link), None)
+
 
 def answering(question: type) -> Callable[..., Any]:
     """What sees the records for a question of that type; KeyError where no installed feature asks it."""

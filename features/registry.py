@@ -49,6 +49,7 @@ FEATURES: Final = (
     Feature("exports", {"export": "features.exports.command"}),
     Feature("fitness", {"fitness": "features.fitness.command"}),
     Feature("imports", {"import": "features.imports.command"}),
+    Feature("joins", keys=dict.fromkeys(("join", "household_tables"), ("features.joins.keys", "JoinsKeys"))),
     Feature("local", {"words": "features.local.command"}, {"collect": ("features.local.keys", "LocalKeys")}),
     Feature("marginals", keys={"marginals": ("features.marginals.keys", "MarginalsKeys")}),
     Feature("plan", {"plan": "features.plan.command"}),

@@ -12,6 +12,7 @@ from pipeline.model.schema import Schema
 from pipeline.spec.resolve import MeasureScope
 
 if TYPE_CHECKING:
+    from features.amounts.shown import AmountsView
     from pipeline.metadata.products import Product
     from pipeline.report.sources import ReportSources
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class AmountKeys(AmountPart):
     """The keys `amount` and `count_clipped` of a companion, with those that go with them."""
 
-    section_template: ClassVar[tuple[str, str]] = ("features.amounts", "amounts.html.j2")
+    section: ClassVar[tuple[str, str]] = ("features.amounts", "amounts.html.j2")
 
     @property
     def named_by(self) -> str:
@@ -48,8 +49,8 @@ class AmountKeys(AmountPart):
 
         return (AMOUNTS,)
 
-    def section(self, sources: ReportSources) -> object:
+    def shown(self, sources: ReportSources) -> AmountsView | None:
         """See `pipeline.report.page.HasSection`."""
-        from features.amounts.shown import amount_views
+        from features.amounts.shown import amounts_view
 
-        return amount_views(sources) or None
+        return amounts_view(sources)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class SumsInRelease(SumsOfCounts):
     """The link, as those ask for it who release and read the two universes."""
 
-    def known_after(self, job: Job) -> Knowledge:
-        """See `pipeline.estimation.knowledge.KnownAfter`."""
+    def knowledge_after(self, job: Job) -> Knowledge:
+        """See `pipeline.estimation.known.KnownAfter`."""
         from features.amounts.knowledge import BoundedByCounts  # brings the solvers
 
         return BoundedByCounts(job, self)
 
     def steps(self, job: Job, level: int) -> list[Step]:
-        """See `pipeline.publishing.linked.PublishedAfter`."""
+        """See `pipeline.publishing.linked.PublishesLinked`."""
         from features.amounts.published import mean_steps
 
         return mean_steps(job, self, level)

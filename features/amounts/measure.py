@@ -109,7 +109,7 @@ class Sums(Measure):
         return f"Sums of {self.amount.name} in units of {self.amount.unit}."
 
     def link(self, universe: Universe, own: Universe) -> SumsInRelease:
-        """See `pipeline.model.links.of_release.LinksToCounts`."""
+        """See `pipeline.model.links.link.LinksToCounts`."""
         return SumsInRelease(universe, own)
 
     def too_many(self) -> tuple[str, str, str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from features.amounts.link import SumsOfCounts
 from features.amounts.means import COUNT, MEAN, SUM, means_of, path_of, read_means, write_means
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
-from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, Read, axes_of
+from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
 from pipeline.metadata.products import Description, Product, ReleaseScope
 from pipeline.model.links.link import links_of_kind
+from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table
 from pipeline.publishing.files import product_files
 from pipeline.release.tables import read_table
@@ -41,19 +41,14 @@ def _described(contents: Contents, file: ProductFile) -> DataFile:
             columns += contents.with_interval(name + MEAN, "number", mean, filled=False)
     return DataFile(
         f"amounts/{universe.name}/{table.name}/{level}",
-        "amounts",
+        "numbers",
         file.path,
         *(universe.name, table.name, level),
         *contents.titles(texts("{what}: sums and means", what=contents.counted(universe, table)), level),
         (contents.geocode(level), *columns),
         axes=axes_of(table.query, labels, universe.name),
-        read=_read,
+        read=read_means,
     )
-
-
-def _read(path: Path, rows: int) -> Read:
-    means = read_means(path, rows)
-    return means.geocodes, means.columns()
 
 
 AMOUNTS: Final = Product(
@@ -61,9 +56,9 @@ AMOUNTS: Final = Product(
     "geocode, of each answer sum, records and mean with intervals (companions of an amount)",
     "computed",
     _files,
-    Description((4, 0), _described),
-    after="household_sizes/NAME/LEVEL.parquet",
-    tabular=True,
+    Description((4, 0), _described, of_areas="tables"),
+    after="tables/TABLE/LEVEL.parquet",
+    in_report=("amounts/COMPANION/TABLE/LEVEL.parquet", marked("sums and means of amounts with their intervals")),
 )
 
 

@@ -72,9 +72,18 @@ class AmountView:
     levels: tuple[LevelAmounts, ...]
 
 
-def amount_views(sources: ReportSources) -> tuple[AmountView, ...]:
-    """Of every companion of an amount; errors as `read_means`."""
-    return tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
+@dataclass(frozen=True)
+class AmountsView:
+    """All companions of an amount; margins: whether intervals are published."""
+
+    amounts: tuple[AmountView, ...]
+    margins: bool
+
+
+def amounts_view(sources: ReportSources) -> AmountsView | None:
+    """Of a release; None where it has no companion of an amount. Errors as `read_means`."""
+    found = tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
+    return AmountsView(found, sources.spec.publish.margins) if found else None
 
 
 def _view(sources: ReportSources, link: SumsOfCounts) -> AmountView:

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.metadata.products import (
-    HOUSEHOLD_SIZES,
-    HOUSEHOLD_TABLES,
     INVARIANTS,
     MEASUREMENTS,
     MICRODATA,
-    TABLES,
     Product,
     ReleaseScope,
+    area_products,
     described,
     products_of,
-    tabular_of,
 )
+from pipeline.model.links.link import tables_of
 from pipeline.published import PublishedRelease
 
 
@@ -48,7 +46,7 @@ class Choice:
                 f"--level {unknown[0]}: no such level; the levels are {', '.join(release.spine.level_names)}"
             )
         names = [table.name for universe in release.universes for table in universe.tables]
-        names = list(dict.fromkeys([*names, *(table.name for table in release.spec.tables_of_households())]))
+        names = list(dict.fromkeys([*names, *(table.name for table in tables_of(release.links))]))
         if unknown := [table for table in self.tables if table not in names]:
             raise InputError(f"--table {unknown[0]}: no such table; the tables are {', '.join(names) or 'none'}")
         if self.microdata and not release.spec.publish.microdata:
@@ -56,7 +54,7 @@ class Choice:
 
 
 def chosen_files(release: PublishedRelease, choice: Choice) -> list[DataFile]:
-    """The files that are wanted: tables, what is published of households, and what was asked for."""
+    """The files that are wanted: tables, averages of areas, and what was asked for."""
     scope = ReleaseScope(release.spec, release.universes, release.run)
     return [file for file in _all_files(scope, choice) if not choice.levels or file.level in choice.levels]
 
@@ -75,10 +73,10 @@ def _measured(scope: ReleaseScope) -> Iterator[Product]:
 
 
 def _all_files(scope: ReleaseScope, choice: Choice) -> Iterator[DataFile]:
-    tables = described(scope, TABLES, HOUSEHOLD_TABLES, *tabular_of(scope.spec))
+    tables = described(scope, *area_products(scope.spec.of_features, "tables"))
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)
     if not choice.tables:
-        yield from described(scope, HOUSEHOLD_SIZES)
+        yield from described(scope, *area_products(scope.spec.of_features, "averages"))
     if choice.measurements:
         yield from described(scope, *_measured(scope), INVARIANTS)
     if choice.microdata:

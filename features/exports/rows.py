@@ -14,8 +14,8 @@ from pipeline.published import PublishedRelease
 from pipeline.release.measurements import open_measurement
 from pipeline.storage.plain_tables import plain_parts
 
-#: Kinds of files of the core with a row for each geounit of a level, in the spine's order.
-_BY_AREA = ("table", "household sizes", "household table")
+#: Kinds of files with a row for each geounit of a level, in the spine's order.
+_BY_AREA = ("table", "counts", "numbers")
 #: Numbers of a measurement read at a time.
 _AT_ONCE = 1 << 22
 
@@ -58,7 +58,7 @@ class Rows:
 
     def described(self, file: DataFile) -> DataFile:
         """The file as it is exported: with the column of names, where it has one."""
-        if not _is_by_area(file) or self.names(file.level) is None:
+        if file.kind not in _BY_AREA or self.names(file.level) is None:
             return file
         title = texts_in(self._release.spec.report.language)("Name of the area")
         return file.with_names(name_column([column.name for column in file.columns]), title)
@@ -72,12 +72,8 @@ class Rows:
         """
         if file.kind == "measurement":
             return _labelled(file)
-        names = self.names(file.level) if _is_by_area(file) else None
+        names = self.names(file.level) if file.kind in _BY_AREA else None
         return with_names(plain_parts(file.source), names, cells=cells)
-
-
-def _is_by_area(file: DataFile) -> bool:
-    return file.kind in _BY_AREA or file.read is not None
 
 
 def _labelled(file: DataFile) -> Iterator[pa.Table]:

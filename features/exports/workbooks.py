@@ -17,7 +17,6 @@ from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
 from pipeline.published import PublishedRelease
-from pipeline.release.joined.sizes import read_household_sizes
 from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
 
@@ -74,11 +73,9 @@ def write_workbooks(release: PublishedRelease, folder: Path, files: Sequence[Dat
 
 def _sheet(file: DataFile, release: PublishedRelease, n_areas: int, rows: Rows, texts: Texts) -> Sheet:
     titles = {column.name: column.title for column in file.columns}
-    if file.kind == "household sizes":
-        sizes = read_household_sizes(file.source, n_areas)
-        geocodes, columns = sizes.geocodes, sizes.columns()
-    elif file.read is not None:
-        geocodes, columns = file.read(file.source, n_areas)
+    if file.read is not None:
+        numbers = file.read(file.source, n_areas)
+        geocodes, columns = numbers.geocodes, iter(numbers.columns())
     else:
         table = read_table(file.source, n_areas)
         geocodes, columns = table.geocodes, _with_flags(table, texts)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
 
 from features.local.collect.mechanism import ListedMechanism
 from features.local.collect.parameters import PARAMETERS, mechanism_of
@@ -18,8 +17,10 @@ from pipeline.errors import InputError
 from pipeline.model.schema import Schema
 from pipeline.model.strategy import Central, Strategy
 from pipeline.spec.problems import Problems, unknown
+from pipeline.spec.release_spec import ReleaseSpec, StatesLinks
 from pipeline.spec.resolve import SourceScope
-from pipeline.spec.sections import GeographySection, PostprocessSection, UniverseSections
+from pipeline.spec.sections import UniverseSections
+from pipeline.spec.slots import stated_in
 
 _ALONE = "not with [collect]: "
 
@@ -124,26 +125,12 @@ def _note_others(sections: UniverseSections, problems: Problems) -> None:
         problems.add("records_per_person", f"{_ALONE}the promise is about each report")
 
 
-class _Whole(Protocol):
-    """What of a release has no meaning with reports."""
-
-    @property
-    def companions(self) -> Sized: ...
-    @property
-    def join(self) -> Sized: ...
-    @property
-    def household_tables(self) -> Sized: ...
-    @property
-    def geography(self) -> GeographySection: ...
-    @property
-    def postprocess(self) -> PostprocessSection: ...
-
-
-def note_apart(spec: _Whole, problems: Problems) -> None:
+def note_apart(spec: ReleaseSpec, problems: Problems) -> None:
     """Note what of a release of reports stands outside its own universe, and needs true counts."""
-    for key in ("companions", "join", "household_tables"):
-        if len(getattr(spec, key)):
-            problems.add(key, f"{_ALONE}a release from reports has one histogram")
+    linking = [part for part in spec.parts if isinstance(part, StatesLinks)]
+    linked = [key for part in linking for key, stated in stated_in(part).items() if stated]
+    for key in (*(["companions"] if spec.companions else []), *linked):
+        problems.add(key, f"{_ALONE}a release from reports has one histogram")
     if spec.geography.bypass:
         problems.add("geography.bypass", f"{_ALONE}only leaves have reports")
     if spec.postprocess.estimator != "full":

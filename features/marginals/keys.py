@@ -21,7 +21,7 @@ class MarginalsKeys(FeatureKeys):
     """The section [marginals]."""
 
     slot: ClassVar[str] = ""
-    after: ClassVar[str] = "household_tables"
+    after: ClassVar[str] = "companions"
 
     marginals: MarginalsSection | None = Field(
         default=None, description="records with many attributes: tables of a few of them each are measured"

@@ -9,7 +9,7 @@ from typing import Any
 
 from features.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows, sums_among
 from features.plan.caps import CapRow, RecordsPerUnit, cap_rows
-from features.plan.joined import JoinedRow, joined_rows
+from features.plan.joined import JoinedRow, joined_rows, published_averages, words_of_joins
 from features.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from features.plan.shares import SharedRow, SharesGuess, names_of_shares, shared_rows
 from features.plan.sizes import SizeRow, size_rows
@@ -21,8 +21,7 @@ from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
-from pipeline.model.links.households import Households
-from pipeline.model.links.link import Link, links_of_kind
+from pipeline.model.links.link import Link
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
@@ -115,9 +114,7 @@ class Plan:
     @property
     def average_sizes(self) -> dict[str, tuple[str, ...]]:
         """Joined companion -> the levels at which its average household size is published."""
-        links = links_of_kind(self._links, Households)
-        levels = self.spine.level_names
-        return {link.by: tuple(one for one in levels if link.average_size(one) is not None) for link in links}
+        return published_averages(self._links, self.spine.level_names)
 
     @property
     def promise(self) -> str:
@@ -132,7 +129,7 @@ class Plan:
             "beyond_limits": list(beyond_limits([plan.universe for plan in self.universes])),
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
-            **(self._joins() if self.spec.join else {}),
+            **(self._joins() if words_of_joins(self.spec) else {}),
             **({"local": [row.data() for row in self.local]} if self.local else {}),
             **(self._shares() if names_of_shares(self.universes[0].universe) else {}),
             **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
@@ -146,7 +143,7 @@ class Plan:
 
     def _joins(self) -> dict[str, Any]:
         return {
-            "joins": [join.words for join in self.spec.join],
+            "joins": list(words_of_joins(self.spec)),
             "joined": [row.data() for row in self.joined],
             "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
         }
@@ -171,7 +168,7 @@ def _shared(plans: Sequence[UniversePlan], guess: SharesGuess) -> tuple[SharedRo
 
 
 def _joined(spec: ReleaseSpec, plans: Sequence[UniversePlan]) -> tuple[JoinedRow, ...]:
-    return joined_rows(spec.join, spec.joins(), [plan.expectation for plan in plans])
+    return joined_rows(spec, [plan.expectation for plan in plans])
 
 
 def plan_release(

@@ -9,6 +9,7 @@ from features.plan.amounts import RECORDS
 from features.plan.best import Best
 from features.plan.called import Called
 from features.plan.caps import levels_of
+from features.plan.joined import words_of_joins
 from features.plan.local import show_local
 from features.plan.release_plan import REMARK, Plan, UniversePlan, levels_line
 from features.plan.shares import names_of_shares
@@ -31,9 +32,10 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_universe(universe_plan, console, Called.of(plan.spec, universe_plan.universe))
     console.print()
     _show_sizes(plan, console)
-    for join in plan.spec.join:
-        console.print(f"Joined in every geounit: {join.words}.", soft_wrap=True)
-    if plan.spec.join:
+    joins = words_of_joins(plan.spec)
+    for words in joins:
+        console.print(f"Joined in every geounit: {words}.", soft_wrap=True)
+    if joins:
         _show_joined(plan, console)
     if plan.local:
         console.print()

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.confidential.parts import Inspecting, OverPeriods, installed_parts
+from pipeline.confidential.measure import LinkChecks
+from pipeline.confidential.parts import Inspecting, OverPeriods, installed_parts, link_checks
 from pipeline.errors import InputError
 from pipeline.estimation.constraints import (
     broken_bound,
@@ -23,8 +24,7 @@ from pipeline.estimation.constraints import (
 )
 from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.public_input import InputScope, OpenedInputs, Part
-from pipeline.model.links.households import Households
-from pipeline.model.links.link import links_of_kind
+from pipeline.model.links.link import Link
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
@@ -33,7 +33,6 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.publishing.provenance import check_inputs, unaccepted
 from pipeline.publishing.public_inputs import BOUNDS, read_inputs
 from pipeline.records.alike_units import find_alike_units
-from pipeline.records.broken_joins import broken_join
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
@@ -184,18 +183,20 @@ def validate(
     inputs = OpenedInputs()
     if spine is not None:
         inputs = read_inputs(InputScope(spec, spec.universes(), spine), result.noted)
-    links, answers = links_of_kind(spec.links(), Households), dict[str, _Answers | None]()
+    found = [(link, link_checks(link)) for link in spec.links()]
+    links = [(link, checks) for link, checks in found if checks is not None]
+    answers: dict[str, _Answers | None] = {}
     for universe in universes:
         with result.noted("records"):
             (supplied,) = with_data([universe], data)
             before = result.n_counted
-            joined = [query for link in links for query in link.queries(universe.name)]
+            linked = [query for link, checks in links for query in checks.queries(link, universe.name)]
             facilities = () if spine is None else inputs.of(BOUNDS)[universe.name]
-            answers[universe.name] = _check_records(supplied, spine, joined, facilities, result)
+            answers[universe.name] = _check_records(supplied, spine, linked, facilities, result)
             if people is not None and not universe.name:
                 _check_people(supplied, result.n_counted - before, people, result)
     if spine is not None:
-        _check_joins(links, spine, answers, result)
+        _check_links(links, spine, answers, result)
         with result.noted("records"):
             own = [universe for universe in universes if answers.get(universe.name) is not None and not universe.name]
             result.remarks += _over_periods(own, spine, (*periods_before, data))
@@ -222,14 +223,14 @@ def _check_statements(spec: ReleaseSpec, universe: Universe, spec_file: Path, re
 def _check_records(
     universe: Universe,
     spine: Spine | None,
-    joined: Sequence[Query],
+    linked: Sequence[Query],
     facilities: Sequence[NDArray[np.int64]],
     result: Validation,
 ) -> _Answers | None:
     """Of true records as `_check_universe`; of others, what sees them says what is wrong."""
     part = installed_parts()[type(universe.source)]
     if not isinstance(part, Inspecting):
-        return _check_universe(universe, spine, joined, facilities, result)
+        return _check_universe(universe, spine, linked, facilities, result)
     if spine is not None and universe.input is not None:
         found = part.inspected(universe, spine)
         result.findings += [] if found.mistakes is None else _findings(found.mistakes)
@@ -242,21 +243,21 @@ def _check_records(
 def _check_universe(
     universe: Universe,
     spine: Spine | None,
-    joined: Sequence[Query],
+    linked: Sequence[Query],
     facilities: Sequence[NDArray[np.int64]],
     result: Validation,
 ) -> _Answers | None:
     """Every row of the records, and whether a release can keep the constraints.
 
     Returns:
-        The answers of the `joined` queries in the leaves, and others; None where something is wrong.
+        The answers of the `linked` queries in the leaves, and others; None where something is wrong.
     """
     if universe.input is None:
         return None
     before = len(result.findings)
     records = universe.input
     missing = _missing_columns(universe, records)
-    answers = None if spine is None or missing else _Answers.of(universe, spine, joined)
+    answers = None if spine is None or missing else _Answers.of(universe, spine, linked)
     log: MistakeLog | None = None
     total = 0
     if missing:
@@ -289,19 +290,23 @@ def _check_universe(
     return answers
 
 
-def _check_joins(
-    links: Sequence[Households], spine: Spine, answers: Mapping[str, _Answers | None], result: Validation
+def _check_links(
+    links: Sequence[tuple[Link, LinkChecks]],
+    spine: Spine,
+    answers: Mapping[str, _Answers | None],
+    result: Validation,
 ) -> None:
-    """A remark on each join that the records do not keep: a release keeps it all the same."""
+    """Remarks on what the records do not keep of links between universes: a release keeps it all the same."""
     leaves = spine.levels[-1]
-    for link in links:
-        persons, households = answers.get(link.of), answers.get(link.by)
-        if persons is None or households is None:
+    for link, checks in links:
+        of, by = answers.get(link.of), answers.get(link.by)
+        if of is None or by is None:
             continue
-        for join in link.joins:
-            found = persons.sums[leaves.name, join.persons], households.sums[leaves.name, join.households]
-            if sentence := broken_join(join, [found], leaves.name, leaves.geocodes):
-                result.remarks.append(sentence)
+
+        def pairs(own: Query, other: Query, of: _Answers = of, by: _Answers = by) -> list[tuple[Any, Any]]:
+            return [(of.sums[leaves.name, own], by.sums[leaves.name, other])]
+
+        result.remarks += checks.broken(link, pairs, leaves.name, leaves.geocodes)
 
 
 def _over_periods(own: Sequence[Universe], spine: Spine, files: Sequence[Path | None]) -> tuple[str, ...]:
@@ -421,9 +426,9 @@ class _Answers:
     sums: Mapping[tuple[str, Query], NDArray[np.int64]]
 
     @classmethod
-    def of(cls, universe: Universe, spine: Spine, joined: Sequence[Query]) -> _Answers:
+    def of(cls, universe: Universe, spine: Spine, linked: Sequence[Query]) -> _Answers:
         queries = [*universe.invariants, *((bound.level, bound.query) for bound in universe.bounds)]
-        queries += [(spine.levels[-1].name, query) for query in joined]
+        queries += [(spine.levels[-1].name, query) for query in linked]
         levels = {level: spine.index_of(level) for level, _ in queries}
         sums = {
             (level, query): np.zeros((len(spine.levels[levels[level]]), query.size), dtype=np.int64)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.codes import counted
+from geography.spine import Level
 from pipeline.errors import RecordsError
 from pipeline.estimation.constraints import (
     broken_bounds,
@@ -26,18 +28,15 @@ from pipeline.estimation.constraints import (
     declared_constraints,
     facility_bounds,
 )
-from pipeline.estimation.households import check_top
 from pipeline.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
-from pipeline.model.links.households import Households
-from pipeline.model.links.link import links_of_kind
+from pipeline.model.links.link import Link
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
-from pipeline.records.broken_joins import broken_joins
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.records.units import LeftOut, tabulate_units
 from pipeline.release.histograms import read_histogram, write_histogram
@@ -109,13 +108,53 @@ def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
     return read_histogram(path, geocodes, universe.schema, signed=universe.measure.signed)
 
 
-def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
+#: Of a query on either of two linked universes, answers `(n, size)` of the records, some geounits after the others.
+AnswerPairs = Callable[[Query, Query], Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]]
+
+
+class LinkChecks(Protocol):
+    """What a feature finds in the records of two linked universes; the release keeps their link all the same."""
+
+    def queries(self, link: Any, universe: str) -> tuple[Query, ...]:
+        """The queries on a universe whose answers are compared."""
+
+    def broken(self, link: Any, answers: AnswerPairs, level: str, geocodes: NDArray[np.str_]) -> list[str]:
+        """What the records do not keep, in confidential sentences.
+
+        Args:
+            link: between the universes.
+            answers: of the records, to a query on `of` and one on `by`, in the geounits of a level.
+            level: its name.
+            geocodes: `(n_geounits,)`.
+        """
+
+    def check_top(self, link: Any, top: Level, of: Constraints, by: Constraints) -> None:
+        """Refuse what is exact of both universes at the top where the link cannot be kept.
+
+        Args:
+            link: between the universes.
+            top: level of the spine.
+            of, by: what either universe keeps, carried up the spine.
+
+        Raises:
+            InfeasibleError: the message names a geounit, and shows confidential invariants.
+        """
+
+
+#: Gives what checks the records of a link's universes; None for links whose records are not compared.
+ChecksOf = Callable[[Link], LinkChecks | None]
+
+
+def check_universe(
+    job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]], checks_of: ChecksOf
+) -> list[str]:
     """Refuse, before anything is spent, impossible records and constraints that no release could keep.
 
     Args:
         job: the run.
         universe: whose records and constraints are checked; the release's own after all others are counted.
         facilities: universe -> of each of its bounds, `(n_geounits, n_columns)`.
+        checks_of: of its links with other universes.
 
     Returns:
         What is odd, one sentence each; the sentences show confidential counts.
@@ -124,12 +163,14 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
         RecordsError: there are impossible records; the message shows confidential counts.
         InfeasibleError: the constraints contradict each other; the message shows confidential counts.
     """
-    links = [link for link in links_of_kind(job.links, Households) if link.of == universe.name]
+    by_name = {one.name: one for one in job.universes}
+    found = [(link, by_name[link.by], checks_of(link)) for link in job.links if link.of == universe.name]
+    links = [(link, other, checks) for link, other, checks in found if checks is not None]
     own, leaves = facilities[universe.name], job.spine.levels[-1]
     at = {level for level, _ in universe.invariants} | {bound.level for bound in universe.bounds} | {leaves.name}
     invariants: dict[tuple[str, str], NDArray[np.int64]] = {}
     broken: dict[int, str] = {}
-    broken_by_households: list[str] = []
+    of_links: list[str] = []
     for level in job.spine.levels:  # one histogram after the other: those of a country are large
         if level.name not in at:
             continue
@@ -138,7 +179,7 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
             check_total(universe, int(np.abs(counts.data).sum()))
             check_records_possible(universe, counts)
             _check_same_records(job, universe, counts)
-            broken_by_households = [broken for link in links for broken in _broken_joins(job, link, counts)]
+            of_links = [one for link, other, checks in links for one in _broken(job, link, other, checks, counts)]
         invariants |= {
             (name, query.name): query.answer_csr(counts) for name, query in universe.invariants if name == level.name
         }
@@ -147,10 +188,10 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
     declared = declared_constraints(universe, job.spine, facility_bounds(universe, own), invariants)
     gaps = check_constraints(universe, job.spine, declared)
     if links:
-        persons = carried_constraints(job.spine, declared)
-        for link in links:
-            check_top(job.spine.levels[0], link, persons, _carried_of(job, link.households, facilities))
-    return [*gaps, *(broken[number] for number in sorted(broken)), *broken_by_households]
+        carried = carried_constraints(job.spine, declared)
+        for link, other, checks in links:
+            checks.check_top(link, job.spine.levels[0], carried, _carried_of(job, other, facilities))
+    return [*gaps, *(broken[number] for number in sorted(broken)), *of_links]
 
 
 def _check_same_records(job: Job, universe: Universe, counts: sp.csr_array) -> None:
@@ -199,12 +240,21 @@ def _carried_of(job: Job, universe: Universe, facilities: Mapping[str, Sequence[
     return carried_constraints(job.spine, declared_constraints(universe, job.spine, bounds, invariants))
 
 
-def _broken_joins(job: Job, link: Households, persons: sp.csr_array) -> list[str]:
-    """A sentence for each join that the records break; `persons` is the confidential histogram of the leaves."""
+def _broken(job: Job, link: Link, other: Universe, checks: LinkChecks, counts: sp.csr_array) -> list[str]:
+    """What the records do not keep of a link with another universe; `counts` is the histogram of the leaves."""
     leaves = job.spine.levels[-1]
-    return broken_joins(
-        link.joins, persons, true_histogram(job, link.households, leaves.name), leaves.name, leaves.geocodes
-    )
+    pairs = partial(_answer_pairs, counts, true_histogram(job, other, leaves.name))
+    return checks.broken(link, pairs, leaves.name, leaves.geocodes)
+
+
+def _answer_pairs(
+    of: sp.csr_array, by: sp.csr_array, own: Query, other: Query
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """See `AnswerPairs`; `of` and `by` are confidential histograms of a level, `(n_geounits, n_cells)`."""
+    step = max(1, _AT_ONCE // max(own.size, other.size))
+    for start in range(0, of.shape[0], step):
+        rows = slice(start, start + step)
+        yield own.answer_csr(of[rows]), other.answer_csr(by[rows])
 
 
 class Carried(Protocol):

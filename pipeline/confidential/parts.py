@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.confidential.custody import Keyholder, KeySource
-from pipeline.confidential.measure import check_universe, measure_level, tabulate_universe
+from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, tabulate_universe
 from pipeline.execution.job import Job
+from pipeline.model.links.link import Link
 from pipeline.model.source import OwnNoise, Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -77,6 +78,11 @@ class OverPeriods(Protocol):
         """
 
 
+def link_checks(link: Link) -> LinkChecks | None:
+    """What checks the records of two linked universes; None where nothing of a feature compares them."""
+    return cast("LinkChecks | None", import_module("features.confidential_registry").link_checks(type(link)))
+
+
 class TrueRecords:
     """True records, on whose counts noise is drawn."""
 
@@ -86,7 +92,7 @@ class TrueRecords:
 
     def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
         """See `ConfidentialPart.check`."""
-        return check_universe(job, universe, facilities)
+        return check_universe(job, universe, facilities, link_checks)
 
     def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
         """See `ConfidentialPart.measure`."""

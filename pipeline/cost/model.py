@@ -194,7 +194,8 @@ class Cost:
 
 def sizes_of(spec: ReleaseSpec, spine: Spine) -> tuple[Size, ...]:
     """The sizes of the work on each universe."""
-    return tuple(Size.of(universe, spine, joined=bool(spec.join)) for universe in spec.universes())
+    moved = any(link.moves_top for stated in spec.stated_links() for link in stated.links(stated.universes))
+    return tuple(Size.of(universe, spine, moved=moved) for universe in spec.universes())
 
 
 def cost_of(

@@ -84,15 +84,15 @@ class Size:
     tables: tuple[bool, ...]
 
     @classmethod
-    def of(cls, universe: Universe, spine: Spine, *, joined: bool = False) -> Size:
-        """The size of a universe's work; `joined` where its persons are joined with households."""
+    def of(cls, universe: Universe, spine: Spine, *, moved: bool = False) -> Size:
+        """The size of a universe's work; `moved` where universes make room at the top (`Link.moves_top`)."""
         cells, possible = universe.schema.n_cells, possible_cells(universe)
         common = sum(size > 1 for size in universe.schema.shape) < 2
         counts = [len(level) for level in spine.levels]
         basis = basis_of_spec(universe)
         block = basis.n_blocks * basis.n_asymmetric**2
         upward, final = alike_matrices(spine, whole=not universe.bounds)
-        at_top = float(possible) if possible <= WIDE or joined else _at_top(universe, possible, spine.n_leaves)
+        at_top = float(possible) if possible <= WIDE or moved else _at_top(universe, possible, spine.n_leaves)
         # Below the top no family has more cells with persons than its parent.
         in_family = [at_top, *(_filled(possible, common, spine.n_leaves / n) for n in counts[:-1])]
         together = 0.0

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
 from pipeline.model.links.link import Link
-from pipeline.model.links.of_release import links_of
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.release_spec import ReleaseSpec
@@ -90,7 +89,7 @@ def published_tables(
         determined = Determined(universe, spine, facilities[universe.name], settings.estimator, settings.complete)
         tables = [_kept_levels(determined, table, sections, sentences) for table in universe.tables]
         if spec.publish.margins:
-            links = [link for link in links_of((*kept, universe)) if link.of == universe.name]
+            links = [link for link in spec.links((*kept, universe)) if link.of == universe.name]
             tables = [_levels_with_intervals(table, universe, links, sentences) for table in tables]
         kept.append(replace(universe, tables=tuple(table for table in tables if table.levels)))
     changed = [

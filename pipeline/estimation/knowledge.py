@@ -129,11 +129,3 @@ class Knowing(Protocol):
             universe: with the fact.
             results: its intermediate results.
         """
-
-
-@runtime_checkable
-class KnownAfter(Protocol):
-    """A link by which the universe that is released after is known."""
-
-    def known_after(self, job: Job) -> Knowledge:
-        """What is known of it."""

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Protocol, Self, runtime_checkable
 
 import scipy.sparse as sp
 
 from pipeline.estimation.constraints import BoundedByFacilities
-from pipeline.estimation.households import BoundedByHouseholds, ExpectedMembers
-from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, KnownAfter, Results
+from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, Results
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
-from pipeline.model.links.households import Households
-from pipeline.model.links.link import Link
 from pipeline.model.universe import Table, Universe
 from postprocess.bounds.declare import FacilityBounds
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 
-#: What a link says of the universe that is released after, and of the one that is released first; the last argument
-#: gives the intermediate results of the former.
-_AFTER: Mapping[type[Link], Callable[[Job, Any], Knowledge]] = {Households: BoundedByHouseholds}
-_FIRST: Mapping[type[Link], Callable[[Job, Any, Callable[[], Results]], Knowledge]] = {Households: ExpectedMembers}
+
+@runtime_checkable
+class KnownAfter(Protocol):
+    """A link of a feature that says something of the universe which is released after."""
+
+    def knowledge_after(self, job: Job) -> Knowledge:
+        """What it says."""
+
+
+@runtime_checkable
+class KnownFirst(Protocol):
+    """A link of a feature that says something of the universe which is released first."""
+
+    def knowledge_first(self, job: Job, results: Callable[[], Results]) -> Knowledge:
+        """What it says.
+
+        Args:
+            job: the run.
+            results: gives the intermediate results of the universe that is released after.
+        """
 
 
 def told_apart_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
@@ -37,11 +50,9 @@ def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> 
     """What the links of a universe say of it."""
     for link in job.links:
         if link.of == universe.name and isinstance(link, KnownAfter):
-            yield link.known_after(job)
-        elif link.of == universe.name and type(link) in _AFTER:
-            yield _AFTER[type(link)](job, link)
-        if link.by == universe.name and type(link) in _FIRST:
-            yield _FIRST[type(link)](job, link, partial(results, link.of))
+            yield link.knowledge_after(job)
+        if link.by == universe.name and isinstance(link, KnownFirst):
+            yield link.knowledge_first(job, partial(results, link.of))
 
 
 @dataclass(frozen=True, eq=False)

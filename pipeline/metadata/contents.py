@@ -6,25 +6,19 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.household_table import NO_MARGINS, HouseholdTable
-from pipeline.model.join import HOUSEHOLD, MEMBERS
 from pipeline.model.labels import Labels
-from pipeline.model.links.households import Households
-from pipeline.model.links.link import links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.source import VARIANCE
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
-from pipeline.model.texts.sentences import sentence
-from pipeline.release.joined.sizes import AVERAGE, HOUSEHOLDS, PERSONS
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
 
@@ -32,10 +26,9 @@ if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
     from pipeline.spec.release_spec import ReleaseSpec
 
+#: table: counts with intervals; counts: without; numbers: others, a row for each geounit as in these.
+Kind = Literal["table", "counts", "numbers", "measurement", "selection", "microdata", "words"]
 Type = Literal["string", "integer", "number", "any"]
-
-#: What is read of a file by areas: the geocodes, and the other columns.
-Read = tuple[NDArray[np.str_], Iterator[tuple[str, NDArray[np.generic]]]]
 
 #: What each column of an interval is.
 SUFFIX_WORDS = {
@@ -62,13 +55,23 @@ class Column:
     values: tuple[str, ...] = ()
 
 
+class AreaNumbers(Protocol):
+    """Numbers of the geounits of a level."""
+
+    @property
+    def geocodes(self) -> NDArray[np.str_]:
+        """`(n,)` of str."""
+
+    def columns(self) -> Iterable[tuple[str, NDArray[np.generic]]]:
+        """The columns after the geocode, with their names; NaN for what is null in the file."""
+
+
 @dataclass(frozen=True, eq=False)
 class DataFile:
     """One published file of rows.
 
     Attributes:
         path: below the folder of an export, without a suffix, with slashes.
-        kind: of its rows, such as "table", "measurement" or "microdata".
         source: the file under public/.
         universe, table: "" where it is of none; of a measurement, the query's name.
         level: of its geounits.
@@ -77,13 +80,12 @@ class DataFile:
         columns: in their order.
         keys: the columns that name a row; () where rows have no name.
         versions: of chosen detail: the answers of each version, in their order.
+        read: of numbers: reads those of at most so many geounits; ReleaseError where the file is damaged.
         axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
-        read: of a feature's, with a row for each area of a level: gives the geocodes of at most so many rows, and the
-            other columns by their names; ReleaseError where the file is damaged. None for files of the core.
     """
 
     path: str
-    kind: str
+    kind: Kind
     source: Path
     universe: str
     table: str
@@ -95,7 +97,7 @@ class DataFile:
     axes: tuple[Axis, ...] = ()
     note: str = ""
     versions: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
-    read: Callable[[Path, int], Read] | None = None
+    read: Callable[[Path, int], AreaNumbers] | None = None
 
     def with_names(self, column: str, title: str) -> DataFile:
         """The file with a column of areas' names after the geocodes."""
@@ -152,9 +154,9 @@ class Contents:
 
     def __init__(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> None:
         self.spec = spec
-        self._universes = tuple(universes)
-        self.links = spec.links(self._universes)
-        self._run = run
+        self.universes = tuple(universes)
+        self.links = spec.links(self.universes)
+        self.run = run
         self.texts = texts_in(spec.report.language)
 
     def table(self, file: ProductFile) -> DataFile:
@@ -172,44 +174,6 @@ class Contents:
             *self.titles(heading, level),
             (self.geocode(level), *counts),
             axes=axes_of(table.query, labels, universe.name),
-        )
-
-    def household_size(self, file: ProductFile) -> DataFile:
-        """Average household sizes of a joined companion at a level."""
-        companion, level = file.universe, file.level
-        named = self.spec.labels(companion).records or companion
-        columns = [
-            Column(PERSONS, "integer", self.texts("Persons in {what}", what=named)),
-            Column(HOUSEHOLDS, "integer", named[:1].upper() + named[1:]),
-            *self.with_interval(AVERAGE, "number", self.texts("Persons for each"), filled=False),
-        ]
-        return DataFile(
-            f"household_sizes/{companion}/{level}",
-            "household sizes",
-            file.path,
-            *(companion, companion, level),
-            *self.titles(self.texts("Average size of {what}", what=named), level),
-            (self.geocode(level), *columns),
-        )
-
-    def household_table(self, file: ProductFile) -> DataFile:
-        """A table of persons by what their households are, at a level."""
-        own, table, level = self.spec.labels(), file.subject, file.level
-        axes = (
-            *axes_of(table.persons, own, ""),
-            *axes_of(table.households, self.spec.labels(table.companion), table.companion),
-        )
-        titles = labels_of_household_table(table, own, self.spec.labels(table.companion))
-        counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
-        return DataFile(
-            f"household_tables/{table.name}/{level}",
-            "household table",
-            file.path,
-            *("", table.name, level),
-            *self.titles(own.table(table.name), level),
-            (self.geocode(level), *counts),
-            axes=axes,
-            note=sentence(self.texts, NO_MARGINS),
         )
 
     def measurement(self, file: ProductFile) -> DataFile:
@@ -230,7 +194,7 @@ class Contents:
         query, labels = file.subject, self.spec.labels(file.universe)
         answers = zip(query.answer_labels(), labels.answers(query), strict=True)
         return DataFile(
-            self._run.name_of(file.path).removesuffix(".parquet"),
+            self.run.name_of(file.path).removesuffix(".parquet"),
             "measurement",
             file.path,
             *(file.universe, query.name, file.level),
@@ -260,7 +224,7 @@ class Contents:
         )
         heading = texts("{query}: noisy answers of the detail chosen for each area", query=one.name)
         return DataFile(
-            self._run.name_of(file.path).removesuffix(".parquet"),
+            self.run.name_of(file.path).removesuffix(".parquet"),
             "selection",
             file.path,
             *(file.universe, one.name, one.level),
@@ -272,20 +236,9 @@ class Contents:
     def microdata(self, file: ProductFile) -> DataFile:
         """Microdata of a universe."""
         universe, texts = self.universe(file), self.texts
-        households, labels = links_of_kind(self.links, Households), self.spec.labels(universe.name)
-        companions = {link.by for link in households}
-        joined: list[Column] = []
-        if universe.name in companions:
-            joined = [
-                Column(HOUSEHOLD, "integer", texts("Number of the household")),
-                Column(MEMBERS, "integer", texts("Persons in the household")),
-            ]
-        else:
-            joined = [
-                Column(link.column, "integer", texts("Number among {what}", what=link.by), filled=False)
-                for link in households
-                if link.of == universe.name
-            ]
+        labels = self.spec.labels(universe.name)
+        numbers = {one.name: one for link in self.links for one in link.numbers(universe.name)}.values()
+        joined = [Column(one.name, "integer", texts(one.title, what=one.what), one.filled) for one in numbers]
         attributes = [
             Column(one.name, "string", labels.attribute(one.name), values=one.values)
             for one in universe.record_attributes
@@ -300,12 +253,12 @@ class Contents:
             title,
             title,
             (self.geocode(file.level), *attributes, *joined),
-            keys=(HOUSEHOLD,) if universe.name in companions else (),
+            keys=tuple(one.name for one in numbers if one.is_key),
         )
 
     def universe(self, file: ProductFile) -> Universe:
         """Whose file it is."""
-        return next(universe for universe in self._universes if universe.name == file.universe)
+        return next(universe for universe in self.universes if universe.name == file.universe)
 
     def counted(self, universe: Universe, table: Table) -> str:
         """A table and what it counts, unless its title says so itself."""
@@ -339,15 +292,6 @@ def axes_of(query: Query, labels: Labels, universe: str) -> tuple[Axis, ...]:
         Axis(universe, term, labels.attribute(term), values, tuple(labels.value(term, value) for value in values))
         for term, values in zip(query.terms, stated, strict=True)
     )
-
-
-def labels_of_household_table(table: HouseholdTable, persons: Labels, households: Labels) -> tuple[str, ...]:
-    """A label for each column of the table, as `HouseholdTable.labels` has the names."""
-    theirs = households.answers(table.households)
-    if not table.persons.terms:
-        return theirs
-    own = persons.answers(table.persons)
-    return tuple(f"{one} * {home}" for one in own for home in theirs) if table.households.terms else own
 
 
 def variance_column(answers: Sequence[str]) -> str:

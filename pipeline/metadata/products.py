@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
 from pipeline.metadata.datapackage import measured, resource, selected
-from pipeline.model.links.households import size_sources
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -49,11 +48,13 @@ class Description:
             universe and level.
         data_file: the columns and titles of one file.
         entry: the resource for it, at a path.
+        of_areas: whether they are numbers of areas for people: by the answers of a table, or averages of whole areas.
     """
 
     place: tuple[int, int]
     data_file: Callable[[Contents, ProductFile], DataFile]
     entry: Callable[[DataFile, str], dict[str, Any]] = resource
+    of_areas: Literal["tables", "averages"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,8 @@ class Product:
         description: of its columns; None for what no Data Package describes.
         of_leaves: its rows are of the lowest level, whose name is not in its path.
         after: of a feature's, the path of the one of the core that it is written after.
-        tabular: of a feature's, whether its rows are of areas: they go wherever tables go.
+        in_report: its row in the report's list of files: the path, and what is in it as a marked text; None for those
+            that the page itself lists.
     """
 
     path: str
@@ -78,7 +80,7 @@ class Product:
     description: Description | None = None
     of_leaves: bool = False
     after: str = ""
-    tabular: bool = False
+    in_report: tuple[str, str] | None = None
 
     @property
     def stage(self) -> str:
@@ -176,14 +178,6 @@ def _tables(of: ReleaseScope) -> Iterator[ProductFile]:
                 yield ProductFile(path, universe.name, level, table)
 
 
-def _household_sizes(of: ReleaseScope) -> Iterator[ProductFile]:
-    links = of.spec.links(of.universes)
-    for level in of.spec.geography.level_names:
-        for source in size_sources(links, level):
-            companion = source.residents.companion
-            yield ProductFile(of.run.household_sizes(companion, level), companion, level, source)
-
-
 def _estimates(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes if of.spec.publish.unbiased else ():
         for level in of.spec.geography.level_names:
@@ -204,12 +198,6 @@ def _microdata(of: ReleaseScope) -> Iterator[ProductFile]:
         if universe.record_attributes:
             path = of.run.universe(universe.name).microdata
             yield ProductFile(path, universe.name, of.spec.geography.level_names[-1])
-
-
-def _household_tables(of: ReleaseScope) -> Iterator[ProductFile]:
-    for table in of.spec.tables_of_households():
-        for level in table.levels:
-            yield ProductFile(of.run.household_table(table.name, level), "", level, table)
 
 
 def _changes(of: ReleaseScope) -> Iterator[ProductFile]:
@@ -289,14 +277,7 @@ TABLES: Final = Product(
     "geocode, one column per cell, and its margin of error",
     "computed",
     _tables,
-    Description((1, 0), Contents.table),
-)
-HOUSEHOLD_SIZES: Final = Product(
-    "household_sizes/NAME/LEVEL.parquet",
-    "geocode, persons in households, households, their average with its interval ([[join]])",
-    "computed",
-    _household_sizes,
-    Description((2, 0), Contents.household_size),
+    Description((1, 0), Contents.table, of_areas="tables"),
 )
 ESTIMATES: Final = Product(
     "estimates/LEVEL.parquet",
@@ -317,13 +298,6 @@ MICRODATA: Final = Product(
     _microdata,
     Description((5, 0), Contents.microdata),
     of_leaves=True,
-)
-HOUSEHOLD_TABLES: Final = Product(
-    "household_tables/TABLE/LEVEL.parquet",
-    "persons by what their households are, in the form of a table without margins",
-    "computed",
-    _household_tables,
-    Description((3, 0), Contents.household_table),
 )
 CHANGES: Final = Product(
     "changes.json",
@@ -371,11 +345,9 @@ PRODUCTS: tuple[Product, ...] = (
     SELECTED,
     HISTOGRAMS,
     TABLES,
-    HOUSEHOLD_SIZES,
     ESTIMATES,
     DRAWS,
     MICRODATA,
-    HOUSEHOLD_TABLES,
     CHANGES,
     REPORT,
     REPORT_FILES,
@@ -406,11 +378,6 @@ def products_of(features: Iterable[object]) -> tuple[Product, ...]:
     return tuple(found)
 
 
-def tabular_of(spec: ReleaseSpec) -> tuple[Product, ...]:
-    """The kinds of files of features, those that the spec states, which go wherever tables go."""
-    return tuple(product for product in products_of(spec.of_features) if product.tabular)
-
-
 def files_of(of: ReleaseScope, *products: Product, universe: str | None = None, level: str = "") -> tuple[Path, ...]:
     """The files of some products, of all universes and levels or of one."""
     return tuple(
@@ -424,6 +391,18 @@ def files_of(of: ReleaseScope, *products: Product, universe: str | None = None, 
 def files_with_role(of: ReleaseScope, *roles: Role) -> tuple[Path, ...]:
     """The files of a release that follow from what the roles say."""
     return files_of(of, *(product for product in products_of(of.spec.of_features) if product.role in roles))
+
+
+def area_products(features: Iterable[object], *kinds: str) -> tuple[Product, ...]:
+    """Those with numbers of areas for people, as a Data Package has them in order.
+
+    Args:
+        features: as for `products_of`.
+        kinds: values of `Description.of_areas`.
+    """
+    found = [(one.description, one) for one in products_of(features) if one.description is not None]
+    chosen = [(what.place, one) for what, one in found if what.of_areas in kinds]
+    return tuple(one for _, one in sorted(chosen, key=lambda pair: pair[0]))
 
 
 def described(of: ReleaseScope, *products: Product) -> Iterator[DataFile]:

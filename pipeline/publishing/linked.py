@@ -1,115 +1,87 @@
-"""What is published of two universes that are linked: average household sizes, microdata of both."""
+"""What is published of two universes that are linked: records of both, and what follows from their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import scipy.sparse as sp
+
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
-from pipeline.metadata.products import HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, MICRODATA
-from pipeline.model.links.households import Households, SizeSource
-from pipeline.model.links.link import Link, links_of_kind
-from pipeline.model.universe import Table, Universe
+from pipeline.metadata.products import MICRODATA
+from pipeline.model.links.link import LinkedTable, tables_of
+from pipeline.model.universe import Universe
 from pipeline.publishing.files import product_files
-from pipeline.release.joined.sizes import HouseholdSizes, write_household_sizes
-from pipeline.release.tables import read_table_parts
-from postprocess.statistics import Counted, average_sizes
+
+
+@runtime_checkable
+class PublishesLinked(Protocol):
+    """A link of a feature from whose universes' tables something follows."""
+
+    @property
+    def of(self) -> str:
+        """See `Link.of`."""
+
+    def steps(self, job: Job, level: int) -> list[Step]:
+        """The steps that publish it, at a level, once the tables of both are written."""
+
+
+@runtime_checkable
+class WritesRecords(Protocol):
+    """A link by which records of both universes are written together, and tables of these."""
+
+    @property
+    def of(self) -> str:
+        """See `Link.of`."""
+
+    @property
+    def by(self) -> str:
+        """See `Link.by`."""
+
+    @property
+    def tables(self) -> Sequence[LinkedTable]:
+        """See `Link.tables`."""
+
+    @property
+    def records_step(self) -> str:
+        """What the step is called where no microdata are published."""
+
+    def write_records(self, job: Job, links: Sequence[Any], counts: sp.csr_array) -> None:
+        """Write the records of a universe and of those that it is linked with, and the tables of all links.
+
+        Args:
+            job: the run.
+            links: all of the universe, of this kind.
+            counts: the released histogram of the leaves of `of`, `(n, n_cells)`; those of `by` are written.
+
+        Raises:
+            ReleaseError: a released histogram is not there, or a file cannot be written.
+            SolverError: the records of a leaf do not go together; the message names it.
+        """
 
 
 def linked_steps(job: Job, universe: Universe) -> list[Step]:
     """The steps that publish what follows from the tables of a universe and of those that are released before it."""
-    links = [link for link in job.links if link.of == universe.name]
+    links = [link for link in job.links if isinstance(link, PublishesLinked) and link.of == universe.name]
     numbers = range(job.spine.n_levels)
-    return [step for number in numbers for link in links for step in _steps(job, link, number)]
+    return [step for number in numbers for link in links for step in link.steps(job, number)]
 
 
-@runtime_checkable
-class PublishedAfter(Protocol):
-    """A link of which something is published after the tables of both its universes."""
-
-    def steps(self, job: Job, level: int) -> list[Step]:
-        """The steps for a level of the spine, 0 at the top."""
-
-
-def _steps(job: Job, link: Link, number: int) -> list[Step]:
-    if isinstance(link, PublishedAfter):
-        return link.steps(job, number)
-    return _STEPS[type(link)](job, link, number) if type(link) in _STEPS else []
+def linked_records(job: Job, universe: Universe) -> list[WritesRecords]:
+    """The links by which a universe's records are written with others, in the order of these; none for most."""
+    own = [link for link in job.links if link.of == universe.name and isinstance(link, WritesRecords)]
+    order = [one.name for one in job.universes]
+    return sorted(own, key=lambda link: order.index(link.by))
 
 
-def _size_steps(job: Job, link: Households, number: int) -> list[Step]:
-    """Average household sizes of a level."""
-    level = job.spine.levels[number]
-    if (source := link.average_size(level.name)) is None:
-        return []
-    publish = partial(publish_household_sizes, job, source, number)
-    files = product_files(job, HOUSEHOLD_SIZES, universe=link.by, level=level.name)
-    return [Step("household sizes", publish, link.by, level.name, len(level), 0.2, files=files)]
-
-
-_STEPS: Mapping[type[Link], Callable[[Job, Any, int], list[Step]]] = {Households: _size_steps}
-
-
-def households_of_persons(job: Job, universe: Universe) -> list[Households]:
-    """The households that a universe's persons are given, in the order of the release's universes; none for most."""
-    own = [link for link in links_of_kind(job.links, Households) if link.of == universe.name]
-    return sorted(own, key=lambda link: job.universes.index(link.households))
-
-
-def microdata_files(job: Job, universe: Universe) -> tuple[Path, ...]:
-    """What is written with the microdata of a universe: those of its households, too, which have none of their own."""
-    if any(link.by == universe.name for link in links_of_kind(job.links, Households)):
+def record_files(job: Job, universe: Universe) -> tuple[Path, ...]:
+    """What is written with the records of a universe: those of others, which have none of their own, and tables."""
+    if any(link.by == universe.name and isinstance(link, WritesRecords) for link in job.links):
         return ()
-    together = [universe, *(link.households for link in households_of_persons(job, universe))]
-    return tuple(path for each in together for path in product_files(job, MICRODATA, universe=each.name))
-
-
-def household_table_files(job: Job, universe: Universe) -> tuple[Path, ...]:
-    """The tables of a universe's persons by their households."""
-    return product_files(job, HOUSEHOLD_TABLES, universe=universe.name)
-
-
-# -- average household sizes ------------------------------------------------------------------------------------------
-
-
-def publish_household_sizes(job: Job, source: SizeSource, level: int) -> None:
-    """Write the average household sizes of a level.
-
-    Args:
-        job: the run; the tables are published.
-        source: the tables' numbers.
-        level: index of the level, 0 at the top.
-
-    Raises:
-        ReleaseError: a table is missing or damaged, or the file cannot be written.
-    """
-    geounits, residents = job.spine.levels[level], source.residents
-    persons = _counted(job, "", source.persons, geounits.name, len(geounits))
-    households = _counted(job, residents.companion, source.households, geounits.name, len(geounits))
-    sizes = HouseholdSizes(
-        companion=residents.companion,
-        level=geounits.name,
-        geocodes=geounits.geocodes,
-        persons=persons.counts,
-        households=households.counts,
-        averages=average_sizes(persons, households, residents.least, residents.most),
-    )
-    write_household_sizes(job.run.household_sizes(residents.companion, geounits.name), job.run.staging, sizes)
-    job.progress.advance(len(geounits))
-
-
-def _counted(job: Job, universe: str, number: tuple[Table, int], level: str, rows: int) -> Counted:
-    """One number of a published table for all geounits of a level; memory is that of a part of the table beside it."""
-    table, answer = number
-    parts = [
-        Counted.of_whole(
-            part.counts[:, answer],
-            None if part.lows is None else part.lows[:, answer],
-            None if part.highs is None else part.highs[:, answer],
-        )
-        for part in read_table_parts(job.run.universe(universe).table(table.name, level), rows)
-    ]
-    return Counted.joined(parts)
+    links = linked_records(job, universe)
+    names = [universe.name, *(link.by for link in links)]
+    microdata = [path for name in names for path in product_files(job, MICRODATA, universe=name)]
+    tables = [table.file(job.run.public, level) for table in tables_of(links) for level in table.levels]
+    return (*microdata, *tables)

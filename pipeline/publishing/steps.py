@@ -23,10 +23,10 @@ from pipeline.model.universe import Universe
 from pipeline.publishing.ahead import Ahead, begin_alike, begin_tables
 from pipeline.publishing.answers import answer_steps, change_steps, used_answers
 from pipeline.publishing.files import product_files
-from pipeline.publishing.linked import household_table_files, households_of_persons, linked_steps, microdata_files
+from pipeline.publishing.linked import linked_records, linked_steps, record_files
 from pipeline.publishing.manifest import begin_rows
 from pipeline.publishing.report import write_report
-from pipeline.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
+from pipeline.publishing.tables import publish_microdata, publish_tables
 from pipeline.storage.files import write_json
 
 
@@ -92,15 +92,11 @@ class Publication:
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
         steps += linked_steps(job, universe)
         steps += self._own.linear()
-        if files := self._record_files():
-            stage = "microdata" if job.spec.publish.microdata else "household tables"
+        if files := record_files(job, universe):
+            stage = "microdata" if job.spec.publish.microdata else linked_records(job, universe)[0].records_step
             leaves = job.spine.n_leaves
             steps.append(Step(stage, self._own.publish_records, universe.name, geounits=leaves, files=files))
         return steps
-
-    def _record_files(self) -> tuple[Path, ...]:
-        """What is written while persons are given their households: microdata, and tables by households."""
-        return (*microdata_files(self.job, self.universe), *household_table_files(self.job, self.universe))
 
     def _files(self, product: Product, level: str = "") -> tuple[Path, ...]:
         return product_files(self.job, product, universe=self.universe.name, level=level)
@@ -144,10 +140,10 @@ class _Alone:
         return steps
 
     def publish_records(self) -> None:
-        """Microdata, and what follows from who lives in which household."""
+        """Microdata, and what is written of linked universes together with them."""
         leaves = self.released(self.job.spine.n_levels - 1)
-        if households := households_of_persons(self.job, self.universe):
-            publish_joined_microdata(self.job, households, leaves)
+        if links := linked_records(self.job, self.universe):
+            links[0].write_records(self.job, links, leaves)
         else:
             publish_microdata(self.job, self.universe, leaves)
 

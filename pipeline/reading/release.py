@@ -18,15 +18,15 @@ from geography.codes import counted, first_few
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.about import About
 from pipeline.model.labels import Labels, beside, listed
-from pipeline.model.links.link import counted_by
+from pipeline.model.links.link import LinkedTable, counted_by, tables_of
 from pipeline.model.query import Query, terms_of
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.reading.areas import AreaIndex
 from pipeline.reading.draws import Function, interval_of
-from pipeline.reading.household_sizes import SizesOfHouseholds
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
+from pipeline.reading.numbers import Numbers
 from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
 from pipeline.release.layout import RunDirectory, UniverseDirectory
@@ -66,6 +66,32 @@ class HasMeans(Protocol):
 
 def _index(geocodes: Any) -> pd.Index[str]:
     return pd.Index(geocodes.astype(object), name="geocode")
+
+
+class AverageSizes(Protocol):
+    """Average sizes of the households of a companion, each with its interval."""
+
+    @property
+    def companion(self) -> str:
+        """Whose records are the households."""
+
+    def at(self, level: str) -> pd.DataFrame:
+        """Of every geounit of a level; see `Release.household_sizes`."""
+
+    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Numbers) -> pd.DataFrame:
+        """Of areas; see `Release.household_sizes_over`. `households` are the numbers of the companion."""
+
+
+@runtime_checkable
+class HasSizes(Protocol):
+    """A link by which the households of a companion have an average size."""
+
+    @property
+    def by(self) -> str:
+        """See `Link.by`: the companion."""
+
+    def sizes_of(self, run: RunDirectory, of: Numbers) -> AverageSizes:
+        """Of a release, with the numbers of the persons; InputError where the link does not tell who lives in them."""
 
 
 class Release:
@@ -199,9 +225,14 @@ class Release:
         return interval_of(function, [self.draws(name, level) for name in names], share)
 
     @property
+    def linked_tables(self) -> tuple[LinkedTable, ...]:
+        """The published tables of its records and those of others together."""
+        return tables_of(link for link in self._release.links if link.of == self.universe.name)
+
+    @property
     def household_tables(self) -> tuple[str, ...]:
         """The names of the published tables of persons by their households."""
-        return () if self.universe.name else tuple(self.spec.household_tables)
+        return tuple(table.name for table in self.linked_tables)
 
     def household_table(self, name: str, level: str) -> pd.DataFrame:
         """A published table of persons by what their households are: one row a geounit, without margins.
@@ -210,15 +241,15 @@ class Release:
             InputError: there is no such table, or it is not published at the level.
         """
         number = self.index_of(level)
-        found = next((table for table in self.spec.tables_of_households() if table.name == name), None)
-        if found is None or name not in self.household_tables:
+        found = next((table for table in self.linked_tables if table.name == name), None)
+        if found is None:
             tables = ", ".join(self.household_tables) or "none"
             raise InputError(f"{self.name}: no table {name!r} of persons by their households; there are {tables}")
         if level not in found.levels:
             raise InputError(
                 f"{self.name}: table {name!r} is published for {', '.join(found.levels)}, not for {level!r}"
             )
-        published = read_table(self.run.household_table(name, level), geocodes=self.spine.levels[number].geocodes)
+        published = read_table(found.file(self.run.public, level), geocodes=self.spine.levels[number].geocodes)
         return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def means(self, name: str, level: str) -> pd.DataFrame:
@@ -278,9 +309,25 @@ class Release:
         sizes = self._sizes(companion)
         return sizes.over(areas, self._main().companion(sizes.companion))
 
-    def _sizes(self, companion: str) -> SizesOfHouseholds:
-        own = companion or self.universe.name
-        return SizesOfHouseholds(self.run, self._release.links, self._main(), own)
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The companions whose records are the households that its own live in."""
+        return tuple(
+            link.by for link in self._release.links if link.of == self.universe.name and isinstance(link, HasSizes)
+        )
+
+    def _sizes(self, companion: str) -> AverageSizes:
+        own, main = companion or self.universe.name, self._main()
+        joined = {link.by: link for link in self._release.links if isinstance(link, HasSizes)}
+        if not own and len(joined) == 1:
+            (own,) = joined
+        if own not in joined:
+            found = f"{own!r} is not joined" if own else "no companion is named"
+            raise InputError(
+                f"{main.name}: average household size: {found}; the companions with a [[join]] are "
+                f"{', '.join(joined) or 'none'}"
+            )
+        return joined[own].sizes_of(self.run, main)
 
     def _main(self) -> Release:
         return Release(self._release, self._release.universes[0]) if self.universe.name else self

@@ -184,15 +184,6 @@ class RunDirectory:
         """Polygons of the geounits of a level, for the maps of the report."""
         return self.public / "polygons" / f"{file_name('level', level)}.geojson"
 
-    def household_sizes(self, companion: str, level: str) -> Path:
-        """Average household sizes of a joined companion, one row a geounit, with their intervals."""
-        folder = self.public / "household_sizes" / file_name("companion", companion)
-        return folder / f"{file_name('level', level)}.parquet"
-
-    def household_table(self, table: str, level: str) -> Path:
-        """Persons by what their households are, in the form of a table without margins of error."""
-        return self.public / "household_tables" / file_name("table", table) / f"{file_name('level', level)}.parquet"
-
     @property
     def central(self) -> Path:
         """Of a release that uses the counts of another beside reports: which one that is."""

@@ -112,6 +112,13 @@ def is_count(name: str) -> bool:
     return name != "geocode" and not name.endswith(INTERVAL_SUFFIXES)
 
 
+def decimals_of(low: float | None, high: float | None) -> int:
+    """Decimals with which people see the width of an interval, two of the last place at least: two, or up to six."""
+    if low is None or high is None or low == high:
+        return 2
+    return next((places for places in range(2, 6) if high - low >= 2 * 10.0**-places), 6)
+
+
 def check_labels(table: str, labels: Sequence[str]) -> None:
     """Refuse labels that cannot be columns side by side.
 

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Level, Spine
-from pipeline.model.household_table import NO_MARGINS
-from pipeline.model.texts.sentences import sentence
+from pipeline.model.links.link import tables_of
 from pipeline.model.universe import Table, Universe
 from pipeline.release.tables import read_table
 from pipeline.report.chunks import LARGEST, Chunks, Write, nowhere
@@ -88,14 +87,14 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
         for table in universe.tables
         if not universe.measure.signed
     }
-    by_household = sources.spec.tables_of_households()
+    linked = tables_of(sources.links)
     tables |= {
         ("", table.name): {
             "universe": "", "name": table.name, "query": table.query, "title": sources.words("").table(table.name),
             "labels": list(table.labels), "shown": [label.replace("_", " ") for label in table.labels], "levels": {},
-            "median": False, "note": sentence(sources.texts, NO_MARGINS),
+            "median": False, "note": sources.texts(table.note),
         }
-        for table in by_household
+        for table in linked
     }  # fmt: skip
     levels = []
     kept = MomentChunks(explorer.chunks)
@@ -107,12 +106,12 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
                     chunk = _table(explorer, sources, universe, table, level)
                     if chunk is not None:
                         tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
-        for household_table in by_household:
-            if level.name in household_table.levels:
-                path = sources.run.household_table(household_table.name, level.name)
+        for linked_table in linked:
+            if level.name in linked_table.levels:
+                path = linked_table.file(sources.run.public, level.name)
                 chunk = _without_margins(explorer, sources, path, level)
                 if chunk is not None:
-                    tables["", household_table.name]["levels"][level.name] = chunk  # type: ignore[index]
+                    tables["", linked_table.name]["levels"][level.name] = chunk  # type: ignore[index]
         _add_moments(kept, sources, tables, number)
         levels.append(entry)
     explorer.content = {"levels": levels, "tables": list(tables.values())}

@@ -7,18 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pipeline.metadata.json_ld import dataset
-from pipeline.metadata.products import (
-    HOUSEHOLD_SIZES,
-    HOUSEHOLD_TABLES,
-    TABLES,
-    ReleaseScope,
-    described,
-    tabular_of,
-)
-from pipeline.model.household_table import NO_MARGINS
+from pipeline.metadata.products import ReleaseScope, area_products, described, products_of
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import Texts
@@ -33,7 +25,6 @@ from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHA
 from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
 from pipeline.report.chunks import Write, nowhere
 from pipeline.report.explorer import Explorer, explorer_of
-from pipeline.report.households import level_sizes
 from pipeline.report.origin import citation, source_lines
 from pipeline.report.render import render, script_json
 from pipeline.report.sources import ReportSources
@@ -93,7 +84,7 @@ def dataset_block(sources: ReportSources) -> str:
     spec, run = sources.spec, sources.run
     labels = spec.labels()
     scope = ReleaseScope(spec, sources.universes, run)
-    files = list(described(scope, TABLES, HOUSEHOLD_SIZES, HOUSEHOLD_TABLES, *tabular_of(spec)))
+    files = list(described(scope, *area_products(spec.of_features, "tables", "averages")))
     counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
     words = (
@@ -123,17 +114,17 @@ class Shown(Protocol):
 
 @runtime_checkable
 class HasSection(Protocol):
-    """Keys of a feature that has a section of the page, after the numbers.
+    """Keys of a feature with a section of their own on the page.
 
     Attributes:
-        section_template: the package and the name of a template with the macros `entry()`, for the list of contents,
-            `section(section, spec, level_title)`, and `files()`, for the list of files.
+        section: the package and the name of a template with the macros `contents()`, the entry in the list of contents,
+            and `section(view, level_title, level_titles)`; these say what one level, and several, are called.
     """
 
-    section_template: ClassVar[tuple[str, str]]
+    section: ClassVar[tuple[str, str]]
 
-    def section(self, sources: ReportSources) -> object:
-        """What the macros are given; None where there is nothing to show."""
+    def shown(self, sources: ReportSources) -> object | None:
+        """What the section is given; None where there is none. ReleaseError where a file is damaged."""
 
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report.md.
@@ -213,15 +204,9 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         ],
         left_out=explorer.left_out,
         beside=explorer.beside,
-        sections=[
-            (page_template(*part.section_template, texts).module, section)
-            for part in sources.spec.of_features
-            if isinstance(part, HasSection) and (section := part.section(sources)) is not None
-        ],
-        household_sizes=level_sizes(sources),
         version=version_view(sources),
-        household_tables=sources.spec.tables_of_households(),
-        no_margins=NO_MARGINS,
+        sections=_sections(sources),
+        files=_listed_files(sources),
         content=script_json(content),
         dataset=dataset_block(sources),
         chunks=explorer.chunks.in_page,
@@ -233,6 +218,23 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         level_title=sources.words("").level,
         table_title=lambda row: sources.words(row.universe).table(row.table),
     )
+
+
+def _sections(sources: ReportSources) -> list[tuple[Any, object]]:
+    """Of each section of a feature the macros, and what they are given."""
+    parts = [part for part in sources.spec.of_features if isinstance(part, HasSection)]
+    return [
+        (page_template(*part.section, sources.texts).module, view)
+        for part in parts
+        if (view := part.shown(sources)) is not None
+    ]
+
+
+def _listed_files(sources: ReportSources) -> list[tuple[str, str]]:
+    """The rows of the list of files that the page does not have itself: path, and what is in it."""
+    scope = ReleaseScope(sources.spec, sources.universes, sources.run)
+    products = products_of(sources.spec.of_features)
+    return [one.in_report for one in products if one.in_report is not None and any(True for _ in one.files(scope))]
 
 
 def _banner(status: Status) -> str:

@@ -12,8 +12,7 @@ from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.cost.limits import check_possible
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.settings import load_settings, where_set
-from pipeline.model.links.households import Households
-from pipeline.model.links.link import links_of_kind
+from pipeline.model.links.link import tables_of
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -191,15 +190,23 @@ def releases_of(spec: ReleaseSpec) -> Mapping[str, str]:
     return several[0].releases(spec) if several else {}
 
 
+@runtime_checkable
+class HasChecks(Protocol):
+    """A link of which something can be checked before any file is read."""
+
+    def checks(self) -> Sequence[Callable[[], object]]:
+        """The checks, each of which raises InputError if it fails."""
+
+
 def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:
     """The checks of a universe of a spec that can be made before any file is read.
 
     Each raises InputError if it fails: there are more cells than can be solved, there is no noise for the budget, two
-    columns of a table would have the same name, or the joins limit persons in a way that no bound can state.
+    columns of a table would have the same name, or a link says of records what no bound can state.
     """
     tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
-    if not universe.name:
-        tables += [partial(check_labels, table.name, table.labels) for table in spec.tables_of_households()]
+    links = [] if universe.name else [link for one in spec.stated_links() for link in one.links(one.universes)]
+    tables += [partial(check_labels, table.name, table.labels) for table in tables_of(links)]
     if spec.publish.draws:
         tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     checks: list[Callable[[], object]] = [
@@ -207,11 +214,7 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
         partial(privacy_statement, universe),
         *tables,
     ]
-    for link in links_of_kind(spec.links(), Households) if spec.join and not universe.name else ():
-        from pipeline.estimation.households import told_apart  # brings the solvers
-
-        checks.append(partial(told_apart, link))
-    return checks
+    return [*checks, *(check for link in links if isinstance(link, HasChecks) for check in link.checks())]
 
 
 def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from pipeline.model.household_table import HouseholdTable
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.edit_rules import impossible_by, values_of
@@ -79,12 +78,6 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
 def _encode_table(table: Table) -> dict[str, Any]:
     """A published table as it is resolved; what is not so is left out, as in releases of earlier versions."""
     return {"query": table.query.name, "levels": list(table.levels)} | ({"median": True} if table.median else {})
-
-
-def encode_household_table(table: HouseholdTable) -> list[Any]:
-    """A table of persons by their households as it is resolved: its name, and what it says."""
-    queries = {"persons": table.persons.name, "households": table.households.name}
-    return [table.name, {**queries, "companion": table.companion, "levels": list(table.levels)}]
 
 
 def encode_budget(universe: Universe) -> dict[str, str]:

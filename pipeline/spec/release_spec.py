@@ -12,21 +12,16 @@ from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
 from pipeline.model.about import LINES, About, Period
-from pipeline.model.household_table import HouseholdTable
-from pipeline.model.join import Join
 from pipeline.model.labels import Labels
-from pipeline.model.links.link import Link
-from pipeline.model.links.of_release import links_of
+from pipeline.model.links.link import Link, StatedLinks, links_of_measures
 from pipeline.model.together import Together
 from pipeline.model.universe import Universe
-from pipeline.spec.fields import PUBLIC, Misfit, Name, NamedTable, TableName, check_name
-from pipeline.spec.join_section import HouseholdTableSection, JoinSection
+from pipeline.spec.fields import PUBLIC, Misfit, Name, NamedTable, check_name
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
 from pipeline.spec.provenance_section import ProvenanceSection
-from pipeline.spec.public import encode, encode_budget, encode_household_table, encode_universe
+from pipeline.spec.public import encode, encode_budget, encode_universe
 from pipeline.spec.resolve import UniverseContext, UniverseResolver
-from pipeline.spec.resolve_joins import resolve_household_tables, resolve_joins, with_size_tables
 from pipeline.spec.sections import (
     CompanionSection,
     GeographySection,
@@ -77,6 +72,22 @@ class HasChosen(Protocol):
         """The answer; None where the end is stated."""
 
 
+@runtime_checkable
+class StatesLinks(Protocol):
+    """Keys of a feature by which some universes are released before others, which are known by them."""
+
+    def stated_links(self, spec: ReleaseSpec, universes: Sequence[Universe], problems: Problems) -> StatedLinks:
+        """What they state of the universes that could be resolved; what does not fit is noted with its key."""
+
+
+@runtime_checkable
+class PublishedResolved(Protocol):
+    """Keys of a feature that the spec of a release has otherwise than they are stated."""
+
+    def published(self, spec: ReleaseSpec) -> Mapping[str, Any]:
+        """Those that it has, as resolved, in the form of `public_dict`; errors as `ReleaseSpec.universes`."""
+
+
 class ReleaseSpec(UniverseSections):
     """One release, as its spec file states it; file names in it are absolute."""
 
@@ -101,12 +112,6 @@ class ReleaseSpec(UniverseSections):
     )
     companions: NamedTable[Name, CompanionSection] = Field(
         default={}, description="further histograms measured in the same run, by name"
-    )
-    join: tuple[JoinSection, ...] = Field(
-        default=(), description="what a household of each kind, a companion's record, implies for the persons in it"
-    )
-    household_tables: NamedTable[TableName, HouseholdTableSection] = Field(
-        default={}, description="tables of the persons in households by what these are, by name; needs a `[[join]]`"
     )
     provenance: ProvenanceSection | None = Field(
         default=None, description="where the public inputs come from: public sources, or the records"
@@ -172,13 +177,10 @@ class ReleaseSpec(UniverseSections):
         """
         return self._resolved_parts()[0]
 
-    def joins(self) -> tuple[Join, ...]:
-        """What households of companions imply for the persons in them, in the spec's order; errors as `universes`."""
-        return self._resolved_parts()[1] if self.join else ()
-
-    def tables_of_households(self) -> tuple[HouseholdTable, ...]:
-        """The tables of persons by their households, in the spec's order; errors as `universes`."""
-        return self._resolved_parts()[2] if self.household_tables else ()
+    def stated_links(self) -> tuple[StatedLinks, ...]:
+        """What features state of links between its universes; errors as `universes`."""
+        stated = any(isinstance(part, StatesLinks) for part in self.of_features)
+        return self._resolved_parts()[1] if stated else ()
 
     def links(self, universes: Sequence[Universe] | None = None) -> tuple[Link, ...]:
         """What universes have in common of which one is released first; errors as `universes`.
@@ -187,12 +189,10 @@ class ReleaseSpec(UniverseSections):
             universes: some of the release's own, with other tables than the spec's; by default all as the spec has
                 them.
         """
-        if universes is not None and not self.join:
-            return links_of(universes)
-        own, joins, tables = self._resolved_parts()
-        return links_of(own if universes is None else universes, joins, tables)
+        linked = self.universes() if universes is None else universes
+        return (*(link for stated in self.stated_links() for link in stated.links(linked)), *links_of_measures(linked))
 
-    def _resolved_parts(self) -> tuple[tuple[Universe, ...], tuple[Join, ...], tuple[HouseholdTable, ...]]:
+    def _resolved_parts(self) -> tuple[tuple[Universe, ...], tuple[StatedLinks, ...]]:
         problems = Problems(self._source)
         resolved = [self._resolved(self, "", self.privacy, self.postprocess.passes, problems)]
         folded: dict[str, str] = {}
@@ -211,7 +211,7 @@ class ReleaseSpec(UniverseSections):
         note_language(self.report.language, self.geography, [one.labels for one in schemas], problems.at("report"))
         note_names(self.geography, problems.at("geography"))
         universes = tuple(universe for universe in resolved if universe is not None)
-        for link in links_of(universes):
+        for link in links_of_measures(universes):
             for table, why in link.unfit(margins=self.publish.margins):
                 key = dotted(["tables", table.name])
                 problems.add(f"companions.{link.of}.{key}" if link.of else key, why)
@@ -221,20 +221,13 @@ class ReleaseSpec(UniverseSections):
         for part in self.of_features:
             if isinstance(part, NotesApart):
                 part.note_apart(self, problems)
-        joins = resolve_joins(self.join, universes, tuple(self.companions), self.geography.level_names, problems)
-        if joins:
-            unstated = {name for name, part in (("", self), *self.companions.items()) if part.tables is None}
-            levels = self.geography.level_names
-            universes = tuple(
-                with_size_tables(universe, joins, levels) if universe.name in unstated else universe
-                for universe in universes
-            )
-        stated = tuple(dict.fromkeys(section.companion for section in self.join))
-        tables = resolve_household_tables(
-            self.household_tables, universes, stated, self.geography.level_names, problems
-        )
+        links = []
+        for part in self.of_features:
+            if isinstance(part, StatesLinks):
+                links.append(part.stated_links(self, universes, problems))
+                universes = links[-1].universes
         problems.raise_if_any()
-        return self._together(universes), joins, tables
+        return self._together(universes), tuple(links)
 
     def _together(self, universes: tuple[Universe, ...]) -> tuple[Universe, ...]:
         """The universes, with what features state of them together."""
@@ -310,14 +303,11 @@ class ReleaseSpec(UniverseSections):
             for universe in others
         ]
         content = encode_universe(self, main)
-        if not self.join:
-            del content["join"]
         for part in self.parts:
-            for key in () if part.is_published else keys_of(type(part)):
+            resolved = isinstance(part, PublishedResolved)
+            for key in keys_of(type(part)) if resolved or not part.is_published else ():
                 content.pop(key, None)
-        del content["household_tables"]
-        if self.household_tables:
-            content["household_tables"] = [encode_household_table(table) for table in self.tables_of_households()]
+            content |= part.published(self) if isinstance(part, PublishedResolved) else {}
         if self._update is not None:
             content["update"] = encode(self._update)
         return {

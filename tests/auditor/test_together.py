@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
-from releases.joined_specs import CHILDREN, HEAD, SIZE, WHERE, spec_of
 
 from auditor.form import Form, read_form
 from auditor.statements import account_problems, noise_problems
 from auditor.together import household_problems, person_problems
-from pipeline.model.join import Join, largest_household
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statements import privacy_statements
-from pipeline.publishing.manifest import MEMBERS
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
@@ -81,7 +76,7 @@ def manifest_of(found: ReleaseSpec, universes: Sequence[Universe] | None = None)
         "privacy": [privacy_statement(one).model_dump(mode="json") for one in own],
         "accounts": [account.model_dump(mode="json") for account in accounts],
         "joint": joint_statement(own, accounts).model_dump(mode="json"),
-        "households": [] if households is None or not found.joins() else [households.model_dump(mode="json")],
+        "households": [] if households is None or not found.links() else [households.model_dump(mode="json")],
     }
 
 
@@ -112,7 +107,7 @@ def test_both_programs_state_the_same(name: str) -> None:
     form, manifest = read_form(found.public_dict()), manifest_of(found)
     assert problems(form, manifest) == []
     assert account_problems(form.universes[0], manifest["accounts"][0]) == []
-    assert form.households == ({"households": 5} if found.joins() else {})
+    assert form.households == ({"households": 5} if found.links() else {})
     again = ReleaseSpec.from_public_dict(found.public_dict()).universes()
     assert [one.unit.records for one in again] == [one.together for one in form.universes]
     assert manifest_of(found, again) == manifest
@@ -228,65 +223,3 @@ def test_losses_of_all_universes_are_recomputed() -> None:
     lowered(manifest["joint"], losses="16.0000", epsilon="16.0000")
     (told,) = person_problems(form, manifest)
     assert told.startswith("states 16.0000 from the losses, they give 18.")
-
-
-# How many members the largest household has
-
-
-def largest(joins: Sequence[Join], up_to: int) -> int:
-    """By enumeration of all households of up to so many members of each kind, held against the joins one by one."""
-    own = np.stack([np.where(join.inside[join.persons.cell_answer], join.persons.cell_answer, -1) for join in joins])
-    kinds = np.unique(own[:, (own >= 0).any(axis=0)], axis=1)
-    found = 0
-    for family in itertools.product(range(up_to + 1), repeat=kinds.shape[1]):
-        fits = np.ones(joins[0].households.cell_answer.size, dtype=np.bool_)
-        for answers, join in zip(kinds, joins, strict=True):
-            counted = answers >= 0
-            counts = np.bincount(answers[counted], np.array(family)[counted], join.persons.size)[:, None]
-            right = np.asarray(((join.least <= counts) & (counts <= join.most))[join.inside].all(axis=0))
-            fits &= right[join.households.cell_answer]
-        if fits.any():
-            found = max(found, sum(family))
-    return found
-
-
-def table(group: str, *limits: str) -> str:
-    """A join by table: the members of a group in households without, with one and with more children."""
-    rows = "".join(f"{kind} = {limit}\n" for kind, limit in zip(("no", "one", "more"), limits, strict=True))
-    head = f'companion = "homes"\nname = "{group}"\npersons = "child * place"\nhouseholds = "children"\n'
-    return f'{head}[join.table."{group} * household"]\n{rows}'
-
-
-ADULTS, MANY = table("adult", "[1, 2]", "[1, 3]", "[0, 3]"), table("child", "0", "1", "[2, 5]")
-JOINS: dict[str, tuple[tuple[str, ...], int]] = {
-    "size": ((SIZE,), 9),
-    "size and heads": ((SIZE, HEAD, CHILDREN), 9),
-    "adults and children": ((ADULTS, MANY), 8),
-    "children and size": ((SIZE, MANY), 9),
-    "adults alone": ((ADULTS,), 3),
-}
-
-
-@pytest.mark.parametrize("name", JOINS)
-def test_the_largest_household_is_that_of_enumeration(name: str) -> None:
-    stated, members = JOINS[name]
-    zeros = '{ size = "1", children = ["one", "more"] }, { size = "2", children = "more" }'
-    found = spec_of(*stated, zeros=zeros if len(stated) > 1 and SIZE in stated else "")
-    joins = found.joins()
-    assert largest(joins, 9) == members
-    assert largest_household(joins, "homes", MEMBERS) == members
-    assert read_form(found.public_dict()).households == {"homes": members}
-
-
-@pytest.mark.parametrize(("join", "members"), [(HEAD, 7), (CHILDREN, 7), (table("adult", "[1]", "[1]", "[12]"), 12)])
-def test_where_any_number_is_allowed_the_statement_is_for_seven_or_the_least(join: str, members: int) -> None:
-    found = spec_of(join)
-    assert largest_household(found.joins(), "homes", MEMBERS) == members
-    assert read_form(found.public_dict()).households == {"homes": members}
-
-
-def test_open_sizes_without_a_limit_are_of_their_least_members() -> None:
-    base = WHERE + 'size = "size"\nothers = true\n'
-    found = spec_of(base)
-    assert read_form(found.public_dict()).households == {"homes": 7}
-    assert largest_household(found.joins(), "homes", 2) == 3

@@ -45,7 +45,13 @@ _OF_SPINEWISE = {"plan": {"ReleasePlan", "plan"}, "questions": {"Dataset", "Ques
 
 
 #: Its benchmarks, beside bench_NAME.
-_BENCHMARKS = {"local": ("bench_collect", "local_*", "survey_of_state"), "questions": ("bench_update",)}
+_BENCHMARKS = {
+    "joins": ("bench_household_sizes",),
+    "local": ("bench_collect", "local_*", "survey_of_state"),
+    "questions": ("bench_update",),
+}
+#: What its tests share that is not in their folder.
+_HELPERS = {"joins": ("tests/oracles/joined_homes.py",)}
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
@@ -57,6 +63,7 @@ def test_nothing_outside_of_it_imports_it(feature: Feature) -> None:
     inside = [PROJECT / "features" / feature.name, PROJECT / "tests" / "features" / feature.name]
     patterns = [f"benchmarks/{name}.py" for name in (f"bench_{feature.name}", *_BENCHMARKS.get(feature.name, ()))]
     inside += [path for pattern in patterns for path in PROJECT.glob(pattern)]
+    inside += [PROJECT / name for name in _HELPERS.get(feature.name, ())]
     outside = [path for path in places if not any(own in (path, *path.parents) for own in inside)]
     assert len(outside) > 500
     found = {str(path.relative_to(PROJECT)) for path in outside if own in _imports(path)}
@@ -212,6 +219,8 @@ def test_types_and_tests_of_the_core_pass_without_what_a_spec_has_of_it(tmp_path
         copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy
         copy(PROJECT / name, without / name)
     shutil.rmtree(without / "tests" / "features" / feature.name)
+    for name in _HELPERS.get(feature.name, ()):
+        (without / name).unlink()
     commands = [
         [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), *PACKAGES, "tests"],
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "not slow", *_OF_SPECS],

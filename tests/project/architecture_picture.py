@@ -85,7 +85,7 @@ ROOMS = (
     Room("postprocess/bounds", ("constraints, carried",), 650, 634, 190, 54, _PUBLIC),
     Room("postprocess/families", ("a parent's children",), 450, 692, 190, 54, _PUBLIC),
     Room("postprocess/downward", ("level by level",), 650, 692, 190, 54, _PUBLIC),
-    Room("postprocess/joins", ("persons and households",), 450, 750, 190, 54, _PUBLIC),
+    Room("features/joins", ("persons and households",), 450, 750, 190, 54, _PUBLIC),
     Room("postprocess/shares", ("public counts, shared out",), 650, 750, 190, 54, _PUBLIC),
     Room("pipeline/reading", ("tables, sums, comparison",), 450, 810, 190, 54, _PUBLIC),
     Room("pipeline/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import pipeline.model.links.households
 import pipeline.model.universe
 import pipeline.privacy.accounting.joint as joint
 import pipeline.privacy.ledger.charge
 import pipeline.records.units
+from features.registry import part_of
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
@@ -72,6 +72,10 @@ def _moved(root: Path) -> None:
     rewritten(root, "microdata.parquet", change)
 
 
+def _small_households(patch: Patch) -> None:
+    patch.setattr(part_of("joins", "link"), "largest_household", lambda *_: 2)
+
+
 JOINED: tuple[Mutant, ...] = (
     mutant("a companion's record counted once where a person alters two", "sa", on="joined",
            plant=attribute(pipeline.model.universe, "budget_of_one", lambda _framework, budget, _records: budget)),
@@ -88,6 +92,6 @@ JOINED: tuple[Mutant, ...] = (
     mutant("a household without its own record", "s", on="joined",
            plant=attribute(joint, "household_statement", _persons_alone)),
     mutant("a household of fewer members than joins allow", "s", on="joined",
-           plant=attribute(pipeline.model.links.households, "largest_household", lambda *_: 2)),
+           plant=_small_households),
     mutant("a person in another household of the block", "vc", on="joined", edit=_moved),
 )  # fmt: skip

@@ -41,7 +41,7 @@ TASKS = {
         "pipeline.estimation.draws.run_draw",
         "pipeline.estimation.draws.draw_below",
     ),
-    "pipeline/estimation/households.py": ("pipeline.estimation.households.estimate_implied",),
+    "features/joins/knowledge.py": ("features.joins.knowledge.estimate_implied",),
     "pipeline/estimation/linear_parts.py": ("pipeline.estimation.linear_parts.linear_below",),
     "pipeline/estimation/margins.py": (
         "pipeline.estimation.margins.run_simulation",
@@ -74,8 +74,8 @@ def with_draws(folder: Path) -> Path:
     return write_shared_town(folder, ("unbiased = true", "unbiased = true\ndraws = 2"))
 
 
-#: With the feature shares, where it is installed: its tasks are handed out, too.
-WRITTEN = {**({"shares": with_draws} if is_installed("shares") else {}), "joins": write_quarter}
+#: Of the features that hand out tasks, those that are installed.
+WRITTEN = {name: write for name, write in (("shares", with_draws), ("joins", write_quarter)) if is_installed(name)}
 
 
 @pytest.fixture(scope="module", params=WRITTEN.values(), ids=list(WRITTEN))

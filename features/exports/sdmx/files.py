@@ -48,7 +48,7 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
         InputError: no table is left.
         ReleaseError: a file is damaged.
     """
-    counted = [file for file in files if file.kind in ("table", "household table")]
+    counted = [file for file in files if file.kind in ("table", "counts")]
     if not counted:
         raise InputError("--format sdmx: no table was chosen; average household sizes are no counts")
     rows, labels, about = Rows(release), release.spec.labels(), release.spec.about

@@ -230,7 +230,7 @@ def _what_there_is(directory: Path, opened: Release) -> str:
     tables = [table for table in opened.universe.tables if level in table.levels]
     lines += [f"  {begin} --table {shlex.quote(table.name)} --at {level}" for table in tables[:1]]
     lines += [f"  {begin} total --at {level}", f"  {begin} {attribute} --at {level} --csv"]
-    if opened.spec.join and not opened.universe.name:
+    if opened.joined:
         lines += [f"  {begin} --average-household-size --at {level}"]
         lines += [f"  {begin} --table {shlex.quote(name)} --at {level}" for name in opened.household_tables[:1]]
     return "\n".join(lines)

@@ -115,7 +115,7 @@ def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 
     if form == _AVERAGE:
-        from pipeline.release.joined.sizes import decimals_of
+        from pipeline.release.tables import decimals_of
 
         if pd.isna(row[label]):
             return "no households"
@@ -149,10 +149,7 @@ def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | No
         for (_, row), sure in zip(numbers.head(options.most).iterrows(), certain, strict=False)
     ]
     legend = "In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain."
-    if options.table in opened.household_tables:
-        from pipeline.model.household_table import NO_MARGINS
-
-        legend = NO_MARGINS
+    legend = next((table.note for table in opened.linked_tables if table.name == options.table), legend)
     _print_table(opened, numbers, Columns(labels, cells, legend), options)
 
 

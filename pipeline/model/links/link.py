@@ -4,18 +4,75 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
 
 
+class LinkedTable(Protocol):
+    """A published table of the records of two linked universes together; it has no margins of error."""
+
+    @property
+    def name(self) -> str:
+        """Of the table."""
+
+    @property
+    def place(self) -> int:
+        """Its number among those that the spec states."""
+
+    @property
+    def query(self) -> str:
+        """What is counted, as text."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of its columns of counts."""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """At which it is published, top first."""
+
+    @property
+    def note(self) -> str:
+        """Why it has no margins, as a marked text."""
+
+    def file(self, public: Path, level: str) -> Path:
+        """Where it is at a level, below the folder of a release's public files."""
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column of whole numbers that microdata have behind the attributes, since their universe is linked.
+
+    Attributes:
+        name: of the column.
+        title: for people, a marked text that may name `{what}`.
+        what: whose numbers they are.
+        filled: whether every row has one.
+        is_key: whether it tells rows apart.
+    """
+
+    name: str
+    title: str
+    what: str = ""
+    filled: bool = True
+    is_key: bool = False
+
+
 class Link(ABC):
     """Two universes, of which one is released first, and the other is known by it.
 
-    A link states facts, without files: what estimation makes of them is in `pipeline.estimation.known`, what is
-    published of both in `pipeline.publishing.linked`.
+    A link states facts, without files. What is made of them is asked by protocols of those who make it:
+    `pipeline.estimation.known`, `pipeline.publishing.linked`.
     """
+
+    @property
+    def tables(self) -> Sequence[LinkedTable]:
+        """Tables of the records of both together."""
+        return ()
 
     @property
     @abstractmethod
@@ -66,6 +123,39 @@ class Link(ABC):
         """
         return None
 
+    def numbers(self, universe: str) -> tuple[NumberColumn, ...]:  # noqa: ARG002
+        """The columns that the link adds to the microdata of a universe."""
+        return ()
+
+    @property
+    def moves_top(self) -> bool:
+        """Whether all cells of the top level are solved for, since the one released first makes room for the other."""
+        return False
+
+
+class HasTables(Protocol):
+    """A link, as far as its tables go."""
+
+    @property
+    def tables(self) -> Sequence[LinkedTable]:
+        """See `Link.tables`."""
+
+
+class StatedLinks(Protocol):
+    """What a feature states of links in a spec, resolved."""
+
+    @property
+    def universes(self) -> tuple[Universe, ...]:
+        """Those of the spec, with the tables that the links need where it states none."""
+
+    def links(self, universes: Sequence[Universe]) -> tuple[Link, ...]:
+        """The links between some universes of the release, which may have other tables."""
+
+
+def tables_of(links: Iterable[HasTables]) -> tuple[LinkedTable, ...]:
+    """The tables of all links, in the order of the spec."""
+    return tuple(sorted((table for link in links for table in link.tables), key=lambda table: table.place))
+
 
 def released_in_order(universes: Sequence[Universe], links: Sequence[Link]) -> tuple[Universe, ...]:
     """Universes in the order in which they are released: those by which others are known come first.
@@ -104,3 +194,27 @@ Kind = TypeVar("Kind", bound=Link)
 def links_of_kind(links: Iterable[Link], kind: type[Kind]) -> tuple[Kind, ...]:
     """The links of one kind, for what is about them alone."""
     return tuple(link for link in links if isinstance(link, kind))
+
+
+@runtime_checkable
+class LinksToCounts(Protocol):
+    """A measure by which a companion has something in common with the release's own universe."""
+
+    def link(self, universe: Universe, own: Universe) -> Link:
+        """What it is.
+
+        Args:
+            universe: the companion.
+            own: the release's own, which is released first.
+        """
+
+
+def links_of_measures(universes: Sequence[Universe]) -> tuple[Link, ...]:
+    """What companions have by what they measure in common with the release's own universe, where that is given."""
+    return tuple(
+        universe.measure.link(universe, own)
+        for own in universes
+        if not own.name
+        for universe in universes
+        if isinstance(universe.measure, LinksToCounts)
+    )

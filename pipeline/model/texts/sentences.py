@@ -183,11 +183,6 @@ TEMPLATES = (
     marked("{key}: found {found}; at most {usual} is usual"),
     marked("invariants: {reason}"),
     marked("companions.{name}.invariants: {reason}"),
-    marked(
-        "Which person lives in which household was drawn: these numbers follow from the joins, the published counts of "
-        "persons and of households, and chance. Their error is not known, so they have no margin; none of them is "
-        "exact."
-    ),
     marked("not charged: budgets of repeated runs add up and nobody counts them"),
     marked("NOT FOR RELEASE: insecure test key"),
     marked("estimated from measurements that were made elsewhere"),

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from features.example.example import settle, write_example
+from features.registry import part_of
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import load_spec
 
@@ -55,7 +56,11 @@ def test_equal_seeds_give_equal_populations() -> None:
 @pytest.mark.slow
 def test_the_files_and_the_spec_fit_each_other(tmp_path: Path) -> None:
     spec = load_spec(write_example(tmp_path / "demo", people=30_000, seed=4, households=True))
-    assert [join.name for join in spec.joins()] == ["households size", "households householder", "households children"]
+    assert [join.name for join in part_of("joins", "resolve").stated_joins(spec).joins] == [
+        "households size",
+        "households householder",
+        "households children",
+    ]
     persons, households = (pd.read_parquet(tmp_path / "demo" / f"{name}.parquet") for name in ("persons", "households"))
     assert len(persons) == 30_000
     assert set(persons.columns) == {"block", "residence", "age", "sex"}

@@ -52,7 +52,7 @@ def test_the_database_has_every_table_with_a_view_for_each_level(database: Path,
             (len(pd.read_parquet(run.universe("homes").table("size", "block"))),)
         ]
         sizes = [average for (average,) in opened.sql("select average from household_sizes_homes_block").fetchall()]
-        averages = pd.read_parquet(run.household_sizes("homes", "block"))["average"]
+        averages = pd.read_parquet(run.public / "household_sizes/homes/block.parquet")["average"]
         assert np.array_equal(np.array(sizes, dtype=float), averages.to_numpy(float), equal_nan=True)
         assert opened.sql("select count(*) from household_tables_age_by_size_tract").fetchall() == [(6,)]
 

@@ -94,7 +94,7 @@ def test_a_reader_of_csvw_reads_every_file_and_number(csv: Path, surveyed: Path)
     assert [row["total"] for row in rows] == stored["total"].tolist()
     assert [row["name"] for row in rows] == ["'" + name if name.startswith("=") else name for name in NAMES.values()]
     sizes = next(one for one in group.tables if "household_sizes/homes/block.csv" in str(one.url))
-    stored = pd.read_parquet(RunDirectory(surveyed).household_sizes("homes", "block"))
+    stored = pd.read_parquet(RunDirectory(surveyed).public / "household_sizes/homes/block.parquet")
     averages = [np.nan if row["average"] is None else row["average"] for row in sizes]
     assert np.array_equal(averages, stored["average"].to_numpy(float), equal_nan=True)
 

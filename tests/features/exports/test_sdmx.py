@@ -94,7 +94,7 @@ def test_every_number_is_read_with_its_interval_and_status(
 def test_tables_by_households_have_no_interval_and_say_so(written: Path, structure: Any, surveyed: Path) -> None:
     found = observations(written, structure, "household_age_by_size")
     stored = [
-        pd.read_parquet(RunDirectory(surveyed).household_table("age_by_size", level))
+        pd.read_parquet(RunDirectory(surveyed).public / "household_tables" / "age_by_size" / f"{level}.parquet")
         for level in ("county", "tract", "block")
     ]
     assert sum(number for _, number, _ in found) == sum(table.iloc[:, 1:].to_numpy().sum() for table in stored)

@@ -13,6 +13,7 @@ from releases.homes import write_homes
 from releases.small import request_of
 from rich.console import Console
 
+from features.plan.joined import words_of_joins
 from features.plan.release_plan import plan_release
 from features.plan.show import show_plan
 from pipeline.execution.progress import Silent
@@ -171,4 +172,4 @@ def test_a_plan_says_what_is_joined(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (
         "Joined in every geounit: each of homes has as many members as its size says (the open one: at most 8)" in said
     )
-    assert plan.data()["joins"] == [join.words for join in plan.spec.join]
+    assert plan.data()["joins"] == list(words_of_joins(plan.spec))

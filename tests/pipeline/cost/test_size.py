@@ -74,7 +74,7 @@ def test_where_two_attributes_are_measured_together_persons_are_in_all_cells_of_
 
 
 def test_persons_in_households_are_in_one_problem_all_the_same() -> None:
-    size = Size.of(_spec(116, 400, "detailed").universes()[0], SPINE, joined=True)
+    size = Size.of(_spec(116, 400, "detailed").universes()[0], SPINE, moved=True)
     assert (size.at_top, size.at_once) == (46_400, 0)
 
 

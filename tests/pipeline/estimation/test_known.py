@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +17,12 @@ from releases.command import needs
 from releases.patients import write_patients
 from releases.wages import write_wages
 
+from features.registry import is_installed
 from geography.spine import Level, Spine
 from pipeline.estimation import known
 from pipeline.estimation.knowledge import Knowledge, Results
 from pipeline.estimation.known import Known
+from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.links.link import Link
 from pipeline.spec.release_spec import load_spec
@@ -59,6 +62,12 @@ class Above(Link):
     """A made-up link: a companion is known by the release's own."""
 
     of, by = "later", ""
+
+    def knowledge_after(self, job: Job) -> Least:  # noqa: ARG002
+        return Least(self.of)
+
+    def knowledge_first(self, job: Job, results: Callable[[], Results]) -> Least:  # noqa: ARG002
+        return Least(f"{self.by}, {results()}")
 
 
 @pytest.fixture
@@ -115,9 +124,7 @@ def test_all_that_is_known_adds_up(problem: Problem) -> None:
     assert twice.notes(2) == {"least": 2}
 
 
-def test_another_kind_of_link_needs_its_own_class_and_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_AFTER", {Above: lambda _, link: Least(link.of)})
-    monkeypatch.setattr(known, "_FIRST", {Above: lambda _, link, persons: Least(f"{link.by}, {persons()}")})
+def test_another_kind_of_link_needs_its_own_class_only() -> None:
     job = cast("Any", SimpleNamespace(links=(Above(),)))
     results = cast("Results", None)
     for name, expected in (("later", ["later"]), ("", [", those of later"]), ("else", [])):
@@ -126,11 +133,19 @@ def test_another_kind_of_link_needs_its_own_class_and_a_row(monkeypatch: pytest.
         assert [one.of_universe for one in found.knowledge if isinstance(one, Least)] == expected
 
 
+#: With the feature joins, where it is installed.
+JOINED = (
+    [(write_patients, {"": ["BoundedByHouseholds"], "homes": ["ExpectedMembers"], "visits": []})]
+    if is_installed("joins")
+    else []
+)
+
+
 @pytest.mark.parametrize(
     ("write", "expected"),
     [
         pytest.param(write_wages, {"": [], "wages": ["BoundedByCounts"]}, marks=needs("amounts")),
-        (write_patients, {"": ["BoundedByHouseholds"], "homes": ["ExpectedMembers"], "visits": []}),
+        *JOINED,
     ],
 )
 def test_what_is_known_of_each_universe(write: Any, expected: dict[str, list[str]], tmp_path: Path) -> None:
@@ -144,14 +159,13 @@ def test_what_is_known_of_each_universe(write: Any, expected: dict[str, list[str
 
 def test_estimation_does_not_ask_which_kind_a_universe_is_of() -> None:
     """What a kind knows is in its own module; the others neither name a kind nor look at what a spec says of it."""
-    own = {"households.py", "known.py", "constraints.py"}
+    own = {"sums.py", "known.py", "constraints.py"}
     wrong = []
     for path in sorted(ESTIMATION.rglob("*.py")):
         if path.name in own:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            named = re.search(r"links\.households|model\.join", str(getattr(node, "module", "")))
-            asked = isinstance(node, ast.Attribute) and node.attr == "joins"
-            if named or asked:
+            named = re.search(r"links\.sums_of_counts", str(getattr(node, "module", "")))
+            if named:
                 wrong.append(f"{path.name}: line {node.lineno}")  # type: ignore[attr-defined]
     assert wrong == []

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.errors import ReleaseError
-from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes, write_household_sizes
 from postprocess.statistics import NORMAL_QUANTILE, Averages, Counted, Moments, average_sizes, ratio_interval
 
 RNG = np.random.default_rng(16)
@@ -142,31 +136,6 @@ def test_averages_of_whole_counts_are_covered_as_the_counts_are() -> None:
     )
     assert abs(covered(Counted.of_whole(*ends[0]), Counted.of_whole(*ends[1])) - 0.9) < 0.008
     assert covered(Counted(*ends[0]), Counted(*ends[1])) < 0.87
-
-
-@pytest.mark.parametrize("with_margins", [True, False])
-def test_a_file_says_nothing_where_there_is_nothing_to_say(tmp_path: Path, with_margins: bool) -> None:
-    persons, households = _drawn()
-    if not with_margins:
-        persons = Counted(persons.counts)
-    codes = np.array([f"{i:05d}" for i in range(N)])
-    averages = average_sizes(persons, households, 1, 12)
-    sizes = HouseholdSizes("homes", "zone", codes, persons.counts, households.counts, averages)
-    path = tmp_path / "public" / "zone.parquet"
-    write_household_sizes(path, tmp_path, sizes)
-    frame = pd.read_parquet(path, dtype_backend="numpy_nullable")
-    assert frame["average"].isna().tolist() == (households.counts == 0).tolist()
-    assert len(frame.columns) == 4 + 3 * with_margins
-    for name in frame.columns[3:]:
-        column = pq.read_table(path).column(name)
-        assert np.isfinite(column.drop_null().to_numpy()).all()
-    read = read_household_sizes(path, N)
-    for own, written in zip(read.columns(), sizes.columns(), strict=True):
-        assert own[0] == written[0]
-        assert np.array_equal(own[1], written[1], equal_nan=own[1].dtype.kind == "f")
-    frame.to_parquet(path)
-    with pytest.raises(ReleaseError):
-        read_household_sizes(path, N)
 
 
 def test_means_of_losses_have_ends_where_no_difference_begins_to_be_excluded() -> None:

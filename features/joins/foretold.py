@@ -1,0 +1,160 @@
+"""What joins do to the errors that a plan expects: households that learn how many members they have from the persons.
+
+Of the households of a geounit two numbers are followed, how many there are and how many members their sizes imply:
+
+    Q = (V^-1 + s s' / v)^-1          what is measured in the subtree, and the persons there with the variance v
+    F = Q - Q (S - S F_parent S) Q    with S = (sum of Q over the children of the parent)^-1;  F = Q at the top
+
+V is the upward covariance of both numbers without the persons, and s picks the members. This is the recursion of
+`postprocess.linear.expected` for these two numbers; it is exact for children that are measured alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from features.joins.join import Join, joined_companions
+from features.joins.link import residents_of
+from features.joins.mathematics.implied import LEAST_VARIANCE
+from features.joins.section import JoinSection
+from geography.spine import Spine
+from pipeline.estimation.expectation import Expectation
+from pipeline.reading.sums import answer_weights
+from postprocess.arrays import BoolArray, FloatArray, Weights
+from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.weighted import SumBlocks, moments, of_level
+
+
+def joined_rows(
+    sections: Sequence[JoinSection], joins: Sequence[Join], expectations: Sequence[Expectation]
+) -> tuple[dict[str, Any], ...]:
+    """Of each companion that is joined by size, at every level: the fields of `features.plan.joined.JoinedRow`.
+
+    Args:
+        sections, joins: of the spec.
+        expectations: of its universes, its own first.
+    """
+    if not joins:
+        return ()
+    by_name = {expectation.universe.name: expectation for expectation in expectations}
+    rows: list[dict[str, Any]] = []
+    for companion in joined_companions(joins):
+        residents = residents_of(joins, companion)
+        sized = next(
+            (
+                (join, section.size)
+                for join, section in zip(joins, sections, strict=True)
+                if section.companion == companion and section.size is not None and residents is not None
+            ),
+            None,
+        )
+        if sized is not None and residents is not None:
+            rows += _rows(_Sized(sized[0], sized[1]), by_name[""], by_name[companion])
+    return tuple(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sized:
+    """A join of the form size, and the attribute or recode of households with their sizes."""
+
+    join: Join
+    term: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a size has no one number of members; then nothing is known of the members at the top."""
+        return bool((self.join.least < self.join.most).any())
+
+    def members(self, households: Expectation) -> Weights:
+        """The weights `(1, n_j)` that make the members to expect."""
+        query, schema = self.join.households, households.universe.schema
+        expected = self.join.expected[self.join.inside].sum(axis=0)
+        return [
+            expected[group][None, :] if labels else np.ones((1, len(attribute.values)))
+            for group, labels, attribute in zip(query.groups, query.labels, schema.attributes, strict=True)
+        ]
+
+
+def _rows(sized: _Sized, persons: Expectation, households: Expectation) -> Iterator[dict[str, Any]]:
+    people, homes = persons.planned(), households.planned()
+    residents = answer_weights(sized.join.persons.groups, np.flatnonzero(sized.join.inside))
+    everybody = [np.ones((1, n)) for n in households.universe.schema.shape]
+    members = sized.members(households)
+    above: FloatArray | None = None
+    for number, level in enumerate(persons.spine.levels):
+        alone = _errors(persons, people[number], number, residents)
+        apart = _errors(households, homes[number], number, everybody)
+        variance = _upward(persons, people[number], number, residents, residents)[0]
+        if number == 0 and sized.is_open:
+            variance = np.full_like(variance, np.nan)
+        of_both = _both(households, homes[number], number, everybody, members)
+        own = _with_persons(of_both, np.maximum(variance, LEAST_VARIANCE))
+        above = own if above is None else _below(own, above, persons.spine, number)
+        yield {
+            "companion": sized.join.companion,
+            "level": level.name,
+            "geounits": len(level),
+            "persons": _mean(alone),
+            "households_apart": _mean(apart),
+            "households": _mean(np.sqrt(np.maximum(above[:, 0, 0], 0.0))),
+        }
+
+
+def _errors(expectation: Expectation, covariances: LevelCovariances, level: int, weights: Weights) -> FloatArray:
+    """Standard errors `(n,)` of a sum after both passes; NaN where it is not determined."""
+    classes = expectation.classes[level]
+    variances = moments(expectation.basis, of_level(classes, covariances), weights, weights)[0]
+    out: FloatArray = np.sqrt(variances.sum(axis=1))[classes.downward]
+    return out
+
+
+def _upward(
+    expectation: Expectation, covariances: LevelCovariances, level: int, left: Weights, right: Weights
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Variances and covariance `(n,)` of two sums from what is measured in each subtree."""
+    classes = expectation.classes[level]
+    own = classes.own
+    blocks = SumBlocks(
+        covariances.upward[own],
+        classes.unmeasured[own],
+        np.eye(classes.known.shape[-1]) - classes.known[own],
+    )
+    found = moments(expectation.basis, blocks, left, right)
+    first, second, both = (each[classes.downward, 0] for each in found)
+    return first, second, both
+
+
+def _both(
+    expectation: Expectation, covariances: LevelCovariances, level: int, everybody: Weights, members: Weights
+) -> FloatArray:
+    """The upward covariance `(n, 2, 2)` of the households and their members."""
+    first, second, both = _upward(expectation, covariances, level, everybody, members)
+    return np.stack([np.stack([first, both], axis=1), np.stack([both, second], axis=1)], axis=1)
+
+
+def _with_persons(covariance: FloatArray, variance: FloatArray) -> FloatArray:
+    """With one more measurement of the members; none where its variance `(n,)` is NaN."""
+    gain = np.where(np.isnan(variance), 0.0, 1.0 / (variance + covariance[:, 1, 1]))
+    out: FloatArray = covariance - gain[:, None, None] * covariance[:, :, 1:] @ covariance[:, 1:, :]
+    return out
+
+
+def _below(own: FloatArray, above: FloatArray, spine: Spine, level: int) -> FloatArray:
+    """Given the covariances of the level above, `(n_parents, 2, 2)`."""
+    parents = spine.levels[level].parents
+    summed = np.zeros_like(above)
+    np.add.at(summed, parents, own)
+    unknown: BoolArray = np.asarray(np.isnan(summed + above).any(axis=(1, 2)))
+    inverse: FloatArray = np.linalg.pinv(np.where(unknown[:, None, None], 0.0, summed), hermitian=True)
+    pull = inverse - inverse @ np.where(unknown[:, None, None], 0.0, above) @ inverse
+    out: FloatArray = np.where(unknown[parents][:, None, None], own, own - own @ pull[parents] @ own)
+    return out
+
+
+def _mean(errors: FloatArray) -> float | None:
+    """The mean over the geounits; None where one is not determined."""
+    return None if np.isnan(errors).any() else float(errors.mean())

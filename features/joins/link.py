@@ -1,0 +1,164 @@
+"""The link of persons and the households that they live in: who the residents are, and which tables count them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.joins.household_table import HouseholdTable
+from features.joins.join import HOUSEHOLD, MEMBERS, Join, largest_household
+from features.joins.mathematics.membership import NO_MOST
+from pipeline.model.links.link import Link, NumberColumn, links_of_kind
+from pipeline.model.query import Query
+from pipeline.model.texts.message import marked
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Table, Universe
+
+
+@dataclass(frozen=True, eq=False)
+class Residents:
+    """The persons who live in the households of a companion, told apart from all others by the joins.
+
+    Attributes:
+        cells: `(n_cells,)` of the release's own schema, True for residents.
+        least, most: members that one household has at least and at most.
+    """
+
+    companion: str
+    cells: NDArray[np.bool_]
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class SizeSource:
+    """The published numbers that the average household size of a level is made of.
+
+    Attributes:
+        residents: the persons in the numerator.
+        persons, households: a published table of either universe, and the number of its answer that counts them all.
+    """
+
+    residents: Residents
+    persons: tuple[Table, int]
+    households: tuple[Table, int]
+
+
+def residents_of(joins: Sequence[Join], companion: str) -> Residents | None:
+    """Of a companion; None where its joins do not tell its residents apart, or not how many a household has.
+
+    They do where a join (of the form `size`, or a table) limits all members of every household, other persons are not
+    counted in the same answers, and households differ in their size.
+    """
+    own = [join for join in joins if join.companion == companion]
+    if not own or any(join.others for join in own):
+        return None
+    cells = np.logical_or.reduce([join.inside[join.persons.cell_answer] for join in own])
+    whole = [join for join in own if (join.inside[join.persons.cell_answer] == cells).all()]
+    limits = [(join.least[join.inside].sum(axis=0), join.most[join.inside].sum(axis=0)) for join in whole]
+    limits = [(least, most) for least, most in limits if most.max() < NO_MOST]
+    if not limits:
+        return None
+    lowest, highest = max(int(least.min()) for least, _ in limits), min(int(most.max()) for _, most in limits)
+    return Residents(companion, cells, lowest, highest) if lowest < highest else None
+
+
+@dataclass(frozen=True, eq=False)
+class Households(Link):
+    """The link of the release's own universe with a companion, whose records are the households of its persons.
+
+    Attributes:
+        persons: the release's own universe.
+        households: the companion.
+        joins: what its households imply, one or more.
+        column: of the persons' microdata, with the number of their household.
+        tables: of persons by what these households are.
+    """
+
+    persons: Universe
+    households: Universe
+    joins: tuple[Join, ...]
+    column: str
+    tables: tuple[HouseholdTable, ...] = ()
+
+    @property
+    def of(self) -> str:
+        """See `Link.of`."""
+        return self.persons.name
+
+    @property
+    def by(self) -> str:
+        """See `Link.by`."""
+        return self.households.name
+
+    def together(self, otherwise: int) -> int | None:
+        """The most members that a household can have; see `Link.together`."""
+        return largest_household(self.joins, self.by, otherwise)
+
+    def queries(self, universe: str) -> tuple[Query, ...]:
+        """The queries of the joins on the persons or on the households; none on other universes."""
+        return tuple(
+            join.households if universe == self.by else join.persons
+            for join in self.joins
+            if universe in (self.of, self.by)
+        )
+
+    def numbers(self, universe: str) -> tuple[NumberColumn, ...]:
+        """See `Link.numbers`: the number of the household, and of households how many members they have."""
+        if universe == self.by:
+            return (
+                NumberColumn(HOUSEHOLD, marked("Number of the household"), is_key=True),
+                NumberColumn(MEMBERS, marked("Persons in the household")),
+            )
+        column = NumberColumn(self.column, marked("Number among {what}"), self.by, filled=False)
+        return (column,) if universe == self.of else ()
+
+    @property
+    def moves_top(self) -> bool:
+        """See `Link.moves_top`."""
+        return True
+
+    @cached_property
+    def residents(self) -> Residents | None:
+        """See `residents_of`."""
+        return residents_of(self.joins, self.by)
+
+    def average_size(self, level: str) -> SizeSource | None:
+        """What the average household size of a level is made of; None where its two counts are not published."""
+        residents = self.residents
+        if residents is None:
+            return None
+        persons = _published(self.persons, residents.cells, level)
+        households = _published(self.households, np.ones_like(self.households.structural_zeros), level)
+        return None if persons is None or households is None else SizeSource(residents, persons, households)
+
+
+def size_sources(links: Iterable[Link], level: str) -> tuple[SizeSource, ...]:
+    """Of each companion whose average household size is published at a level."""
+    found = (link.average_size(level) for link in links_of_kind(links, Households))
+    return tuple(source for source in found if source is not None)
+
+
+def _published(universe: Universe, cells: NDArray[np.bool_], level: str) -> tuple[Table, int] | None:
+    """The first table of a level that has these cells as one answer, and its number; impossible cells do not count."""
+    for table in universe.tables:
+        if level in table.levels:
+            answer = answer_with(table.query, cells, universe.structural_zeros)
+            if answer is not None:
+                return table, answer
+    return None
+
+
+def answer_with(query: Query, cells: NDArray[np.bool_], empty: NDArray[np.bool_]) -> int | None:
+    """The number of the answer that counts just these cells, apart from empty ones; None where there is none."""
+    answers = np.unique(query.cell_answer[cells & ~empty])
+    if len(answers) != 1:
+        return None
+    same = query.cell_answer == answers[0]
+    return int(answers[0]) if not ((same != cells) & ~empty).any() else None

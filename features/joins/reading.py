@@ -1,0 +1,123 @@
+"""Average household sizes of a release: those published for the geounits of a level, and of any other areas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from features.joins.files import sizes_file
+from features.joins.link import Households, SizeSource
+from features.joins.sizes import HouseholdSizes, read_household_sizes
+from pipeline.errors import InputError
+from pipeline.model.universe import Table
+from pipeline.reading.numbers import Numbers
+from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import check_geocodes
+from postprocess.statistics import Averages, Counted, average_sizes
+
+
+class SizesOfHouseholds:
+    """The average household sizes of one joined companion.
+
+    Args:
+        run: whose files are read.
+        link: of the persons with the companion.
+        persons: the numbers of the release's own universe.
+
+    Raises:
+        InputError: the joins do not tell who lives in its households.
+    """
+
+    def __init__(self, run: RunDirectory, link: Households, persons: Numbers) -> None:
+        if link.residents is None:
+            raise InputError(
+                f"{persons.name}: average household size: the joins with {link.by!r} do not tell who lives in its "
+                "households, or not how many a household has; a join with `size` and without `others` does"
+            )
+        self.companion = link.by
+        self._run = run
+        self._link = link
+        self._persons = persons
+
+    def at(self, level: str) -> pd.DataFrame:
+        """Of every geounit of a level; see `Release.household_sizes`."""
+        return _frame(self._read(level), "geocode")
+
+    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Numbers) -> pd.DataFrame:
+        """The sizes of households over areas; see `Release.household_sizes_over`."""
+        persons = self._persons
+        named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
+        if not named:
+            raise InputError("over: no area is given; a list of geocodes, or names with lists, is needed")
+        source = next((each for level in persons.levels[::-1] if (each := self._source(level)) is not None), None)
+        if source is None:
+            raise self._unpublished(persons.levels[-1])
+        rows = [self._area(source, households, persons.leaves_of(codes, name)) for name, codes in named.items()]
+        averages = [row.averages for row in rows]
+        together = Averages(
+            np.concatenate([each.values for each in averages]),
+            *(_joined([getattr(each, end) for each in averages]) for end in ("lows", "highs")),
+        )
+        people, homes = (np.concatenate([getattr(row, name) for row in rows]) for name in ("persons", "households"))
+        return _frame(HouseholdSizes(self.companion, "", np.array(list(named)), people, homes, together), "area")
+
+    def _area(self, source: SizeSource, households: Numbers, inside: NDArray[np.bool_]) -> HouseholdSizes:
+        """Of one area: the published numbers where it is a geounit that has some, else by linear margins."""
+        geounit = self._persons.geounit_of(inside)
+        if geounit is not None and self._source(geounit[0]) is not None:
+            read, row = self._read(geounit[0]), slice(geounit[1], geounit[1] + 1)
+            lows, highs = (None if ends is None else ends[row] for ends in (read.averages.lows, read.averages.highs))
+            averages = Averages(read.averages.values[row], lows, highs)
+            return HouseholdSizes(
+                self.companion, read.level, read.geocodes[row], read.persons[row], read.households[row], averages
+            )
+        people = _counted_in(self._persons, source.persons, inside)
+        homes = _counted_in(households, source.households, inside)
+        averages = average_sizes(people, homes, source.residents.least, source.residents.most)
+        return HouseholdSizes(self.companion, "", np.array([""]), people.counts, homes.counts, averages)
+
+    def _read(self, level: str) -> HouseholdSizes:
+        number = self._persons.index_of(level)
+        if self._source(level) is None:
+            raise self._unpublished(level)
+        path = sizes_file(self._run, self.companion, level)
+        geocodes = self._persons.spine.levels[number].geocodes
+        sizes = read_household_sizes(path, len(geocodes))
+        check_geocodes(path, sizes.geocodes, geocodes)
+        return sizes
+
+    def _source(self, level: str) -> SizeSource | None:
+        return self._link.average_size(level)
+
+    def _unpublished(self, level: str) -> InputError:
+        return InputError(
+            f"{self._persons.name}: no average household size of {self.companion!r} for level {level!r}: it is "
+            "published where a table has the number of persons in households and another the number of households"
+        )
+
+
+def _counted_in(numbers: Numbers, counted: tuple[Table, int], inside: NDArray[np.bool_]) -> Counted:
+    """One answer of a table's query for the leaves `(n_leaves,)` together, with its linear interval."""
+    table, answer = counted
+    query = table.query
+    count = query.answer_csr(numbers.histogram(numbers.levels[-1])[inside]).sum(axis=0)[[answer]]
+    reach = numbers.half_widths.of_area(inside, query.groups)[[answer]]
+    return Counted(count, np.maximum(count - reach, 0), count + reach)
+
+
+def _joined(parts: Sequence[NDArray[np.float64] | None]) -> NDArray[np.float64] | None:
+    known = [np.full(1, np.nan) if part is None else part for part in parts]
+    return None if all(part is None for part in parts) else np.concatenate(known)
+
+
+def _frame(sizes: HouseholdSizes, index: str) -> pd.DataFrame:
+    """Its columns; what is null in the file is missing, and no number."""
+    columns: dict[str, Any] = dict(sizes.columns())
+    for name, values in columns.items():
+        if values.dtype == np.float64:
+            columns[name] = pd.array(values, dtype="Float64")
+    return pd.DataFrame(columns, index=pd.Index(sizes.geocodes.astype(object), name=index))

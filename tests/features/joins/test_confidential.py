@@ -1,0 +1,103 @@
+"""Records that break a join are told in restricted/, with how many geounits and the first; the release keeps it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from releases.homes import SPEC, write_homes
+from releases.small import run
+
+from features.joins.confidential import JoinChecks
+from features.joins.link import Households
+from pipeline.confidential import measure
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+
+
+def histograms(persons: dict[str, int], homes: dict[str, int], n: int = 3) -> tuple[sp.csr_array, sp.csr_array]:
+    """Of either universe counts of cells, by label, in the second of `n` geounits; the others are empty."""
+    found = []
+    for universe, counts in zip(parse_spec(SPEC).universes(), (persons, homes), strict=True):
+        cells = np.zeros((n, universe.schema.n_cells), dtype=np.int64)
+        for label, count in counts.items():
+            cells[1, universe.schema.cell_labels().index(label)] = count
+        found.append(sp.csr_array(cells))
+    first, second = found
+    return first, second
+
+
+def broken(spec: ReleaseSpec, persons: dict[str, int], homes: dict[str, int]) -> list[str]:
+    """What a run says of these counts."""
+    (link,) = (one for one in spec.links() if isinstance(one, Households))
+    pairs = partial(measure._answer_pairs, *histograms(persons, homes))
+    return JoinChecks().broken(link, pairs, "block", CODES)
+
+
+CODES = np.array(["A0101", "A0102", "A0103"])
+COUPLE = {"2 * adult * no": 3}
+
+
+@pytest.mark.parametrize("held", [1, 1 << 22])
+@pytest.mark.parametrize(
+    ("persons", "homes", "says"),
+    [
+        ({"adult * household": 6}, COUPLE, []),
+        ({"adult * household": 6, "adult * quarters": 50}, COUPLE, []),
+        (
+            {"adult * household": 7},
+            COUPLE,
+            [
+                "join 'homes size': the records break it in 1 geounit of level 'block', first in A0102: 7 persons in "
+                "'household', where its households imply 6 to 6"
+            ],
+        ),
+        (
+            {"adult * household": 2, "old * household": 4},
+            COUPLE,
+            [
+                "join 'homes householder': the records break it in 1 geounit of level 'block', first in A0102: 2 "
+                "persons in 'adult * household', where its households imply 3 or more"
+            ],
+        ),
+        (
+            {"adult * household": 5, "child * household": 1},
+            COUPLE,
+            [
+                "join 'homes children': the records break it in 1 geounit of level 'block', first in A0102: 1 person "
+                "in 'child * household', where its households imply 0 to 0"
+            ],
+        ),
+        ({"adult * household": 8}, {"4+ * adult * no": 1}, []),
+    ],
+)
+def test_what_breaks_a_join_is_told(
+    persons: dict[str, int], homes: dict[str, int], says: list[str], held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "_AT_ONCE", held)
+    assert broken(parse_spec(SPEC), persons, homes) == says
+
+
+def test_others_are_too_few_only() -> None:
+    spec = parse_spec(SPEC.replace('companion = "homes"\n', 'companion = "homes"\nothers = true\n'))
+    assert broken(spec, {"adult * household": 9}, COUPLE) == []
+    (said,) = broken(spec, {"adult * household": 5}, COUPLE)
+    assert "5 persons in 'household', where its households imply 6 or more" in said
+
+
+def test_a_run_tells_the_agency_alone(tmp_path: Path) -> None:
+    spec = write_homes(tmp_path)
+    records = pd.read_csv(tmp_path / "persons.csv", dtype=str)
+    home = records[(records["residence"] == "household")].sort_values("block").iloc[0]
+    gone = (records["block"] == home["block"]) & (records["residence"] == "household")
+    records[~gone].to_csv(tmp_path / "persons.csv", index=False)
+    directory = RunDirectory(run(spec, tmp_path / "out"))
+    told = directory.warnings.read_text()
+    assert told.count("\n") == 3
+    assert f"join 'homes size': the records break it in 1 geounit of level 'block', first in {home['block']}: 0" in told
+    assert directory.warnings.is_relative_to(directory.root / "restricted")
+    assert not any("break it" in path.read_text(errors="ignore") for path in directory.public.rglob("*.json"))

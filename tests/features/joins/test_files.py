@@ -1,0 +1,363 @@
+"""What readers get of persons and households that are joined: average sizes, and persons by their households."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from releases.homes import write_homes
+from releases.small import request_of, run
+from typer.testing import CliRunner
+
+from auditor.check.release import check_release
+from features.exports.release import export_release
+from features.joins.resolve import stated_joins
+from flows.cli import app
+from pipeline.errors import InputError, SpecError
+from pipeline.metadata.products import level_of
+from pipeline.published import open_finished
+from pipeline.reading.release import Release, open_release
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+TABLES = """
+[household_tables]
+age_by_size = { persons = "age", households = "size" }
+head = { households = "head * children", levels = ["county", "block"] }
+
+[companions.homes]"""
+LEVELS = ("county", "tract", "block")
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    spec = write_homes(tmp_path_factory.mktemp("in"), ("\n[companions.homes]", TABLES))
+    return run(spec, tmp_path_factory.mktemp("out"))
+
+
+@pytest.fixture(scope="module")
+def release(released: Path) -> Release:
+    return open_release(released)
+
+
+def _together(released: Path) -> pd.DataFrame:
+    """Every person in a household, with what the household is."""
+    public = released / "public"
+    persons = pd.read_parquet(public / "microdata.parquet").astype({"household": "Int64", "geocode": str})
+    homes = pd.read_parquet(public / "companions" / "homes" / "microdata.parquet").drop(columns="geocode")
+    return persons.merge(homes, on="household", validate="m:1")
+
+
+def test_tables_by_households_are_the_microdata_counted(released: Path, release: Release) -> None:
+    together = _together(released)
+    terms = {"age_by_size": ("age", "size"), "head": ("head", "children")}
+    digits = {"county": 1, "tract": 3, "block": 5}
+    for name, columns in terms.items():
+        for level in LEVELS if name == "age_by_size" else ("county", "block"):
+            label = together[columns[0]].astype(str) + " * " + together[columns[1]].astype(str)
+            counted = pd.crosstab(together["geocode"].str[: digits[level]], label)
+            table = release.household_table(name, level)
+            expected = counted.reindex(index=table.index, columns=table.columns, fill_value=0)
+            assert np.array_equal(table.to_numpy(), expected.to_numpy())
+            assert table.to_numpy().sum() == len(together)
+    assert release.household_table("head", "county").columns.tolist() == [
+        "adult * yes", "adult * no", "old * yes", "old * no",
+    ]  # fmt: skip
+
+
+def test_tables_add_up_over_the_spine_and_to_the_persons_of_the_release(release: Release) -> None:
+    blocks, tracts = (release.household_table("age_by_size", level) for level in ("block", "tract"))
+    assert (blocks.groupby(blocks.index.str[:3]).sum() == tracts).all(axis=None)
+    persons = release.query("age").where(residence="household").at("block")
+    for age in ("child", "adult", "old"):
+        of_age = blocks[[name for name in blocks.columns if name.startswith(age)]]
+        assert (of_age.sum(axis=1) == persons[age]).all()
+    ones = [name for name in blocks.columns if name.endswith("* 1")]
+    assert (blocks[ones].sum(axis=1) == release.companion("homes").query("size").at("block")["1"]).all()
+
+
+def test_average_sizes_are_persons_by_households_everywhere(release: Release) -> None:
+    for level in LEVELS:
+        sizes = release.household_sizes(level)
+        persons = release.query("total").where(residence="household").at(level)["total"]
+        homes = release.companion("homes").query("total").at(level)["total"]
+        assert (sizes["persons"] == persons).all()
+        assert (sizes["households"] == homes).all()
+        empty = homes == 0
+        assert sizes["average"].isna().tolist() == empty.tolist()
+        assert sizes["average:low90"].isna().tolist() == empty.tolist()
+        some = sizes[~empty].astype(float)
+        assert np.isfinite(some.to_numpy()).all()
+        assert some["average"].to_numpy() == pytest.approx((persons[~empty] / homes[~empty]).to_numpy())
+        assert (some["average:low90"] <= some["average"]).all()
+        assert (some["average"] <= some["average:high90"]).all()
+        assert (some["average:low90"] >= 1).all()
+        assert (some["average:high90"] <= 8).all()
+        assert (some["average:low90"] < some["average:high90"]).all()
+    assert release.household_sizes("block")["average"].isna().any()
+    assert release.companion("homes").household_sizes("tract").equals(release.household_sizes("tract"))
+
+
+def test_ends_of_averages_are_made_from_those_of_whole_counts_half_a_step_further_out(release: Release) -> None:
+    """Each end solves its equation, or is the limit of 1 or of 8 members; most solve it."""
+    solved = 0
+    for level in LEVELS:
+        sizes = release.household_sizes(level)
+        some = (sizes["households"] > 0).to_numpy()
+        p, h, low, high = sizes[["persons", "households", "average:low90", "average:high90"]][some].to_numpy(float).T
+        persons = release.table("residence", level)[["household" + end for end in ("", ":low90", ":high90")]]
+        homes = release.companion("homes").table("total", level)[["total" + end for end in ("", ":low90", ":high90")]]
+        (fewer_p, more_p), (fewer_h, more_h) = (_reaches(each.to_numpy(float)[some]) for each in (persons, homes))
+        for end, limit, of_p, of_h in ((low, 1, fewer_p, more_h), (high, 8, more_p, np.minimum(fewer_h, h))):
+            gap = (p - end * h) ** 2 - of_p**2 - (end * of_h) ** 2
+            solves = np.abs(gap) <= 1e-9 * np.maximum(p**2, 1)
+            assert (solves | ((end == limit) & (gap <= 0))).all()
+            solved += int(solves.sum())
+    assert solved > 20
+
+
+def _reaches(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How far counts `(n, 3)` with their whole ends reach down and up, as numbers without steps."""
+    fewer, more = numbers[:, 0] - numbers[:, 1], numbers[:, 2] - numbers[:, 0]
+    return fewer + 0.5 * (fewer > 0), more + 0.5 * (more > 0)
+
+
+def test_areas_of_ones_own_have_an_average_too(release: Release) -> None:
+    sizes = release.household_sizes("tract")
+    areas = {"two": ["A01", "A02"], "one": ["A03"], "nobody": _empty_blocks(release)}
+    found = release.household_sizes_over(areas)
+    two: dict[str, Any] = dict(zip(found.columns, found.to_numpy()[0].tolist(), strict=True))
+    assert two["persons"] == sizes.loc[["A01", "A02"], "persons"].sum()
+    assert two["average"] == two["persons"] / two["households"]
+    assert 1 <= two["average:low90"] < two["average"] < two["average:high90"] <= 8
+    assert found.to_numpy()[1].tolist() == sizes[sizes.index == "A03"].to_numpy()[0].tolist()
+    assert found.isna().to_numpy()[2].tolist() == [False, False, True, True, True, True]
+
+
+def _empty_blocks(release: Release) -> list[str]:
+    sizes = release.household_sizes("block")
+    return [str(code) for code in sizes.index[sizes["households"] == 0]]
+
+
+def test_the_release_is_right_by_itself_and_lists_its_files(released: Path) -> None:
+    assert check_release(released) == []
+    run_directory = RunDirectory(released)
+    files = read_manifest(run_directory.manifest).files
+    assert {name for name in files if name.startswith("household")} == {
+        *(f"household_sizes/homes/{level}.parquet" for level in LEVELS),
+        *(f"household_tables/age_by_size/{level}.parquet" for level in LEVELS),
+        *(f"household_tables/head/{level}.parquet" for level in ("county", "block")),
+    }
+    levels = {name: level_of(run_directory, run_directory.public / name, LEVELS) for name in files if "hold_" in name}
+    assert all(name.endswith(f"/{level}.parquet") for name, level in levels.items())
+
+
+Change = Callable[[Any], None]
+
+
+def _moved(frame: Any) -> None:
+    """A child of a household of two is said to live in one of three."""
+    row = int(np.flatnonzero(frame["child * 2"] > 0)[0])
+    frame.loc[row, ["child * 2", "child * 3"]] += [-1, 1]
+
+
+def _larger(frame: Any) -> None:
+    frame.loc[frame["households"].idxmax(), "average"] += 0.01
+
+
+def _narrower(frame: Any) -> None:
+    row = frame["households"].idxmax()
+    frame.loc[row, "average:low90"] += 0.001
+    ends = frame.loc[row, ["average:low90", "average:high90"]].astype(float)
+    frame.loc[row, "average:moe90"] = (ends - frame.loc[row, "average"]).abs().max()
+
+
+def _no_width(frame: Any) -> None:
+    for name in ("average:low90", "average:high90"):
+        frame[name] = frame["average"]
+    frame["average:moe90"] = frame["average"] * 0
+
+
+def _a_number_for_nobody(frame: Any) -> None:
+    frame.loc[frame["households"] == 0, "average"] = 1.0
+
+
+def _one_more(frame: Any) -> None:
+    frame.loc[frame["households"].idxmax(), "persons"] += 1
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "found"),
+    [
+        ("household_tables/age_by_size/tract", _moved, "1 too many (the persons of such households in the microdata)"),
+        ("household_tables/age_by_size/block", _moved, "1 too few (the persons of such households in the microdata)"),
+        ("household_sizes/homes/block", _larger, "found the average"),
+        ("household_sizes/homes/tract", _narrower, "does not follow from the intervals of the tables"),
+        ("household_sizes/homes/county", _no_width, "does not follow from the intervals of the tables"),
+        ("household_sizes/homes/block", _a_number_for_nobody, "found the average 1.0 of 0 persons in 0 households"),
+        ("household_sizes/homes/block", _one_more, "1 too many (the histogram)"),
+    ],
+)
+def test_the_checker_finds_a_wrong_number_by_itself(
+    released: Path, tmp_path: Path, name: str, change: Change, found: str
+) -> None:
+    copy = Path(shutil.copytree(released, tmp_path / "town"))
+    path = copy / "public" / f"{name}.parquet"
+    frame = pd.read_parquet(path, dtype_backend="numpy_nullable")
+    change(frame)
+    frame.to_parquet(path, index=False)
+    problems = check_release(copy)
+    assert any(found in problem for problem in problems), problems
+
+
+@pytest.mark.slow
+def test_without_microdata_the_tables_are_the_same(released: Path, tmp_path: Path) -> None:
+    plain = write_homes(
+        tmp_path / "in", ("\n[companions.homes]", TABLES), ("replicates = 2", "margins = false\nmicrodata = false")
+    )
+    root = run(plain, tmp_path / "out")
+    for path in (released / "public" / "household_tables").rglob("*.parquet"):
+        own = root / "public" / path.relative_to(released / "public")
+        assert own.read_bytes() == path.read_bytes()
+    assert not (root / "public" / "microdata.parquet").exists()
+    assert check_release(root) == []
+    sizes = open_release(root).household_sizes("tract")
+    assert sizes.columns.tolist() == ["persons", "households", "average"]
+    path = root / "public" / "household_tables" / "age_by_size" / "tract.parquet"
+    frame = pd.read_parquet(path)
+    frame["adult * 2"] += np.arange(len(frame)) == 0
+    frame.to_parquet(path, index=False)
+    assert any("1 too many (the sum over level 'block')" in problem for problem in check_release(root))
+
+
+def _printed(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["query", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_reader_of_a_companion_has_no_tables_of_persons(release: Release) -> None:
+    homes = release.companion("homes")
+    assert homes.household_tables == ()
+    with pytest.raises(InputError, match="age_by_size"):
+        homes.household_table("age_by_size", "tract")
+
+
+def test_the_page_lists_them_as_it_lists_other_tables(released: Path) -> None:
+    """Every table of the page's data has a title, and as many words as numbers."""
+    page = (released / "public" / "report.html").read_text()
+    (data,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
+    tables = json.loads(data)["tables"]
+    assert [table["title"] for table in tables if "note" in table] == ["age by size", "head"]
+    assert len({frozenset(table) - {"note"} for table in tables}) == 1
+    assert all(len(table["shown"]) == len(table["labels"]) > 0 for table in tables)
+
+
+def test_query_shows_both(released: Path, release: Release) -> None:
+    sizes = release.household_sizes("block")
+    printed = _printed(released, "--average-household-size", "--at", "block")
+    value, low, high = (
+        float(sizes["average" + end].to_numpy()[sizes["households"].argmax()]) for end in ("", ":low90", ":high90")
+    )
+    assert f"{value:.2f} ({low:.2f} to {high:.2f})" in printed
+    assert printed.count("no households") == int(sizes["average"].isna().sum())
+    rows = json.loads(_printed(released, "--average-household-size", "--at", "block", "--json"))
+    assert [row["average"] is None for row in rows] == sizes["average"].isna().tolist()
+    csv = _printed(released, "--average-household-size", "--at", "block", "--csv")
+    assert "nan" not in csv.lower()
+    assert "inf" not in csv.lower()
+    assert "two" in _printed(released, "--average-household-size", "--area", "two=A01,B02")
+    table = _printed(released, "--table", "age_by_size", "--at", "county")
+    assert "they have no margin; none of them is exact" in table
+    assert f"{int(release.household_table('age_by_size', 'county')['adult * 2'].iloc[0]):,}" in table
+    assert "--average-household-size" in _printed(released)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--at", "block", "total"), "one of the two is allowed"),
+        ((), "one of --at, --area and --areas is needed"),
+        (("--at", "street"), "no level 'street'"),
+    ],
+)
+def test_query_refuses_what_makes_no_sense(released: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = CliRunner().invoke(app, ["query", str(released), "--average-household-size", *arguments])
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+
+
+def test_both_are_exported_as_plain_files(released: Path, release: Release, tmp_path: Path) -> None:
+    opened = open_finished(released, check_hashes=True)
+    out = export_release(opened, "csv", tmp_path / "csv")
+    sizes = pd.read_csv(out / "household_sizes" / "homes" / "block.csv", index_col="geocode")
+    assert np.array_equal(sizes["average"], release.household_sizes("block")["average"].astype(float), equal_nan=True)
+    text = (out / "household_sizes" / "homes" / "block.csv").read_text()
+    assert "nan" not in text.lower()
+    one = export_release(opened, "parquet", tmp_path / "one", tables=["head"], levels=["county"])
+    assert [path.relative_to(one).as_posix() for path in one.rglob("*.parquet")] == [
+        "household_tables/head/county.parquet"
+    ]
+
+
+def test_the_spec_states_them_in_public_and_reads_them_back(tmp_path: Path) -> None:
+    spec = load_spec(write_homes(tmp_path, ("\n[companions.homes]", TABLES)))
+    public = spec.public_dict()
+    again = ReleaseSpec.from_public_dict(json.loads(json.dumps(public)))
+    assert again.public_dict() == public
+    assert [table.labels for table in stated_joins(again).tables] == [
+        table.labels for table in stated_joins(spec).tables
+    ]
+    without = load_spec(write_homes(tmp_path / "without"))
+    assert "household_tables" not in without.public_dict()
+    assert [table.name for table in without.universes()[0].tables] == ["total", "detailed", "residence"]
+    assert [table.name for table in without.universes()[1].tables] == ["size", "detailed", "total"]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ('x = { persons = "height", households = "size" }', "household_tables.x.persons: 'height'"),
+        ('x = { households = "rooms" }', "household_tables.x.households: 'rooms'"),
+        ('x = { households = "size", companion = "shops" }', "household_tables.x.companion: "),
+        ('x = { households = "size", levels = ["street"] }', "household_tables.x.levels: "),
+        ('x = { households = "size", levels = [] }', "household_tables.x.levels: no level is named"),
+        ('Total = { households = "size" }', "household_tables.Total: tables.total has this name"),
+        ('size = { households = "size" }', "household_tables.size: companions.homes.tables.size has this name"),
+        ("x = { }", "household_tables.x.households: "),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(tmp_path: Path, table: str, message: str) -> None:
+    path = write_homes(tmp_path, ("\n[companions.homes]", f"\n[household_tables]\n{table}\n\n[companions.homes]"))
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert message in str(caught.value)
+
+
+def test_without_a_join_there_are_no_households_to_tabulate_by(tmp_path: Path) -> None:
+    path = write_homes(tmp_path, ("\n[companions.homes]", TABLES))
+    text = path.read_text()
+    path.write_text(text[: text.index("[[join]]")])
+    with pytest.raises(SpecError, match=r"household_tables.age_by_size.companion: missing; .* joined companions, none"):
+        load_spec(path)
+
+
+def test_two_columns_of_one_name_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    changes = (
+        ('children = ["yes", "no"]', 'children = ["geocode", "no"]'),
+        ('children = "yes" } ]', 'children = "geocode" } ]'),
+        ('present = { children = "yes" }', 'present = { children = "geocode" }'),
+        ("\n[companions.homes]", '\n[household_tables]\nx = { households = "children" }\n\n[companions.homes]'),
+    )
+    path = write_homes(tmp_path / "in", *changes)
+    with pytest.raises(InputError, match=r"tables.x: 'geocode' cannot be the label"):
+        request_of(path, tmp_path / "out")
