@@ -124,10 +124,10 @@ def note_validation_error(
 ) -> None:
     """Note each problem that pydantic found in a spec of type `model`, of which features fill the slots.
 
-    Of the keys of a feature that is not installed the first is noted, which is enough.
+    Of the keys that a section has of a feature which is not installed the first is noted, which is enough.
     """
     details, keys = error.errors(include_url=False), _Keys(model, slots)
-    missing: set[str] = set()
+    missing: set[tuple[object, ...]] = set()
     for detail in details:
         location = detail["loc"]
         if detail["type"] == "too_short" and detail["input"] and _has_wrong_entries(details, location):
@@ -139,10 +139,11 @@ def note_validation_error(
                 problems.add(f"{dotted(location)}{key}" if key.startswith("[") else dotted(_below(location, key)), text)
             continue
         feature = keys.missing(location) if detail["type"] == "extra_forbidden" else None
-        if feature is None or feature not in missing:
+        place = (*location[:-1], feature)
+        if feature is None or place not in missing:
             secret = location[:2] == ("privacy", "key")
             problems.add(dotted(location), _in_words(detail, keys, secret=secret))
-        missing |= set() if feature is None else {feature}
+        missing.add(place)
 
 
 def _has_wrong_entries(details: Sequence[Any], location: Sequence[int | str]) -> bool:

@@ -191,6 +191,9 @@ def test_keys_of_a_feature_that_is_not_installed_are_refused_in_one_sentence() -
         f"{key}: is of {feature}, which this installation is without; there is no folder features/{feature}"
         for key, feature in (("postprocess.storms", "weather"), ("companions.ships.harbor", "sea"), ("tide", "sea"))
     ]
+    both = Slots((), {**without.missing, "ebb": "sea"})
+    lines = refusal(f"ebb = 2\n{STATED}", both)
+    assert [line.split(":")[0] for line in lines] == ["postprocess.storms", "companions.ships.harbor", "ebb"]
     with pytest.raises(SpecError, match=r"^manifest: tide: is of sea, which this installation is without"):
         ReleaseSpec.from_public_dict({**parse_spec(SPEC).public_dict(), "tide": {}}, "manifest", without)
 
