@@ -28,11 +28,13 @@ class Feature:
         name: of the folder.
         commands: name of each command -> the module whose function `add_to` adds it to the command line.
         keys: slot of the spec and key, "postprocess.shares" -> the module and its class of `FeatureKeys`, which has it.
+        pages: file that every release has of it -> the module and the object that says what comes with it.
     """
 
     name: str
     commands: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    pages: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 #: All features of this version. One that is taken away with its folder needs no change here.
@@ -56,6 +58,7 @@ FEATURES: Final = (
     Feature(
         "questions", {"ask": "features.questions.command"}, {"questions": ("features.questions.keys", "QuestionsKeys")}
     ),
+    Feature("report", pages={"report.html": ("features.report.added", "REPORT")}),
     Feature("shares", keys={"postprocess.shares": ("features.shares.keys", "SharesKeys")}),
     Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),
     Feature(
@@ -78,12 +81,18 @@ def is_installed(name: str) -> bool:
 
 @cache
 def slots() -> Slots:
-    """What the installed features add to a spec, and the keys of those that are not installed."""
+    """What the installed features add to a spec and to every release, and what those would that are not installed."""
     from pipeline.spec.slots import Slots  # brings pydantic
 
     places = dict.fromkeys(place for feature in installed_features() for place in feature.keys.values())
-    missing = {key: one.name for one in FEATURES if not is_installed(one.name) for key in one.keys}
-    return Slots(tuple(getattr(import_module(module), name) for module, name in places), missing)
+    pages = {file: place for feature in installed_features() for file, place in feature.pages.items()}
+    missing = [one for one in FEATURES if not is_installed(one.name)]
+    return Slots(
+        filled=tuple(getattr(import_module(module), name) for module, name in places),
+        missing={key: one.name for one in missing for key in one.keys},
+        always={file: getattr(import_module(module), name) for file, (module, name) in pages.items()},
+        unwritten={file: one.name for one in missing for file in one.pages},
+    )
 
 
 def part_of(name: str, module: str) -> ModuleType:

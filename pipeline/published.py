@@ -18,6 +18,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest
 from pipeline.release.spine import read_public_names, read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.spec.slots import installed_slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +101,22 @@ def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ReleaseError(f"{run.root}: {problems[0]}{more}")
     manifest = read_manifest(run.manifest)
-    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest)).as_released(manifest.files)
     spine = read_public_spine(run.spine, spec.geography.level_names)
     if spec.geography.within is not None:
         spine = replace(spine, left_out=LeftOut())  # records elsewhere are known by not being here
     return PublishedRelease(run, manifest, spec, spec.universes(), spine)
+
+
+def refuse_unwritten(run: RunDirectory, manifest: Manifest) -> None:
+    """Refuse to make a release again that has files which this installation does not write.
+
+    Raises:
+        InputError: it has some; the message names the first, and the feature that it is of.
+    """
+    for file, feature in installed_slots().unwritten.items():
+        if file in manifest.files:
+            raise InputError(
+                f"{run.public / file}: is of {feature}, which this installation is without; there is no folder "
+                f"features/{feature}"
+            )

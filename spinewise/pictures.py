@@ -150,7 +150,7 @@ def _bars(alt: Any, frame: pd.DataFrame, level: str, *, several: bool) -> Any:
 
 def _map(alt: Any, opened: Release, frame: pd.DataFrame, level: str) -> tuple[Any, int]:
     """The map, and how many areas have no polygon."""
-    from pipeline.report.polygons import flattening, read_public_areas
+    from pipeline.inputs.polygons import flattening, read_public_areas
 
     areas = read_public_areas(opened.run.polygons(level))
     rows, narrower = {row["geocode"]: row for row in _records(frame)}, flattening(areas)

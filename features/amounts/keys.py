@@ -14,7 +14,7 @@ from pipeline.spec.resolve import MeasureScope
 if TYPE_CHECKING:
     from features.amounts.shown import AmountsView
     from pipeline.metadata.products import Product
-    from pipeline.report.sources import ReportSources
+    from pipeline.pages.facts import ReleaseFacts
 
 
 class AmountKeys(AmountPart):
@@ -49,8 +49,8 @@ class AmountKeys(AmountPart):
 
         return (AMOUNTS,)
 
-    def shown(self, sources: ReportSources) -> AmountsView | None:
-        """See `pipeline.report.page.HasSection`."""
+    def shown(self, facts: ReleaseFacts) -> AmountsView | None:
+        """See `pipeline.pages.facts.HasSection`."""
         from features.amounts.shown import amounts_view
 
-        return amounts_view(sources)
+        return amounts_view(facts)

@@ -13,7 +13,7 @@ from features.amounts.means import Means, path_of, read_means
 from pipeline.model.links.link import links_of_kind
 from pipeline.model.schema import ChosenEnd
 from pipeline.model.universe import Table, Universe
-from pipeline.report.sources import ReportSources
+from pipeline.pages.facts import ReleaseFacts
 from postprocess.statistics import Averages
 
 #: Areas of one level that are listed one by one.
@@ -80,13 +80,13 @@ class AmountsView:
     margins: bool
 
 
-def amounts_view(sources: ReportSources) -> AmountsView | None:
+def amounts_view(sources: ReleaseFacts) -> AmountsView | None:
     """Of a release; None where it has no companion of an amount. Errors as `read_means`."""
     found = tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
     return AmountsView(found, sources.spec.publish.margins) if found else None
 
 
-def _view(sources: ReportSources, link: SumsOfCounts) -> AmountView:
+def _view(sources: ReleaseFacts, link: SumsOfCounts) -> AmountView:
     universe, amount = link.sums, link.amount
     few = [table for table in universe.tables if table.query.size <= _MOST_ANSWERS]
     table = min(few, key=lambda one: one.query.size, default=None)
@@ -96,7 +96,7 @@ def _view(sources: ReportSources, link: SumsOfCounts) -> AmountView:
     return AmountView(universe.name, amount.name, low, high, unit, link.signed, chosen, levels)
 
 
-def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
+def _levels(sources: ReleaseFacts, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
     for level in sources.spine.levels:
         if level.name in table.levels and len(level) <= _MOST_LISTED:
             means = read_means(path_of(sources.run, universe.name, table.name, level.name), len(level))

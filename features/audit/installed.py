@@ -171,7 +171,7 @@ def randomiser_findings(seed: int) -> Iterator[Finding]:
     Args:
         seed: of the public test key that the reports are drawn with; the same gives the same findings.
     """
-    features: Sequence[object] = installed_slots().filled
+    features: Sequence[object] = installed_slots().features
     for keys in features:
         for one in keys.randomiser_trials(seed) if isinstance(keys, HasRandomisers) else ():
             yield certain(_GROUP, **one) if "problems" in one else statistical(_GROUP, **one)

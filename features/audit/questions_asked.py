@@ -118,7 +118,7 @@ class HasQuestions(Protocol):
 
 def installed_questions() -> AsksQuestions | None:
     """What the audit asks by; None where no feature asks questions."""
-    features: Sequence[object] = installed_slots().filled
+    features: Sequence[object] = installed_slots().features
     return next((keys.tried_questions() for keys in features if isinstance(keys, HasQuestions)), None)
 
 

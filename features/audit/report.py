@@ -14,10 +14,10 @@ from pathlib import Path
 
 from features.audit.findings import NOT_KNOWN, Audit
 from pipeline.errors import InputError, ReleaseError
-from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
+from pipeline.pages.templates import page_template
 from pipeline.storage.files import canonical_json, make_folder, write_bytes
 
 #: Of names in `about`, groups, checks, subjects and details; of two that fit, the more special one comes first.

@@ -15,10 +15,10 @@ from features.exports.libraries import required
 from features.exports.plain_files import describe, titles_of
 from features.exports.rows import Rows, check_columns
 from pipeline.errors import InputError
+from pipeline.inputs.polygons import read_public_areas
 from pipeline.metadata.contents import Column, DataFile
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
-from pipeline.report.polygons import read_public_areas
 from pipeline.storage.local_name import local_name
 from pipeline.storage.plain_tables import with_titles, without_nan
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from pipeline.report.truth import Called
+from pipeline.pages.words import Called
 
 Floats = NDArray[np.float64]
 

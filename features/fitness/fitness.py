@@ -10,11 +10,10 @@ from features.fitness.districts import EQUAL, PlanFitness
 from features.fitness.table import TableFitness
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
-from pipeline.report.largest_group import PEOPLE, POINTS, SHARE
-from pipeline.report.render import render
-from pipeline.report.sizes import ALL, SIZE_LABELS, SIZES
-from pipeline.report.summaries import size_labels
+from pipeline.pages.templates import render
+from pipeline.release.area_sizes import ALL, SIZE_LABELS, SIZES, size_labels
 from postprocess.differences import ErrorMeasures
+from postprocess.largest_group import PEOPLE, POINTS, SHARE
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,10 @@ class Fitness:
     def page(self, texts: Texts) -> str:
         """The page in a language, for any browser; all text is escaped."""
         return render(
+            "features.fitness",
             "fitness.html.j2",
             (),
             texts,
-            package="features.fitness",
             fitness=self,
             points=POINTS,
             percent_of_areas=round(100 * SHARE),

@@ -12,11 +12,11 @@ from features.fitness.decisions import Threshold, threshold
 from features.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
+from pipeline.pages.words import Called
 from pipeline.reading.release import Release
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import read_table_parts
-from pipeline.report.largest_group import POINTS
-from pipeline.report.truth import Called
+from postprocess.largest_group import POINTS
 from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
 
 #: Draws that are larger than this in all, in numbers, are not used.

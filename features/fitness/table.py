@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pipeline.model.labels import Labels
 from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table, Universe
-from pipeline.report.largest_group import Target, TargetSums, fits
-from pipeline.report.sizes import ALL, SIZE_LABELS, size_classes
-from pipeline.report.truth import Called
+from pipeline.pages.words import Called
+from pipeline.release.area_sizes import ALL, SIZE_LABELS, size_classes
 from postprocess.differences import ErrorMeasures, ErrorSums
+from postprocess.largest_group import Target, TargetSums, fits
 
 #: Tables with more columns are not listed group by group.
 MOST_GROUPS = 64

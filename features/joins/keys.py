@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline.estimation.expectation import Expectation
     from pipeline.metadata.products import Product
     from pipeline.model.universe import Universe
-    from pipeline.report.sources import ReportSources
+    from pipeline.pages.facts import ReleaseFacts
     from pipeline.spec.problems import Problems
     from pipeline.spec.release_spec import ReleaseSpec
 
@@ -27,7 +27,7 @@ class JoinsKeys(FeatureKeys):
 
     slot: ClassVar[str] = ""
     after: ClassVar[str] = "companions"
-    #: See `pipeline.report.page.HasSection`.
+    #: See `pipeline.pages.facts.HasSection`.
     section: ClassVar[tuple[str, str]] = ("features.joins", "households.html.j2")
 
     join: tuple[JoinSection, ...] = Field(
@@ -58,11 +58,11 @@ class JoinsKeys(FeatureKeys):
 
         return HOUSEHOLD_SIZES, HOUSEHOLD_TABLES
 
-    def shown(self, sources: ReportSources) -> object | None:
-        """See `pipeline.report.page.HasSection`."""
+    def shown(self, facts: ReleaseFacts) -> object | None:
+        """See `pipeline.pages.facts.HasSection`."""
         from features.joins.report import households_view
 
-        return households_view(sources)
+        return households_view(facts)
 
     def joined_words(self) -> tuple[str, ...]:
         """See `features.plan.joined.ForetellingJoins`."""

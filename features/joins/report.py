@@ -12,8 +12,8 @@ from features.joins.files import sizes_file
 from features.joins.link import size_sources
 from features.joins.sizes import HouseholdSizes, read_household_sizes
 from pipeline.model.links.link import LinkedTable, tables_of
+from pipeline.pages.facts import ReleaseFacts
 from pipeline.release.tables import decimals_of
-from pipeline.report.sources import ReportSources
 from postprocess.statistics import quantile_of
 
 #: Areas of one level that are listed one by one.
@@ -74,13 +74,13 @@ class HouseholdsView:
     margins: bool
 
 
-def households_view(sources: ReportSources) -> HouseholdsView | None:
+def households_view(sources: ReleaseFacts) -> HouseholdsView | None:
     """The section; None where nothing of it is published. Errors as `read_household_sizes`."""
     view = HouseholdsView(level_sizes(sources), tables_of(sources.links), sources.spec.publish.margins)
     return view if view.sizes or view.tables else None
 
 
-def level_sizes(sources: ReportSources) -> tuple[LevelSizes, ...]:
+def level_sizes(sources: ReleaseFacts) -> tuple[LevelSizes, ...]:
     """Of every companion and level of which they are published; errors as `read_household_sizes`."""
     return tuple(
         _of_level(read_household_sizes(sizes_file(sources.run, source.residents.companion, level.name), len(level)))

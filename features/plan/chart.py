@@ -16,12 +16,11 @@ from features.plan.called import Called
 from features.plan.release_plan import Plan, UniversePlan
 from features.plan.sizes import UNKNOWN
 from pipeline.errors import InputError
-from pipeline.model.pages.templates import content_policy, page_template
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.universe import Universe
-from pipeline.report.sizes import SIZES
-from pipeline.report.summaries import size_labels
+from pipeline.pages.templates import content_policy, page_template
+from pipeline.release.area_sizes import SIZES, size_labels
 from pipeline.storage.page_files import write_page_file
 
 #: The text of each script in a piece of a page.

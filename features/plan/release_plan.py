@@ -26,8 +26,8 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
 from pipeline.privacy.limits import beyond_limits
+from pipeline.release.area_sizes import SIZE_LABELS
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
-from pipeline.report.sizes import SIZE_LABELS
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
 from postprocess.statistics import NORMAL_QUANTILE

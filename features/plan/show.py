@@ -21,7 +21,7 @@ from pipeline.model.labels import beside
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
-from pipeline.report.sizes import SIZE_LABELS
+from pipeline.release.area_sizes import SIZE_LABELS
 
 
 def show_plan(plan: Plan, console: Console) -> None:

@@ -14,7 +14,7 @@ from pipeline.model.exact import exact_text
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release, open_release
-from pipeline.report.sizes import SIZES, size_classes
+from pipeline.release.area_sizes import SIZES, size_classes
 from postprocess.linear.expected import LevelCovariances, answer_variances
 from postprocess.statistics import MEAN_ABSOLUTE
 

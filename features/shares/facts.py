@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from features.shares.public_share import PublicShare, Shares
 from pipeline.model.universe import Universe
-from pipeline.report.sources import ReportSources
 
 if TYPE_CHECKING:
     from pipeline.estimation.expectation import Expectation
     from pipeline.estimation.knowledge import Knowledge, Results
     from pipeline.execution.job import Job
-    from pipeline.report.sources import ReportSources
+    from pipeline.pages.facts import ReleaseFacts
     from postprocess.linear.expected import LevelCovariances
 
 
@@ -29,18 +28,18 @@ class SharedRow(NamedTuple):
     own: float | None
 
 
-def shared_rows(shares: Sequence[PublicShare], sources: ReportSources) -> list[SharedRow]:
+def shared_rows(shares: Sequence[PublicShare], facts: ReleaseFacts) -> list[SharedRow]:
     """One row for each public share, level and answer, with the standard deviation of an area of usual size.
 
     That size is 100 expected persons: `sqrt(tau^2 (100 + a 100^2))`.
     """
-    return list(_found(shares, sources))
+    return list(_found(shares, facts))
 
 
-def _found(shares: Sequence[PublicShare], sources: ReportSources) -> Iterator[SharedRow]:
+def _found(shares: Sequence[PublicShare], facts: ReleaseFacts) -> Iterator[SharedRow]:
     for share in shares:
         for level in share.levels:
-            notes = cast("dict[str, Any]", sources.notes.get(f"estimate {level}", {}))
+            notes = cast("dict[str, Any]", facts.notes.get(f"estimate {level}", {}))
             for answer, found in notes.get("shares", {}).get(share.name, {}).items():
                 spread = (found["tau2"] * (100.0 + found["a"] * 100.0**2)) ** 0.5
                 own = None if found["noise"] is None else found["noise"] ** 0.5
@@ -58,10 +57,9 @@ class SharedByNumbers(Shares):
 
         return PublicShares(job, universe, self.shares, results)
 
-    def view(self, sources: ReportSources) -> object:
-        """See `pipeline.report.page.Shown`."""
-
-        return shared_rows(self.shares, sources)
+    def view(self, facts: ReleaseFacts) -> object:
+        """See `pipeline.pages.facts.Shown`."""
+        return shared_rows(self.shares, facts)
 
     def foretold(
         self, expectation: Expectation, planned: Sequence[LevelCovariances], stated: str | None, like: Path | None

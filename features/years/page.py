@@ -1,7 +1,7 @@
 """The page of a revision: of a chosen area a line over the periods with its band, and whether numbers rose or fell.
 
 It is a page of the revision and not of a release, whose report has to follow from its own files alone. Areas and the
-search are those of the report (`pipeline.report`): figures.js reads a column for each answer and period, its number and
+search are those of the report (`pipeline.pages`): figures.js reads a column for each answer and period, its number and
 interval, and one for each pair of periods, whose number is 0 and whose interval is about the change.
 """
 
@@ -18,11 +18,11 @@ from features.years.numbers import Numbers, answers_of, pairs_of
 from features.years.revised import Revision
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in
+from pipeline.pages.areas import areas_of_level, rows_of_table
+from pipeline.pages.chunks import Chunks
+from pipeline.pages.templates import asset, render, script_json
+from pipeline.pages.words import Words
 from pipeline.published import PublishedRelease, open_finished
-from pipeline.report.chunks import Chunks
-from pipeline.report.explorer import areas_of_level, rows_of_table
-from pipeline.report.render import asset, render, script_json
-from pipeline.report.sources import Words
 from pipeline.storage.files import write_bytes
 from postprocess.arrays import FloatArray, IntArray
 
@@ -30,8 +30,8 @@ __all__ = ["PAGE", "write_page"]
 
 #: Name of the page in the folder of a revision.
 PAGE: Final = "report.html"
-#: Of the report's scripts those that the page needs, in their order.
-_SCRIPTS: Final = ("texts.js", "decode.js", "figures.js", "search.js")
+#: Its scripts in their order: those that pages share, and its own.
+_SCRIPTS: Final = ("texts.js", "decode.js", "figures.js", "search.js", "history.js")
 
 
 def write_page(revision: Revision, folder: Path, staging: Path) -> None:
@@ -49,11 +49,10 @@ def write_page(revision: Revision, folder: Path, staging: Path) -> None:
     about = release.spec.about
     section = revision.releases[-1].section
     page = render(
+        "features.years",
         "history.html.j2",
         _SCRIPTS,
         texts,
-        package="features.years",
-        own=("history.js",),
         own_style=asset("history.css", "features.years"),
         loads=chunks.beside > 0,
         title=about.title or section.name,

@@ -8,14 +8,15 @@ import scipy.sparse as sp
 from geography.spine import Level
 from pipeline.confidential.measure import true_histogram
 from pipeline.confidential.refusals import shielded
+from pipeline.confidential.truth import TableErrors, accuracy_page
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Table, Universe
+from pipeline.pages.words import Called
 from pipeline.release.spine import read_public_names
 from pipeline.release.tables import read_table_parts, small_parts
-from pipeline.report.truth import Called, TableErrors, accuracy_page
 from pipeline.storage.files import write_bytes, write_json
 
 #: Answers in memory at a time.
@@ -26,7 +27,7 @@ def write_accuracy(job: Job) -> None:
     """Write to restricted/ how far the release is from the truth.
 
     accuracy.json has, for each universe, table and level, the mean over geounits of the L1 error, in persons: the sum
-    over the table's numbers of |released - true|. accuracy.html shows the rest, see `pipeline.report.truth`.
+    over the table's numbers of |released - true|. accuracy.html shows the rest, see `pipeline.confidential.truth`.
     """
     shielded(job.run, "accuracy", lambda: _write(job))
 

@@ -7,7 +7,7 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
            + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
            + SIMULATED for each simulated run
            + what joint draws cost (`draw_cost`)
-           + what the report costs (`pipeline/cost/reported.py`)
+           + what features cost that add to every release (`HasCosts`), such as the report
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
 
@@ -33,13 +33,13 @@ The attributes that no published table of a level or below keeps are summed out 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from geography.spine import Spine
-from pipeline.cost.reported import Reported
 from pipeline.cost.size import Size, basis_of_spec
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
@@ -192,6 +192,34 @@ class Cost:
         }
 
 
+class FurtherCost(Protocol):
+    """What a feature costs besides, for one universe.
+
+    Attributes:
+        ahead: whether it is worked out beside other steps, else after them.
+        seconds: of one core.
+        bytes: that the process holds which does it.
+    """
+
+    ahead: bool
+
+    @property
+    def seconds(self) -> float:
+        """See above."""
+
+    @property
+    def bytes(self) -> float:
+        """See above."""
+
+
+@runtime_checkable
+class HasCosts(Protocol):
+    """What a feature adds to a spec, or to every release, and takes time and memory for."""
+
+    def costs(self, spec: ReleaseSpec, spine: Spine) -> Sequence[FurtherCost]:
+        """What it costs, universe by universe."""
+
+
 def sizes_of(spec: ReleaseSpec, spine: Spine) -> tuple[Size, ...]:
     """The sizes of the work on each universe."""
     moved = any(link.moves_top for stated in spec.stated_links() for link in stated.links(stated.universes))
@@ -243,11 +271,12 @@ def cost_of(
     simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
     cut = None if together else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     drawn, of_draws = draw_cost(spec, spine, workers, cut)
-    reports = [Reported.of(universe, spine, margins=spec.publish.margins) for universe in universes]
-    reported = sum(report.seconds for report in reports)
+    costly = [part for part in spec.of_features if isinstance(part, HasCosts)]
+    further = [cost for part in costly for cost in part.costs(spec, spine)]
+    besides = sum(cost.seconds for cost in further)
     # Where this is little, it is worked out while the other steps are; else after them.
-    beside = sum(report.bytes for report in reports if report.ahead) / 1e6
-    after = max(0.0 if report.ahead else report.bytes for report in reports) / 1e6
+    beside = sum(cost.bytes for cost in further if cost.ahead) / 1e6
+    after = max((0.0 if cost.ahead else cost.bytes for cost in further), default=0.0) / 1e6
     if cut is not None:
         # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
@@ -259,8 +288,8 @@ def cost_of(
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(
-            core_seconds=start + begun + passes + simulated + drawn + reported,
-            seconds=start + (passes + drawn) / workers + waited + reported,
+            core_seconds=start + begun + passes + simulated + drawn + besides,
+            seconds=start + (passes + drawn) / workers + waited + besides,
             peak_mb=main + held + beside + max(parts + of_draws, at_once, after),
             margins_mb=beside + max(0.0, max(at_once, after) - parts) if most else 0.0,
             workers=workers,
@@ -268,7 +297,7 @@ def cost_of(
         )
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / estimating) + waited
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
-    elapsed += sum(report.seconds / (workers if report.ahead else 1) for report in reports)
+    elapsed += sum(cost.seconds / (workers if cost.ahead else 1) for cost in further)
     used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0
     held = max(_held(size) for size in sizes) / 1e6
@@ -282,7 +311,7 @@ def cost_of(
     estimated = held + max(batches, at_once, of_draws)
     peak = main + processes + (max(estimated, after, beside) if used == 1 else beside + max(estimated, after))
     begun = WORKER_START * max(used if used > 1 else 0, min(workers, spec.publish.draws) if workers > 1 else 0)
-    core = start + begun + passes + simulated + drawn + reported
+    core = start + begun + passes + simulated + drawn + besides
     return Cost(core, elapsed, peak, max(at_once, after, beside), workers, 1)
 
 

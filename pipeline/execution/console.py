@@ -194,7 +194,7 @@ class HasRemarks(Protocol):
 
 def remarks_of_features(run: RunDirectory) -> list[str]:
     """What a release says of what features have added to it that its users have to know."""
-    features: Sequence[object] = installed_slots().filled
+    features: Sequence[object] = installed_slots().features
     return [remark for keys in features if isinstance(keys, HasRemarks) for remark in keys.remarks(run)]
 
 

@@ -94,7 +94,7 @@ class Product:
         return parts.index("LEVEL") if "LEVEL" in parts else None
 
 
-def _one(place: Callable[[RunDirectory], Path]) -> Callable[[ReleaseScope], Iterator[ProductFile]]:
+def one_file(place: Callable[[RunDirectory], Path]) -> Callable[[ReleaseScope], Iterator[ProductFile]]:
     """A file that every release has."""
     return lambda of: iter((ProductFile(place(of.run)),))
 
@@ -205,12 +205,8 @@ def _changes(of: ReleaseScope) -> Iterator[ProductFile]:
         yield ProductFile(of.run.changes)
 
 
-def _report_files(of: ReleaseScope) -> Iterator[ProductFile]:
-    return (ProductFile(path) for path in of.run.report_files())
-
-
 SPINE: Final = Product(
-    "spine.parquet", "the geography: one row per leaf, one column per level", "input", _one(lambda run: run.spine)
+    "spine.parquet", "the geography: one row per leaf, one column per level", "input", one_file(lambda run: run.spine)
 )
 NAMES: Final = Product(
     "names/LEVEL.parquet",
@@ -305,30 +301,23 @@ CHANGES: Final = Product(
     "computed",
     _changes,
 )
-REPORT: Final = Product("report.html", "the report for readers: one page", "computed", _one(lambda run: run.report))
-REPORT_FILES: Final = Product(
-    "report/NUMBER.js",
-    "what is too large for that page, which reads it when asked; large releases only",
-    "computed",
-    _report_files,
-)
 PACKAGE: Final = Product(
     "datapackage.json",
     "what every column of these files is: a Data Package (Frictionless)",
     "computed",
-    _one(lambda run: run.package),
+    one_file(lambda run: run.package),
 )
 MANIFEST: Final = Product(
     "manifest.json",
     "what ran: spec, versions, hashes of every file, privacy statement, key commitment",
     "statement",
-    _one(lambda run: run.manifest),
+    one_file(lambda run: run.manifest),
 )
 SIGNATURE: Final = Product(
     "manifest.sig",
     "the agency's signature of the manifest, if the release is signed",
     "statement",
-    _one(lambda run: run.signature),
+    one_file(lambda run: run.signature),
 )
 #: Those of the core, in the order in which a run writes them; see `products_of`.
 PRODUCTS: tuple[Product, ...] = (
@@ -349,8 +338,6 @@ PRODUCTS: tuple[Product, ...] = (
     DRAWS,
     MICRODATA,
     CHANGES,
-    REPORT,
-    REPORT_FILES,
     PACKAGE,
     MANIFEST,
     SIGNATURE,
@@ -359,7 +346,7 @@ PRODUCTS: tuple[Product, ...] = (
 
 @runtime_checkable
 class HasProducts(Protocol):
-    """Keys of a feature with which a release has files of it."""
+    """What a feature adds to a spec, or to every release, with which a release has files of it."""
 
     def products(self) -> Sequence[Product]:
         """The published files of the feature."""
@@ -369,7 +356,7 @@ def products_of(features: Iterable[object]) -> tuple[Product, ...]:
     """All kinds of files: the core's, and those of features.
 
     Args:
-        features: those that a spec states (`ReleaseSpec.of_features`), or the models of all that are installed.
+        features: those of a release (`ReleaseSpec.of_features`), or all that are installed (`Slots.features`).
     """
     found = list(PRODUCTS)
     for feature in features:
@@ -476,7 +463,7 @@ def _stages() -> Mapping[str, int]:
 
 
 def _installed() -> tuple[Product, ...]:
-    return products_of(installed_slots().filled)
+    return products_of(installed_slots().features)
 
 
 def _parts(run: RunDirectory, path: Path) -> list[str]:

@@ -1,7 +1,7 @@
 """What public numbers of a feature say of a universe, as a value; no noise depends on it.
 
 What is made of a fact is asked by protocols of those who make it: `pipeline.estimation.knowledge.Knowing`,
-`pipeline.report.page.Shown`.
+`pipeline.pages.facts.Shown`.
 """
 
 from __future__ import annotations

@@ -222,8 +222,8 @@ class Source(ABC):
     # What readers are told.
 
     #: The package and the template in its `assets/` whose macros the report shows it by, named as those of
-    #: `pipeline/report/assets/own_noise.html.j2`.
-    template: tuple[str, str] = ("pipeline.report", "own_noise.html.j2")
+    #: `pipeline/pages/assets/own_noise.html.j2`.
+    template: tuple[str, str] = ("pipeline.pages", "own_noise.html.j2")
 
     def view(self, run: PublicFiles) -> object | None:  # noqa: ARG002
         """What the macros of its template are given, of a finished release; None for nothing more."""

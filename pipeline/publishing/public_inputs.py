@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.names import read_names
+from pipeline.inputs.polygons import Area, PolygonSource, fingerprint, read_areas, read_public_areas, write_areas
 from pipeline.inputs.public_input import (
     HasInputs,
     InputScope,
@@ -48,7 +49,6 @@ from pipeline.release.facilities import (
 )
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import names_fingerprint, write_names, write_spine
-from pipeline.report.polygons import Area, PolygonSource, fingerprint, read_areas, read_public_areas, write_areas
 from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.public import encode
 from pipeline.spec.release_spec import ReleaseSpec
@@ -253,7 +253,7 @@ class PolygonsInput(PublicInput[LevelAreas]):
     part = "polygons"
 
     def read(self, scope: InputScope) -> LevelAreas:
-        """See `pipeline.report.polygons.read_areas`."""
+        """See `pipeline.inputs.polygons.read_areas`."""
         found: dict[str, list[Area]] = {}
         for level, section in scope.spec.report.polygons.items():
             source = PolygonSource(f"report.polygons.{level}", section.file, section.code, section.name)

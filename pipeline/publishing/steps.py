@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 from pipeline.estimation.by_subtree import estimation_of
 from pipeline.estimation.draws import Draws
@@ -20,12 +20,10 @@ from pipeline.metadata.datapackage import data_package
 from pipeline.metadata.products import DRAWS, ESTIMATES, TABLES, Product, ReleaseScope, resources
 from pipeline.model.links.link import released_in_order
 from pipeline.model.universe import Universe
-from pipeline.publishing.ahead import Ahead, begin_alike, begin_tables
-from pipeline.publishing.answers import answer_steps, change_steps, used_answers
+from pipeline.publishing.answers import answer_steps, change_steps
 from pipeline.publishing.files import product_files
 from pipeline.publishing.linked import linked_records, linked_steps, record_files
 from pipeline.publishing.manifest import begin_rows
-from pipeline.publishing.report import write_report
 from pipeline.publishing.tables import publish_microdata, publish_tables
 from pipeline.storage.files import write_json
 
@@ -39,8 +37,6 @@ def write_package(job: Job) -> None:
 
 #: Effort of the simulated runs, which are of a sample: 26,000 geounits are visited several times, millions in part.
 _SIMULATED = 110.0
-#: Effort of the report of a release of some ten thousand geounits; and at most so much for each.
-_REPORT, _REPORT_OF_GEOUNIT = 30_000.0, 4.0
 
 
 class Publication:
@@ -176,48 +172,70 @@ def publications(job: Job) -> tuple[Publication, ...]:
     return tuple(Publication(job, universe) for universe in released_in_order(job.universes, job.links))
 
 
-def report_steps(job: Job) -> list[Step]:
-    """The step that writes the report and the description of all files, from what was written before it."""
-    files = (job.run.package, job.run.report)
+# -- what is made of all other files ----------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class MadeLast(Protocol):
+    """What a feature makes of all other public files of a release, besides the manifest."""
+
+    def begin_areas(self, job: Job) -> None:
+        """Begin in other processes what follows from the areas alone, once the public inputs are written."""
+
+    def begin_tables(self, job: Job) -> None:
+        """Begin what follows from the published tables, which are all written."""
+
+    def last_steps(self, job: Job) -> list[Step]:
+        """The steps that write its files."""
+
+
+def _made_last(job: Job) -> list[MadeLast]:
+    return [one for one in job.spec.of_features if isinstance(one, MadeLast)]
+
+
+def begin_areas(job: Job) -> None:
+    """Begin what follows from the areas alone, once the public inputs are written."""
+    for one in _made_last(job):
+        one.begin_areas(job)
+
+
+def last_steps(job: Job) -> list[Step]:
+    """The steps that describe the release, from what was written before: changes, the Data Package, the report."""
     return [
         *change_steps(job),
-        Step(
-            "report",
-            partial(_write_report, job),
-            effort=min(_REPORT, _REPORT_OF_GEOUNIT * job.n_geounits) + 0.2 * job.n_geounits,
-            files=files,
-            more=job.run.report_files,
-        ),
+        Step("package", partial(_describe, job), files=(job.run.package,)),
+        *(step for one in _made_last(job) for step in one.last_steps(job)),
     ]
 
 
-def _write_report(job: Job) -> None:
-    begin_tables(job)
+def _describe(job: Job) -> None:
+    for one in _made_last(job):
+        one.begin_tables(job)
     begin_rows(job)
     write_package(job)
-    write_report(job, Ahead(job), [receipt for one in used_answers(job.run, job.spec) for receipt in one.receipts])
+    job.progress.advance(1)
 
 
 def public_steps(job: Job) -> list[Step]:
     """All steps from the measurements to everything else under public/ except the manifest, in order."""
-    return [*(step for publication in publications(job) for step in publication.steps()), *report_steps(job)]
+    return [*(step for publication in publications(job) for step in publication.steps()), *last_steps(job)]
 
 
 def perform_public_steps(
-    job: Job, perform: Perform = perform_here, *, report: bool = True, checkpoints: Checkpoints | None = None
+    job: Job, perform: Perform = perform_here, *, last: bool = True, checkpoints: Checkpoints | None = None
 ) -> dict[str, Notes]:
     """Perform the public steps, one universe after the other; returns the steps' notes by name.
 
     Args:
         job: the run.
         perform: performs one step.
-        report: write the report, too.
+        last: perform the last steps, which describe the release, too.
         checkpoints: of a run that is resumed after the steps that it has done.
     """
     notes: dict[str, Notes] = {}
-    if report:
-        begin_alike(job)
+    if last:
+        begin_areas(job)
     for publication in publications(job):
         with publication:
             notes |= perform_steps(job, publication.steps(), perform, checkpoints)
-    return notes | (perform_steps(job, report_steps(job), perform, checkpoints) if report else {})
+    return notes | (perform_steps(job, last_steps(job), perform, checkpoints) if last else {})

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from pipeline.errors import InputError
-from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import Message, marked, message
+from pipeline.pages.templates import page_template
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.reading.release import Release
 from pipeline.release.tables import MARGIN_SUFFIX, is_count

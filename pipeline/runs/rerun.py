@@ -26,7 +26,7 @@ from pipeline.execution.steps import Perform, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.metadata.products import level_of, order_of
 from pipeline.model.universe import Universe
-from pipeline.published import open_finished
+from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
@@ -210,11 +210,13 @@ def rerun_release(
         perform: performs one step.
 
     Raises:
-        InputError: the release or the records are not those that were run here, or the run was never charged.
+        InputError: the release or the records are not those that were run here, the run was never charged, or a file
+            of the release is of a feature that is not installed.
         RefusedError: the records cannot be read; the reason is in a file that only its owner can read.
         SpinewiseError: the release cannot be recomputed.
     """
     manifest = read_manifest(run.manifest)
+    refuse_unwritten(run, manifest)
     with _closed_folder(run) as folder, Workers(workers) as pool, threadpool_limits(1):
         again = RunDirectory(folder / "release")
         with _keeping_refusal(run):

@@ -29,10 +29,9 @@ from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.model.universe import Universe
-from pipeline.publishing.ahead import begin_alike
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import manifest_of
-from pipeline.publishing.steps import Publication, publications, report_steps
+from pipeline.publishing.steps import Publication, begin_areas, last_steps, publications
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
@@ -120,7 +119,7 @@ class ReleaseRun:
         yield from (*measuring.measuring(), *measuring.closing_charge())
         for publication in self.publications:
             yield from publication.steps()
-        yield from (*report_steps(self.job), *self._comparing())
+        yield from (*last_steps(self.job), *self._comparing())
 
     def count(self) -> None:
         """Count and check the records, and bind the directory to them."""
@@ -145,7 +144,7 @@ class ReleaseRun:
         self._measuring.end()
         if self._comparing() and not _is_large(self.job.spine, self.job.universes):
             self._measured.begin_comparing()
-        begin_alike(self.job)
+        begin_areas(self.job)
 
     def estimate(self, publication: Publication) -> None:
         """Estimate and round the histograms of one universe."""
@@ -160,8 +159,8 @@ class ReleaseRun:
         self._perform_steps(publication.publishing())
 
     def report(self) -> None:
-        """Write the report, from all public files before it."""
-        self._perform_steps(report_steps(self.job))
+        """Write what describes the release, from all public files before it: the Data Package, the report."""
+        self._perform_steps(last_steps(self.job))
 
     def compare(self) -> None:
         """Compare the release with the truth, for the agency alone."""

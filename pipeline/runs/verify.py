@@ -24,7 +24,7 @@ from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope, OfRelease
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
-from pipeline.published import open_finished
+from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import account_of, households_of, joint_of, row_roots
 from pipeline.publishing.provenance import provenance_of
@@ -68,11 +68,12 @@ def verify_release(run: RunDirectory, workers: int, progress: Progress, central:
         central: the directory of the central release whose counts are used, to compare them with it too.
 
     Raises:
-        InputError: the release uses no central one.
+        InputError: the release uses no central one, or a file of it is of a feature that is not installed.
     """
     if problems := check_public_files(run):
         return problems
     manifest = read_manifest(run.manifest)
+    refuse_unwritten(run, manifest)
     try:
         with _recomputed(run, manifest, workers, progress) as job:
             problems = _compare(job, manifest)

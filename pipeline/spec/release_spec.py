@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -118,6 +118,7 @@ class ReleaseSpec(UniverseSections):
     )
     _source: str = PrivateAttr(default="spec")
     _update: UpdateSection | None = PrivateAttr(default=None)
+    _always: Mapping[str, object] = PrivateAttr(default={})
 
     @property
     def source(self) -> str:
@@ -125,11 +126,11 @@ class ReleaseSpec(UniverseSections):
         return self._source
 
     @property
-    def of_features(self) -> tuple[FeatureKeys, ...]:
-        """What it states of features: in the sections of the release itself, and that of each first in a companion."""
+    def of_features(self) -> tuple[object, ...]:
+        """What it states of features, of those in companions each once, and what comes with every release."""
         of_companions = [part for companion in self.companions.values() for part in companion.parts]
         first = {type(part): part for part in reversed(of_companions)}
-        return (*self.parts, *self.postprocess.parts, *reversed(first.values()))
+        return (*self.parts, *self.postprocess.parts, *reversed(first.values()), *self._always.values())
 
     @property
     def chosen_ends(self) -> Mapping[str, ChosenSection]:
@@ -141,6 +142,12 @@ class ReleaseSpec(UniverseSections):
             if isinstance(part, HasChosen)
         }
         return {name: chosen for name, chosen in stated.items() if chosen is not None}
+
+    def as_released(self, files: Collection[str]) -> ReleaseSpec:
+        """The published spec of a release with these files: what another installation did not write is not missing."""
+        spec = self.model_copy()
+        spec._always = {file: one for file, one in self._always.items() if file in files}
+        return spec
 
     @property
     def update(self) -> UpdateSection | None:
@@ -439,6 +446,7 @@ def _validated(
         problems.raise_if_any()
         raise
     spec._source = source
+    spec._always = slots.always
     spec.universes()
     return spec
 

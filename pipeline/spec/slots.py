@@ -55,10 +55,20 @@ class Slots:
     Attributes:
         filled: the keys of features that are installed.
         missing: slot and key, "postprocess.shares" -> the feature that they are of, which is not.
+        always: file that every release has of an installed feature, whatever its spec states -> what comes with it,
+            asked by protocols as keys are.
+        unwritten: the same of features that are not installed -> the feature.
     """
 
     filled: tuple[type[FeatureKeys], ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
+    always: Mapping[str, object] = field(default_factory=dict)
+    unwritten: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def features(self) -> tuple[object, ...]:
+        """All that is installed: keys, and what comes with every release."""
+        return (*self.filled, *self.always.values())
 
     def of(self, section: type[BaseModel]) -> tuple[type[FeatureKeys], ...]:
         """Those of a section; none of one without a slot."""

@@ -126,11 +126,18 @@ def _python_names(root: Path) -> set[str]:
     return set(done.stdout.split())
 
 
-def _made(root: Path, spec: Path, out: Path) -> dict[Path, bytes]:
-    """Public files of a release that is made and verified with the packages of a folder."""
+def _made(root: Path, spec: Path, out: Path) -> Path:
+    """A release that is made and verified with the packages of a folder."""
     release = Path(_command(root, "run", spec, "--out", out, "--no-prefect", "--quiet").strip())
     _command(root, "verify", release)
-    return {path.relative_to(release / "public"): path.read_bytes() for path in _released(release)}
+    return release
+
+
+def _files(release: Path) -> dict[Path, bytes]:
+    """The public files of a release but those that name the run itself."""
+    paths = (path for path in sorted((release / "public").rglob("*")) if path.is_file())
+    own = {"manifest.json", "report.html"}
+    return {path.relative_to(release / "public"): path.read_bytes() for path in paths if path.name not in own}
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,7 @@ class Whole:
 
     spec: Path
     commands: set[str]
+    release: Path
     files: dict[Path, bytes]
 
 
@@ -146,7 +154,8 @@ class Whole:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     folder = tmp_path_factory.mktemp("whole")
     spec = write_town(folder / "in", *QUICK)
-    return Whole(spec, _commands(PROJECT), _made(PROJECT, spec, folder / "out"))
+    release = _made(PROJECT, spec, folder / "out")
+    return Whole(spec, _commands(PROJECT), release, _files(release))
 
 
 @pytest.mark.slow
@@ -165,9 +174,25 @@ def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Wh
         assert told == "Error: audit: this installation is without it; there is no folder features/audit\n"
     for key in feature.keys:
         _refused_key(without, tmp_path, feature, key)
-    files = _made(without, whole.spec, tmp_path / "out")
+    release = _made(without, whole.spec, tmp_path / "out")
+    files = _files(release)
     assert files.keys() == whole.files.keys()
     assert [str(path) for path, content in whole.files.items() if content != files[path]] == []
+    for file in ("report.html", *feature.pages):
+        assert (release / "public" / file).exists() is (file not in feature.pages)
+    for file in feature.pages:
+        _unwritten_file(without, feature, whole.release, file)
+        assert "verified" in _command(PROJECT, "verify", release)
+
+
+def _unwritten_file(without: Path, feature: Feature, release: Path, file: str) -> None:
+    """A release that has it is not made again, and is of use for all else."""
+    where = f"which this installation is without; there is no folder features/{feature.name}"
+    sentence = f"Error: {release / 'public' / file}: is of {feature.name}, {where}"
+    for words in ((), ("--records",)):
+        assert _command(without, "verify", release, *words, status=2).split() == sentence.split()
+    numbers = [_command(root, "query", release, "total", "--at", "county") for root in (without, PROJECT)]
+    assert numbers[0] == numbers[1]
 
 
 def _refused_key(without: Path, folder: Path, feature: Feature, key: str) -> None:
@@ -211,8 +236,12 @@ _OF_SPECS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("feature", [one for one in FEATURES if one.keys], ids=lambda feature: feature.name)
-def test_types_and_tests_of_the_core_pass_without_what_a_spec_has_of_it(tmp_path: Path, feature: Feature) -> None:
+@pytest.mark.parametrize(
+    "feature", [one for one in FEATURES if one.keys or one.pages], ids=lambda feature: feature.name
+)
+def test_types_and_tests_of_the_core_pass_without_what_a_spec_or_a_release_has_of_it(
+    tmp_path: Path, feature: Feature
+) -> None:
     pytest.importorskip("mypy")
     without = _copy_without(feature, tmp_path / "copy")
     for name in ("tests", "docs", "examples", "benchmarks", "pyproject.toml"):
@@ -247,9 +276,3 @@ def test_types_of_what_has_its_names_pass_without_it(tmp_path: Path, feature: Fe
     assert (
         "import-not-found" in subprocess.run(command, cwd=without, capture_output=True, text=True, check=False).stdout
     )
-
-
-def _released(release: Path) -> list[Path]:
-    """The public files but those that name the run itself."""
-    own = {"manifest.json", "report.html"}
-    return [path for path in sorted((release / "public").rglob("*")) if path.is_file() and path.name not in own]

@@ -88,7 +88,7 @@ ROOMS = (
     Room("features/joins", ("persons and households",), 450, 750, 190, 54, _PUBLIC),
     Room("postprocess/shares", ("public counts, shared out",), 650, 750, 190, 54, _PUBLIC),
     Room("pipeline/reading", ("tables, sums, comparison",), 450, 810, 190, 54, _PUBLIC),
-    Room("pipeline/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
+    Room("features/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
     Room("features/exports", ("other layouts",), 450, 874, 190, 54, _PUBLIC),
     Room("pipeline/exchange", ("layouts of 2020",), 650, 874, 190, 54, _PUBLIC),
     Room("auditor/check", ("the independent check of a release, from public files",), 450, 938, 390, 54, _PUBLIC),
@@ -111,7 +111,8 @@ ROOMS = (
     Room("features/years", ("releases over time, one budget",), 20, 1358, 266, 54),
     Room("features/marginals", ("records with many attributes",), 297, 1358, 266, 54),
     Room("features/questions", ("the records asked, for a charge",), 574, 1358, 266, 54),
-    Room("features/amounts", ("sums and means of wages",), 20, 1422, 266, 54),
+    Room("features/amounts", ("sums and means of wages",), 297, 1422, 266, 54),
+    Room("pipeline/pages", ("what all HTML pages share",), 20, 1422, 266, 54),
 )
 
 

@@ -1,10 +1,10 @@
-"""Writes pipeline/report/assets/vega.js, the plotting library that the report carries: `make report-js`."""
+"""Writes features/report/assets/vega.js, the plotting library that the report carries: `make report-js`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-TARGET = Path(__file__).resolve().parents[2] / "pipeline" / "report" / "assets" / "vega.js"
+TARGET = Path(__file__).resolve().parents[2] / "features" / "report" / "assets" / "vega.js"
 
 
 def bundle() -> str:

@@ -20,8 +20,8 @@ from jinja2.ext import babel_extract
 from pipeline.model.texts.catalogue import collapsed
 
 PROJECT = Path(__file__).parents[2]
-#: Its texts come first in a catalogue.
-_REPORT = PROJECT / "pipeline" / "report"
+#: Their texts come first in a catalogue.
+_PAGES = (PROJECT / "features" / "report", PROJECT / "pipeline" / "pages")
 LANGUAGES = PROJECT / "pipeline" / "model" / "texts" / "languages"
 #: By which name each kind of file asks for a text; the first argument is the text.
 _KEYWORDS = {".py": ("marked", "message", "texts", "_texts", "Message"), ".j2": ("_",), ".js": ("text",)}
@@ -37,7 +37,7 @@ def sources(*suffixes: str) -> list[Path]:
         if path.suffix in suffixes
     )
     texts = [path for path in found if path.name not in ("vega.js", "structure.xml.j2")]
-    return sorted(texts, key=lambda path: (_REPORT not in path.parents, path))
+    return sorted(texts, key=lambda path: (not {*_PAGES} & {*path.parents}, path))
 
 
 def wanted() -> dict[str, list[str]]:

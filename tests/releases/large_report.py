@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from features.registry import part_of
 from geography.spine import Level
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
-from pipeline.publishing.ahead import Ahead
-from pipeline.publishing.report import write_report
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.tables import ReleasedTable, rows_at_once, write_table
@@ -73,7 +72,7 @@ def large_report(folder: Path, tracts: int, blocks: int, cells: int, *, seed: in
             _write(job, level, "total", counts.sum(axis=1, keepdims=True), ("total",))
         if number:
             counts = np.add.reduceat(counts, job.spine.child_offsets(number - 1)[:-1])
-    write_report(job, Ahead(job))
+    part_of("report", "written").write_report(job, part_of("report", "ahead").Ahead(job))
     return job
 
 

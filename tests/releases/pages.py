@@ -12,14 +12,12 @@ from unittest.mock import patch
 
 from project.report_texts import wanted
 
+from features.registry import part_of
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.published import open_finished
-from pipeline.publishing.ahead import Ahead
-from pipeline.publishing.report import report_sources
-from pipeline.report.page import report_page
 
 #: What stands around every text of the catalogue that shows what is not from it.
 OPEN, CLOSE = "\u27e6", "\u27e7"
@@ -62,8 +60,9 @@ def report_in(root: Path, language: str, texts: Texts | None = None) -> str:
     spec = release.spec.model_copy(update={"report": report})
     job = Job(release.run, spec, release.universes, release.spine, Workers(1), Silent(), status=release.manifest.status)
     job.notes.update(cast("dict[str, dict[str, object]]", release.manifest.solver))
-    with patch("pipeline.report.sources.texts_in", lambda _: texts or texts_in(language)):
-        return report_page(report_sources(job, Ahead(job)))
+    written, ahead, page = (part_of("report", module) for module in ("written", "ahead", "page"))
+    with patch("pipeline.pages.facts.texts_in", lambda _: texts or texts_in(language)):
+        return cast("str", page.report_page(written.report_sources(job, ahead.Ahead(job))))
 
 
 class _Visible(HTMLParser):

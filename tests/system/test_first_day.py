@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from releases.command import spinewise
+from releases.command import needs, spinewise
 from releases.county import keep_county
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -24,6 +24,7 @@ def test_the_two_commands_to_begin_with_are_named() -> None:
     assert shell_lines()[:2] == [["make", "release"], ["make", "test"]]
 
 
+@needs("report")
 @pytest.mark.slow
 def test_the_readme_alone_leads_from_nothing_to_a_checked_release(tmp_path: Path, prefect_home: Path) -> None:
     def told(*words: str) -> str:

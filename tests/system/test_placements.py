@@ -49,9 +49,9 @@ TASKS = {
     ),
     "features/shares/spreads.py": ("features.shares.spreads.estimate_answers",),
     "pipeline/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
-    "pipeline/publishing/ahead.py": (
-        "pipeline.report.table_numbers.packed_table",
-        "pipeline.publishing.ahead.alike_numbers",
+    "features/report/ahead.py": (
+        "features.report.table_numbers.packed_table",
+        "features.report.ahead.alike_numbers",
     ),
     "pipeline/publishing/manifest.py": ("pipeline.release.rows.table_leaf",),
 }

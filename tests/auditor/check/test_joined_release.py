@@ -123,7 +123,7 @@ def test_a_broken_key_of_households_is_named_with_household_and_block(
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_spine_that_is_cut_gives_the_same_households(released: Path, tmp_path: Path, workers: int) -> None:
     with computed_again(released, tmp_path / "again", 1, 250, workers) as job:
-        perform_public_steps(job, report=False)
+        perform_public_steps(job, last=False)
         again = RunDirectory(job.run.root)
     for name in ("", "homes"):
         path = RunDirectory(released).universe(name).microdata

@@ -14,7 +14,7 @@ import pytest
 from releases.command import needs, printed
 
 from pipeline.errors import InputError
-from pipeline.report.sizes import size_classes
+from pipeline.release.area_sizes import size_classes
 from postprocess.statistics import NORMAL_QUANTILE
 
 LEVELS = {"county": 1, "tract": 2, "block": 3}

@@ -85,7 +85,7 @@ def test_noise_is_that_of_the_least_sound_reach(release: Path) -> None:
 @pytest.mark.slow
 def test_a_spine_that_is_cut_gives_the_same_bytes(release: Path, tmp_path: Path) -> None:
     with computed_again(release, tmp_path / "cut", 1, 1) as job:
-        perform_public_steps(job, report=False)
+        perform_public_steps(job, last=False)
     found = sorted((tmp_path / "cut" / "public").rglob("companions/wages/**/*.parquet"))
     assert len(found) > len(LEVELS)
     for path in found:

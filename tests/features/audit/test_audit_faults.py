@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from releases.command import needs
 from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
 
@@ -276,6 +277,7 @@ def test_a_restricted_value_in_the_manifest(tmp_path: Path, monkeypatch: Patch) 
     assert any("reports persons = 1234" in finding.detail for finding in audit.failed)
 
 
+@needs("report")
 @pytest.mark.slow
 def test_the_key_in_a_public_file(tmp_path: Path) -> None:
     root = run(write_town(tmp_path / "in", ('key = "insecure-test:1"', ""), *LIGHT), tmp_path / "out")

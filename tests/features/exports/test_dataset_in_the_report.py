@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyld import jsonld
+from releases.command import needs
 
 from pipeline.metadata.json_ld import dataset
 from pipeline.model.about import About
@@ -31,6 +32,7 @@ def expanded(page: str) -> dict[str, Any]:
     return found
 
 
+@needs("report")
 def test_the_report_is_a_dataset_of_both_vocabularies(surveyed: Path) -> None:
     run = RunDirectory(surveyed)
     node = expanded(run.report.read_text("utf-8"))
@@ -48,6 +50,7 @@ def test_the_report_is_a_dataset_of_both_vocabularies(surveyed: Path) -> None:
     assert {one["@value"] for one in node[S + "variableMeasured"]} >= {"Age group", "residence", "size"}
 
 
+@needs("report")
 def test_every_address_is_that_of_a_file(surveyed: Path) -> None:
     run = RunDirectory(surveyed)
     node = expanded(run.report.read_text("utf-8"))

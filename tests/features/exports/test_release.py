@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from releases.command import feature_module
+from releases.command import feature_module, needs
 from releases.small import public_bytes
 from typer.testing import CliRunner
 
@@ -86,6 +86,7 @@ def test_measurements_in_the_layout_of_2020_say_what_is_published(town: Path, nm
     assert exact["query_name"].unique().tolist() == ["total"]
 
 
+@needs("report")
 @pytest.mark.slow
 def test_measurements_made_elsewhere_give_the_same_release(
     town: Path, town_spec: Path, nmf: Path, tmp_path: Path

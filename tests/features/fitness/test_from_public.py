@@ -19,7 +19,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
 from pipeline.release.tables import ReleasedTable, write_table
-from pipeline.report.largest_group import fits
+from postprocess.largest_group import fits
 from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
 from postprocess.statistics import Moments
 

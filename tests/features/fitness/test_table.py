@@ -10,7 +10,7 @@ import pytest
 
 from features.fitness.table import TableFitness
 from pipeline.model.texts.message import Message
-from pipeline.report.sizes import SIZE_LABELS, SIZES
+from pipeline.release.area_sizes import SIZE_LABELS, SIZES
 from postprocess.differences import ErrorSums
 from postprocess.statistics import MEAN_ABSOLUTE
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from releases.command import needs
 from releases.homes import write_homes
 from releases.small import request_of, run
 from typer.testing import CliRunner
@@ -252,6 +253,7 @@ def test_the_reader_of_a_companion_has_no_tables_of_persons(release: Release) ->
         homes.household_table("age_by_size", "tract")
 
 
+@needs("report")
 def test_the_page_lists_them_as_it_lists_other_tables(released: Path) -> None:
     """Every table of the page's data has a title, and as many words as numbers."""
     page = (released / "public" / "report.html").read_text()

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from releases.again import computed_again
+from releases.command import needs
 from releases.households import write_quarter
 from releases.mutant import resealed
 from releases.small import public_bytes
@@ -104,6 +105,7 @@ def test_a_cut_spine_gives_the_same_bytes(quarter: Path, tmp_path: Path, workers
     assert public_bytes(tmp_path / "again") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
 
 
+@needs("report")
 def test_the_manifest_states_what_a_household_costs(quarter: Path, tmp_path: Path) -> None:
     (statement,) = read_manifest(quarter / "public" / "manifest.json").households
     assert (statement.of, statement.records, statement.budget) == ("households", 9, str(2 * 81 + 2))

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from releases.again import computed_again
 from releases.asked import ledger_of
-from releases.command import feature_module
+from releases.command import feature_module, needs
 from releases.mixed import MixedSurvey, write_mixed
 from releases.small import public_bytes, run
 
@@ -109,6 +109,7 @@ def test_its_counts_are_those_of_the_central_release(mixed: MixedSurvey, release
     assert blocks[0] != blocks[1]
 
 
+@needs("report")
 def test_the_statement_says_both_promises(released: RunDirectory) -> None:
     manifest = read_manifest(released.manifest)
     (statement,) = manifest.privacy
@@ -129,6 +130,7 @@ def test_the_statement_says_both_promises(released: RunDirectory) -> None:
     assert "noisy counts of the release register, whose maker has the true answers" in page
 
 
+@needs("report")
 def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
     """Of an answer in one report and in the release; by hand, with what another program makes of rho = 1/10."""
     manifest = read_manifest(released.manifest)

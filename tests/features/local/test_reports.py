@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
-from releases.command import feature_module
+from releases.command import feature_module, needs
 from releases.small import public_bytes, run
 from releases.survey import Survey, write_survey
 
@@ -75,6 +75,7 @@ def test_intervals_hold_the_truth(survey: Survey, released: RunDirectory) -> Non
     assert (found.loc[0, "a0:low90"], found.loc[0, "a0:high90"]) == (0, 0)  # nobody was asked there
 
 
+@needs("report")
 def test_the_statement_says_what_holds_and_that_nothing_is_charged(released: RunDirectory) -> None:
     manifest = read_manifest(released.manifest)
     (statement,) = manifest.privacy

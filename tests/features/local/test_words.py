@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
-from releases.command import feature_module
+from releases.command import feature_module, needs
 from releases.small import public_bytes, run
 from releases.survey import Survey
 from releases.survey_of_words import write_words
@@ -123,12 +123,14 @@ def test_sums_have_the_errors_of_what_is_counted(survey: Survey, released: RunDi
         assert width == pytest.approx(times * expected, abs=2), name
 
 
+@needs("report")
 def test_the_report_says_what_a_frequent_word_does_that_is_not_listed(released: RunDirectory) -> None:
     """In standard deviation 1,000 / sqrt(16 cohorts of 31 free bits, less 4 words) = 45."""
     report = released.report.read_text("utf-8")
     assert "1,000 reports of one such word move the count of a listed word typically by 45 up or down" in report
 
 
+@needs("report")
 def test_no_signs_are_told_where_other_words_are_rare(released: RunDirectory) -> None:
     """Twenty of them, each of 1.5 %."""
     found = json.loads(released.reports.read_bytes())["unlisted words"]
@@ -139,6 +141,7 @@ def test_no_signs_are_told_where_other_words_are_rare(released: RunDirectory) ->
     assert remarks_of_features(released) == []
 
 
+@needs("report")
 def test_a_frequent_word_that_is_not_listed_is_told_everywhere_and_intervals_allow_for_it(tmp_path: Path) -> None:
     """One of 30 % of 3,500 reports: its signs are in the release, its report, at the end of a run, and in checks."""
     survey = write_words(tmp_path, n_others=1, most=100)

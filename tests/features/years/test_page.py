@@ -16,7 +16,7 @@ from releases.policy import runs_its_own_scripts_alone
 from releases.series_town import YEARS, write_series_town
 from releases.small import run_period
 
-import pipeline.report.chunks
+import pipeline.pages.chunks
 from features.years.numbers import pairs_of
 from features.years.page import PAGE
 from features.years.revised import revised, series_at
@@ -188,7 +188,7 @@ def test_in_spanish_with_data_beside_the_page(browser: Any, tmp_path: Path, monk
     spec.write_text(spec.read_text() + '\n[report]\nlanguage = "es"\ntitle = "Padrón"\n')
     for year in YEARS[:2]:
         run_period(spec, tmp_path / "out", year, tmp_path / "in" / f"persons-{year}.csv")
-    monkeypatch.setattr(pipeline.report.chunks, "LARGEST", 600)
+    monkeypatch.setattr(pipeline.pages.chunks, "LARGEST", 600)
     folder = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
     beside = sorted((folder / "report").iterdir())
     assert beside

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pandas as pd
 import pytest
+from releases.command import needs
 from releases.small import QUICK, public_bytes, request_of, run, write_town
 
 import flows.orchestration.artifacts
@@ -60,6 +61,7 @@ def released(spec: Path, out: Path) -> Path:
     return root
 
 
+@needs("report")
 def test_artifacts_have_public_values_alone(tmp_path: Path, pages: Pages, caplog: pytest.LogCaptureFixture) -> None:
     """The count of one cell, a number that stands for nothing else, is in none of them, and in no line of the log."""
     spec = write_town(tmp_path / "in", *QUICK)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from releases.command import needs
 from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 from typer.testing import CliRunner
@@ -99,6 +100,7 @@ def test_a_spent_and_closed_dataset_publishes_no_true_histogram(
         assert ledger.events() == before
 
 
+@needs("report")
 def test_manifest_report_and_ledger_name_what_is_exact_and_the_receipt_is_repeated(folder: Path) -> None:
     manifest = manifest_of(folder)
     assert manifest.status == "official"

@@ -94,7 +94,7 @@ def test_spoilt_errors_of_simulated_runs_are_refused(town: Path, tmp_path: Path)
                         seen.append((task, dict(task.arrays_of(result))))
                     yield result
 
-        perform_public_steps(replace(job, workers=Kept()), report=False)
+        perform_public_steps(replace(job, workers=Kept()), last=False)
     task, arrays = seen[0]
     assert len(task.result_of(arrays)) == len(task.run.nothing)
     spoilt = [

@@ -60,7 +60,7 @@ def done_for_a_town(function: Callable[..., Any], *given: Any, **named: Any) -> 
 
 def computed(town: Path, root: Path, cut: tuple[int, int], workers: int = 1) -> dict[str, bytes]:
     with computed_again(town, root, *cut, workers) as job:
-        perform_public_steps(job, report=False)
+        perform_public_steps(job, last=False)
     return public_bytes(root)
 
 
@@ -101,7 +101,7 @@ def test_a_killed_simulation_goes_on_with_other_parts_and_the_runs_that_are_whol
     root = tmp_path / "killed"
     with computed_again(town, root, *WHOLE) as job:
         with pytest.raises(KeyboardInterrupt):
-            perform_public_steps(job, report=False)
+            perform_public_steps(job, last=False)
         monkeypatch.setattr(margins, "run_simulation", honest)
         again: list[str] = []
 
@@ -111,7 +111,7 @@ def test_a_killed_simulation_goes_on_with_other_parts_and_the_runs_that_are_whol
                 return super().run(function, tasks, done)
 
         other = replace(job, workers=Counted(1), most_cells=1, part_cells=1, progress=Silent())
-        perform_public_steps(other, report=False)
+        perform_public_steps(other, last=False)
     assert simulated == [0, 1]
     # The last of the people's runs, and the three of the housing units.
     assert again.count("run_simulation") == 1 + 3

@@ -48,3 +48,16 @@ def test_figures_of_statements_keep_their_digits() -> None:
         "2,56", "1e-10", "64/25", "15.000.000",
     ]  # fmt: skip
     assert spanish.rounded_up("16.4802") == "16,49"
+
+
+def test_figures_for_people() -> None:
+    assert [Numerals("en").persons(value) for value in (None, 0.0, 0.4, 3.0, 12.2, 1234.0)] == [
+        "?", "0", "0.4", "3", "13", "1,234",
+    ]  # fmt: skip
+    assert [Numerals("en").percent(value) for value in (0.0, 0.004, 0.25, 0.996, 1.0)] == [
+        "0 %",
+        "< 1 %",
+        "25 %",
+        "> 99 %",
+        "100 %",
+    ]

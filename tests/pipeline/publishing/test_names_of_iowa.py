@@ -61,6 +61,7 @@ code = "county"
 """
 
 
+@needs("report")
 @pytest.mark.slow
 @needs("fitness")
 @needs("plan")

@@ -24,6 +24,7 @@ from releases.pages import (
 from features.exports.release import export_release
 from pipeline.confidential.accuracy import errors_of
 from pipeline.confidential.custody import KeySource
+from pipeline.confidential.truth import accuracy_page
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -31,7 +32,6 @@ from pipeline.published import open_finished
 from pipeline.reading.compare import compare, comparison_html
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.report.truth import accuracy_page
 
 
 def test_the_page_of_errors(spanish_town: Path) -> None:

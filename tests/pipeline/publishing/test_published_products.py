@@ -47,7 +47,7 @@ AGES = Product("ages/LEVEL.parquet", "geocode, mean age", "computed", _ages, Des
 
 
 def _write_ages(job: Job) -> None:
-    """What the writer of a made-up file does, in the step of the report."""
+    """What the writer of a made-up file does, in the step of the Data Package."""
     table = pa.table({"geocode": job.spine.level("county").geocodes.tolist(), "years": [41.5, 38.25]})
     write_parquet(job.run.public / "ages" / "county.parquet", table, job.run.staging, {"kind": "ages"})
     write_package(job)

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from releases.command import feature_module
+from releases.command import feature_module, needs
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, run, write_town
 
 import pipeline.model.allocation
@@ -171,6 +171,7 @@ def test_the_audit_finds_a_child_that_is_measured_with_the_budget_of_its_parent(
     assert any("has other geounits or answers than the spec calls for" in finding.detail for finding in wrong)
 
 
+@needs("report")
 def test_exported_measurements_give_the_release_again(release: Path, spec: Path, tmp_path: Path) -> None:
     folder = export_release(open_finished(release, check_hashes=True), "nmf", tmp_path / "nmf")
     rows = pd.read_parquet(folder / "block.parquet")

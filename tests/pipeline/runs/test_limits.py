@@ -54,6 +54,7 @@ def test_a_test_key_protects_nobody_and_is_not_checked(
     assert request_of(write_town(tmp_path, *changes), tmp_path).universes
 
 
+@needs("report")
 @pytest.mark.slow
 def test_what_was_accepted_is_named_in_manifest_report_and_by_validate(tmp_path: Path) -> None:
     spec = write_town(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.command import needs
 from releases.small import QUICK, request_of, run, write_town
 
 from features.imports.tables.importer import TableRequest, TableSource, import_table
@@ -57,6 +58,7 @@ def test_one_person_in_an_empty_area_is_not_published_unasked(tmp_path: Path) ->
         request_of(without, tmp_path / "out")
 
 
+@needs("report")
 def test_what_was_accepted_is_named_in_status_manifest_report_and_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

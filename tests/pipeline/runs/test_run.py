@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.command import needs
 from releases.small import public_bytes, run, write_town
 
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
@@ -185,6 +186,7 @@ def test_refused_records_make_room_for_the_corrected_run(tmp_path: Path) -> None
     assert check_public_files(RunDirectory(root)) == []
 
 
+@needs("report")
 @pytest.mark.slow
 def test_a_run_draws_a_key_and_keeps_it(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', ""))

@@ -1,0 +1,53 @@
+"""What the feature adds to every release, whatever its spec states: files, the step that writes them, its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from features.report.cost import Reported
+    from geography.spine import Spine
+    from pipeline.execution.job import Job
+    from pipeline.execution.steps import Step
+    from pipeline.metadata.products import Product
+    from pipeline.spec.release_spec import ReleaseSpec
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report, as those ask for it who make a release."""
+
+    def products(self) -> Sequence[Product]:
+        """See `pipeline.metadata.products.HasProducts`."""
+        from features.report.files import FURTHER, PAGE
+
+        return PAGE, FURTHER
+
+    def begin_areas(self, job: Job) -> None:
+        """See `pipeline.publishing.steps.MadeLast`."""
+        from features.report.ahead import begin_alike  # brings the solvers
+
+        begin_alike(job)
+
+    def begin_tables(self, job: Job) -> None:
+        """See `pipeline.publishing.steps.MadeLast`."""
+        from features.report.ahead import begin_tables
+
+        begin_tables(job)
+
+    def last_steps(self, job: Job) -> list[Step]:
+        """See `pipeline.publishing.steps.MadeLast`."""
+        from features.report.written import report_step
+
+        return [report_step(job)]
+
+    def costs(self, spec: ReleaseSpec, spine: Spine) -> Sequence[Reported]:
+        """See `pipeline.cost.model.HasCosts`."""
+        from features.report.cost import Reported
+
+        return [Reported.of(universe, spine, margins=spec.publish.margins) for universe in spec.universes()]
+
+
+REPORT: Final = Report()

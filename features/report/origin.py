@@ -1,0 +1,39 @@
+"""What pictures and tables that leave the page say of where they are from, and how the release is cited."""
+
+from __future__ import annotations
+
+from features.report.sources import ReportSources
+
+
+def source_lines(sources: ReportSources) -> list[str]:
+    """Status, title, publisher, dates and version, a line each; the status only where the release is not official."""
+    texts, about = sources.texts, sources.spec.about
+    day = texts.numerals.day
+    status = [] if sources.status == "official" else [texts(sources.status)]
+    lines = [*status, _title(sources)]
+    if about.publisher:
+        lines.append(texts("Publisher: {publisher}", publisher=about.publisher))
+    if about.period:
+        lines.append(texts("Period: {period}", period=about.period.name))
+    if about.reference_date:
+        lines.append(texts("Reference date: {day}", day=day(about.reference_date)))
+    if about.publication_date:
+        lines.append(texts("Published: {day}", day=day(about.publication_date)))
+    if about.version:
+        lines.append(texts("Version: {version}", version=about.version))
+    return lines
+
+
+def citation(sources: ReportSources) -> str:
+    """The publisher's own words, or else publisher, year, title and version."""
+    about = sources.spec.about
+    if about.citation:
+        return about.citation
+    year = (about.publication_date or about.time)[:4]
+    author = " ".join([about.publisher, f"({year})" if year else ""]).strip()
+    version = sources.texts("Version: {version}", version=about.version) + "." if about.version else ""
+    return " ".join(one for one in (f"{author}." if author else "", f"{_title(sources)}.", version) if one)
+
+
+def _title(sources: ReportSources) -> str:
+    return sources.spec.report.title or sources.spec.name

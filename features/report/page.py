@@ -1,0 +1,451 @@
+"""The report of a release as one HTML page that needs nothing else, and that may not fetch anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from features.report.explorer import Explorer, explorer_of
+from features.report.origin import citation, source_lines
+from features.report.sources import ReportSources
+from features.report.summaries import SizeSummary
+from pipeline.metadata.json_ld import dataset
+from pipeline.metadata.products import ReleaseScope, area_products, described, products_of
+from pipeline.model.mixed import MixedNoise
+from pipeline.model.texts.catalogue import Texts
+from pipeline.model.texts.message import marked
+from pipeline.model.universe import Universe
+from pipeline.pages.chunks import Write, nowhere
+from pipeline.pages.facts import HasSection, Shown
+from pipeline.pages.templates import page_template, render, script_json
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.limits import beyond_limits
+from pipeline.release.area_sizes import size_labels
+from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement, decimal_text
+from pipeline.release.reliability import CLASSES
+from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
+
+# -- of a version that was made with answers: which one it is, and what changed ---------------------------------------
+
+
+#: Moves that are listed, those of all tables together.
+_LISTED = 10
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """An answer that was added: its cost as the page shows it."""
+
+    name: str
+    question: str
+    cost: str
+
+
+@dataclass(frozen=True, eq=False)
+class VersionView:
+    """A version of a release.
+
+    Attributes:
+        answers: all that it was made with.
+        moves: the numbers that changed most by their margin, each with its table.
+    """
+
+    number: int
+    replaces: str
+    answers: tuple[AnswerView, ...]
+    changes: Changes
+    moves: tuple[tuple[TableChanges, Move], ...]
+
+
+def version_view(sources: ReportSources) -> VersionView | None:
+    """The version that a page is about; None of a first release. ReleaseError where its changes cannot be read."""
+    if (update := sources.spec.update) is None:
+        return None
+    changes, main = read_changes(sources.run.changes), sources.universes[0]
+    unit = "ρ" if main.framework == "zcdp" else "ε"
+    answers = tuple(
+        AnswerView(one.query.name, one.question, f"{unit} = {decimal_text(one.cost)}") for one in main.added
+    )
+    moves = [(table, move) for table in changes.tables for move in table.moves]
+    moves.sort(key=lambda pair: -(pair[1].margins or 0.0))
+    return VersionView(update.version, update.replaces, answers, changes, tuple(moves[:_LISTED]))
+
+
+# -- for search engines and data portals ------------------------------------------------------------------------------
+
+
+def dataset_block(sources: ReportSources) -> str:
+    """JSON-LD that can stand in a script element; addresses are those of the files from the page."""
+    spec, run = sources.spec, sources.run
+    labels = spec.labels()
+    scope = ReleaseScope(spec, sources.universes, run)
+    files = list(described(scope, *area_products(spec.of_features, "tables", "averages")))
+    counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
+    areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
+    words = (
+        f"Counts of {' and of '.join(counted)} in every area of the levels {areas}. Differential privacy: "
+        f"{promise(sources.joint, sources.statements[0].delta)}. Status: {sources.status}."
+    )
+    return script_json(dataset(spec.name, spec.about, words, [(file, run.name_of(file.source)) for file in files]))
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+#: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report.md.
+SCRIPTS = (
+    "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "shown.js", "moments.js", "compare.js", "view.js",
+    "takeaway.js", "spreadsheet.js", "zoom.js", "search.js", "explorer.js",
+)  # fmt: skip
+
+#: An epsilon from which on the page says that the limit excludes little: odds of a guess may improve a thousandfold.
+_WEAK = Decimal("6.9")
+
+
+def report_page(sources: ReportSources, write: Write = nowhere) -> str:
+    """The page; all text is escaped. A function of the sources alone.
+
+    Args:
+        write: writes a file of the data that are too large for the page, see `chunks`.
+    """
+    texts = sources.texts
+    explorer = explorer_of(sources, write)
+    universes = [
+        _universe(explorer, sources, universe, statement, account)
+        for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
+    ]
+    levels = [{"name": level.name, "n": len(level)} for level in sources.spine.levels]
+    margins = [row for view in universes for row in view.margins]
+    content = {
+        **explorer.content,
+        "release": sources.spec.name,
+        "notForRelease": sources.status != "official",
+        "universes": {view.name: view.what for view in universes},
+        "year": sources.spec.about.time[:4],
+        "source": source_lines(sources),
+        "citation": citation(sources),
+        "classes": [
+            {"key": grade.key, "label": texts(grade.label), "advice": texts(grade.advice)} for grade in CLASSES
+        ],
+        "sizes": size_labels(texts),
+        "margins": [_margins_json(row) for row in margins],
+        "budget": [part for view in universes for part in view.budget],
+    }
+    return render(
+        "features.report",
+        "report.html.j2",
+        SCRIPTS,
+        texts,
+        spec=sources.spec,
+        title=sources.spec.report.title or sources.spec.name,
+        status=sources.status,
+        official=sources.status == "official",
+        example=sources.spec.purpose == "example",
+        receipts=sources.receipts,
+        banner=texts(_banner(sources.status)),
+        origins=_origins(sources),
+        undetermined=_undetermined(sources, explorer, universes),
+        noisy=_noisy(sources, explorer, universes),
+        levels=levels,
+        n_areas=sum(len(level) for level in sources.spine.levels),
+        universes=universes,
+        main=universes[0],
+        joint=sources.joint,
+        households=sources.households,
+        weak=Decimal(sources.joint.epsilon) > _WEAK,
+        odds=_grouped(odds(sources.joint.epsilon), texts),
+        source=page_template(*sources.universes[0].source.template, texts).module,
+        view=sources.universes[0].source.view(sources.run),
+        joint_budget=decimal_text(Fraction(sources.joint.budget)),
+        beyond=beyond_limits(sources.universes),
+        companions=universes[1:],
+        classes=CLASSES,
+        size_labels=size_labels(texts),
+        level_titles=lambda levels: ", ".join(sources.words("").level(level) for level in levels),
+        solver=_solver(sources),
+        facts=[
+            (page_template(*one.template, texts).module, one.view(sources))
+            for one in sources.universes[0].facts
+            if isinstance(one, Shown)
+        ],
+        left_out=explorer.left_out,
+        beside=explorer.beside,
+        version=version_view(sources),
+        sections=_sections(sources),
+        files=_listed_files(sources),
+        content=script_json(content),
+        dataset=dataset_block(sources),
+        chunks=explorer.chunks.in_page,
+        loads=explorer.chunks.beside > 0,
+        maps=bool(sources.spec.report.polygons),
+        named=bool(sources.names),
+        about=sources.spec.about,
+        stated=len(sources.spec.about.rows()) > bool(sources.spec.about.title) + bool(sources.spec.about.publisher),
+        level_title=sources.words("").level,
+        table_title=lambda row: sources.words(row.universe).table(row.table),
+    )
+
+
+def _sections(sources: ReportSources) -> list[tuple[Any, object]]:
+    """Of each section of a feature the macros, and what they are given."""
+    parts = [part for part in sources.spec.of_features if isinstance(part, HasSection)]
+    return [
+        (page_template(*part.section, sources.texts).module, view)
+        for part in parts
+        if (view := part.shown(sources)) is not None
+    ]
+
+
+def _listed_files(sources: ReportSources) -> list[tuple[str, str]]:
+    """The rows of the list of files that the page does not have itself: path, and what is in it."""
+    scope = ReleaseScope(sources.spec, sources.universes, sources.run)
+    products = products_of(sources.spec.of_features)
+    return [one.in_report for one in products if one.in_report is not None and any(True for _ in one.files(scope))]
+
+
+def _banner(status: Status) -> str:
+    """What a status other than official means for readers."""
+    if status == EXAMPLE:
+        return marked(
+            "The records were made up to demonstrate the program; no number here says anything about real people."
+        )
+    if status == UNCHARGED:
+        return marked("The guarantee below is for this run alone, as if nothing else were published from its records.")
+    if status == MADE_ELSEWHERE:
+        return marked("Another program drew the noise; the guarantee below holds if it did so as stated here.")
+    if status == FROM_RECORDS:
+        return marked(
+            "The noise protects the counts, but not what these inputs reveal: which areas or values occur in the "
+            "records. They are listed below, under “Where the public inputs come from”."
+        )
+    return marked("Anyone can reproduce the noise of this release: it protects nobody. Its numbers are for tests.")
+
+
+def _grouped(factor: str, texts: Texts) -> str:
+    """A factor of `odds` as the page's language writes it."""
+    return texts.numerals.digits(factor.replace(",", ""))
+
+
+def _origins(sources: ReportSources) -> list[dict[str, str]]:
+    """Where each public input is from; nothing where the spec does not say."""
+    if sources.spec.provenance is None:
+        return []
+    texts = sources.texts
+    words = {"public": texts("public"), "records": texts("made from the records, and reveals something about them")}
+    return [
+        {"name": name, "words": words[one.source], "origin": one.origin or ""} for name, one in sources.origins.items()
+    ]
+
+
+def _undetermined(sources: ReportSources, explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
+    """A sentence for each table and level with numbers that have no margin, and why."""
+    what = {view.name: view.what for view in universes}
+    of = {view.name: sources.words(view.name) for view in universes}
+    here = marked(
+        "Table “{table}” at level {level}: nothing that was measured determines {n} of its numbers. They have no "
+        "margin; do not use them."
+    )
+    there = marked(
+        "Table “{table}” of {what} at level {level}: nothing that was measured determines {n} of its numbers. They "
+        "have no margin; do not use them."
+    )
+    return [
+        sources.texts(
+            there if universe else here,
+            table=of[universe].table(table),
+            what=what[universe],
+            level=of[""].level(level),
+            n=summary.unknown,
+        )
+        for (universe, table, level), summary in explorer.summaries.items()
+        if summary.unknown
+    ]
+
+
+def _noisy(sources: ReportSources, explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
+    """A sentence for each table and level whose noise is so large that intervals of some numbers hold too little."""
+    what = {view.name: view.what for view in universes}
+    here = marked(
+        "Table “{table}” at level {level}: noise is large beside the numbers, typically ± {half} where the average "
+        "number is {mean}. Of those published as 0, or as several times the average, up to three in ten are outside "
+        "their intervals. Use a coarser table, or the area above."
+    )
+    there = marked(
+        "Table “{table}” of {what} at level {level}: noise is large beside the numbers, typically ± {half} where the "
+        "average number is {mean}. Of those published as 0, or as several times the average, up to three in ten are "
+        "outside their intervals. Use a coarser table, or the area above."
+    )
+    return [
+        sources.texts(
+            there if universe else here,
+            table=sources.words(universe).table(table),
+            what=what[universe],
+            level=sources.words("").level(level),
+            half=round(summary.all().median or 0),
+            mean=round(summary.mean),
+        )
+        for (universe, table, level), summary in explorer.summaries.items()
+        if summary.is_noisy
+    ]
+
+
+@dataclass(frozen=True)
+class MarginRow:
+    """Margins of one table at one level."""
+
+    universe: str
+    table: str
+    level: str
+    whole: SizeSummary
+    sizes: tuple[SizeSummary, ...]
+
+    def share(self, number: int) -> float:
+        """The share of the numbers above zero that are of a class."""
+        return self.whole.shares[number] / max(1, sum(self.whole.shares))
+
+
+@dataclass(frozen=True)
+class UniverseView:
+    """One universe as the page presents it.
+
+    Attributes:
+        what: what is counted, for sentences.
+        total: how many there are in the whole release.
+        low, high: the ends of its 90 % interval; None where it is exact, or has none.
+        budget: level, query and share of the budget, for the picture.
+        heat: level -> query -> (share as text, weight from 0 to 1, standard deviation as text).
+    """
+
+    name: str
+    what: str
+    total: int | None
+    low: int | None
+    high: int | None
+    universe: Universe
+    statement: PrivacyStatement
+    account: PrivacyAccount
+    attributes: tuple[tuple[str, int], ...]
+    n_zeros: int
+    queries: tuple[str, ...]
+    budget: tuple[dict[str, object], ...]
+    heat: Mapping[str, Mapping[str, tuple[str, float, str]]]
+    margins: tuple[MarginRow, ...]
+
+    @property
+    def typical(self) -> tuple[MarginRow, ...]:
+        """Of the first table, by level."""
+        return tuple(row for row in self.margins if self.margins and row.table == self.margins[0].table)
+
+
+def _of_counts(universe: Universe, noise: NoiseStatement) -> Decimal:
+    """The variance of counts in that of what is drawn; 1, unless they are made of mixed numbers."""
+    if noise.mechanism != "discrete_gaussian":
+        return Decimal(1)
+    counted = universe.source.on_counts(NoiseSpec(noise.mechanism, Fraction(noise.scale)))
+    part = counted.counts if isinstance(counted, MixedNoise) else Fraction(1)
+    return Decimal(part.numerator) / Decimal(part.denominator)
+
+
+def _universe(
+    explorer: Explorer,
+    sources: ReportSources,
+    universe: Universe,
+    statement: PrivacyStatement,
+    account: PrivacyAccount,
+) -> UniverseView:
+    words, texts = sources.words(universe.name), sources.texts
+    shares = {(noise.level, noise.query): Fraction(noise.share) for noise in statement.noise}
+    scales = {(noise.level, noise.query): noise for noise in statement.noise}
+    largest = max(shares.values(), default=Fraction(1))
+    heat: dict[str, dict[str, tuple[str, float, str]]] = {}
+    for (level, query), share in shares.items():
+        noise = scales[level, query]
+        scale = Decimal(noise.scale_decimal) * _of_counts(universe, noise)
+        deviation = scale.sqrt() if noise.mechanism == "discrete_gaussian" else scale * Decimal(2).sqrt()
+        text = texts.numerals.decimal(deviation, 1 if deviation < 100 else 0)
+        text = texts("a choice") if noise.mechanism == "exponential" else text
+        heat.setdefault(level, {})[query] = (_three_digits(share, texts), round(float(share / largest), 3), text)
+    rows = tuple(
+        MarginRow(universe.name, table.name, level, summary.all(), tuple(summary.by_size()))
+        for table in universe.tables
+        for level in table.levels
+        if (summary := explorer.summaries[universe.name, table.name, level]).all().numbers
+    )
+    low, high = _whole(explorer, sources, universe)
+    return UniverseView(
+        name=universe.name,
+        what=universe.measure.heading(
+            texts, words.labels.records or universe.name.replace("_", " ") or texts("people")
+        ),
+        total=explorer.totals.get(universe.name),
+        low=low,
+        high=high,
+        universe=universe,
+        statement=statement,
+        account=account,
+        attributes=tuple(
+            (words.labels.attribute(attribute.name), len(attribute.values)) for attribute in universe.schema.attributes
+        ),
+        n_zeros=int(universe.structural_zeros.sum()),
+        queries=tuple(dict.fromkeys(noise.query for noise in statement.noise)),
+        budget=tuple(
+            {"universe": universe.name, "level": level, "query": query, "share": round(float(share), 6)}
+            for (level, query), share in shares.items()
+        ),
+        heat=heat,
+        margins=rows,
+    )
+
+
+def _whole(explorer: Explorer, sources: ReportSources, universe: Universe) -> tuple[int | None, int | None]:
+    """The interval of the whole: the published one of the only area at the top, else that of the linear estimate."""
+    total = explorer.totals.get(universe.name)
+    if total is None or not sources.spec.publish.margins:
+        return None, None
+    published = explorer.wholes.get(universe.name)
+    if published is None and universe.source.sums_without_bias:
+        half = sources.whole(universe.name)
+        if half is not None and not math.isnan(half):
+            low = total - round(half)
+            published = (low if universe.measure.signed else max(0, low), total + round(half))
+    return (None, None) if published is None or published[0] == published[1] else published
+
+
+def _three_digits(share: Fraction, texts: Texts) -> str:
+    """A share in per cent."""
+    return f"{texts.numerals.digits(f'{float(100 * share):.3g}')} %"
+
+
+def _margins_json(row: MarginRow) -> dict[str, object]:
+    return {
+        "universe": row.universe,
+        "table": row.table,
+        "level": row.level,
+        "sizes": [[margin.size, margin.areas, margin.low, margin.median, margin.high] for margin in row.sizes],
+    }
+
+
+def _solver(sources: ReportSources) -> list[dict[str, object]]:
+    """What the solvers report, one row for each universe and level."""
+    rows = []
+    for universe in sources.universes:
+        for level in sources.spine.level_names:
+            name = f"{universe.name} {level}".strip()
+            if notes := sources.notes.get(f"estimate {name}"):
+                rows.append(
+                    {
+                        "step": name,
+                        "families": notes["families"],
+                        "primal": f"{notes['primal_residual_at_most']:.0e}",
+                        "dual": f"{notes['dual_residual_at_most']:.0e}",
+                        "again": notes["solved_again_by_cvxpy"],
+                        "difference": f"{notes['largest_difference_at_most']:.0e}",
+                    }
+                )
+    return rows

@@ -1,0 +1,86 @@
+"""What other processes work out for the report ahead of it: the report is the same, whoever does it and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from releases.small import QUICK, run, write_town
+
+from features.report import ahead
+from features.report.ahead import Ahead, begin_alike, begin_tables
+from features.report.page import report_page
+from features.report.written import report_sources
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
+from pipeline.published import open_finished
+from pipeline.publishing.manifest import begin_rows, row_roots
+from pipeline.release.tables import read_table
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ahead")
+    return run(write_town(folder, *QUICK), folder / "out")
+
+
+def job_of(root: Path, workers: Workers) -> Job:
+    release = open_finished(root, check_hashes=False)
+    return Job(release.run, release.spec, release.universes, release.spine, workers, Silent())
+
+
+def test_the_report_and_the_rows_are_the_same(root: Path) -> None:
+    """Alone; begun ahead in other processes, tables too; and begun with the report."""
+    alone = job_of(root, Workers(1))
+    pages, rows = [report_page(report_sources(alone, Ahead(alone)))], [row_roots(alone)]
+    with Workers(2, start_after=0) as workers:
+        workers.prepare("features.report.ahead")
+        assert workers.started
+        before, beside = job_of(root, workers), job_of(root, workers)
+        begin_alike(before)
+        begin_tables(before)
+        begin_rows(before)
+        assert any(name.startswith("alike") for name in before.begun)
+        assert any(name.startswith("table") for name in before.begun)
+        for job in (before, beside):
+            pages.append(report_page(report_sources(job, Ahead(job))))
+            rows.append(row_roots(job))
+    assert pages[1:] == [pages[0]] * 2
+    assert rows[1:] == [rows[0]] * 2
+    assert len([name for name in beside.begun if name.startswith("table")]) == 0
+
+
+def test_what_takes_much_memory_is_not_begun_before_the_report(root: Path) -> None:
+    """Nor the tables, which need to know what is certain; and what is too much for a page is not worked out at all."""
+    job = job_of(root, Workers(1))
+    with patch.object(ahead, "MOST_AHEAD", 0):
+        begin_alike(job)
+        begin_tables(job)
+    assert job.begun == {}
+    table = job.universes[0].tables[0]
+    level = job.spine.index_of(table.levels[0])
+    with patch.object(ahead, "MOST_HELD", 0):
+        nothing = Ahead(job)
+    assert nothing.exact("", level, table) is None
+    assert nothing.moments("", level, table) is None
+    assert nothing.packed("", level, table) is None
+    assert Ahead(job).exact("", level, table) is not None
+
+
+def test_a_packed_table_says_what_its_file_has(root: Path) -> None:
+    job = job_of(root, Workers(1))
+    begin_alike(job)
+    begin_tables(job)
+    found = Ahead(job)
+    for universe in job.universes:
+        for table in universe.tables:
+            for level in table.levels:
+                packed = found.packed(universe.name, job.spine.index_of(level), table)
+                counts = read_table(job.folder(universe).table(table.name, level)).counts
+                assert packed is not None
+                assert packed.total == int(np.sum(counts))
+                assert packed.ends
+                assert packed.text

@@ -1,0 +1,166 @@
+"""A plan counts what the report costs: by its tables, areas and levels, and only where the report shows covariances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from features.report.ahead import table_moments, tables_by_level
+from features.report.cost import MOST_HELD, Reported, held_bytes
+from geography.spine import Spine
+from pipeline.cost.model import cost_of, sizes_of
+from pipeline.estimation.expectation import Expectation
+from pipeline.inputs.geography import read_spine
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from postprocess.linear.pairs import rows_of
+
+ALL = ("county", "tract", "block")
+AGES = 12
+
+
+def opened(
+    folder: Path,
+    tables: Mapping[str, tuple[str, ...]],
+    tracts: int = 4,
+    *,
+    levels: int = 3,
+    ages: int = AGES,
+    publish: str = "replicates = 4",
+) -> tuple[ReleaseSpec, Spine]:
+    """A spec of ages and halves of them, on tracts of 1, 2, 3 ... blocks; none is like another."""
+    folder.mkdir(parents=True)
+    codes = [f"1{tract:03d}{block:03d}" for tract in range(tracts) for block in range(tract + 1)]
+    (folder / "blocks.csv").write_text("block\n" + "\n".join(codes) + "\n")
+    names = {2: "county = 1, block = 7", 3: "county = 1, tract = 4, block = 7"}[levels]
+    stated = [name for name in ALL if name in names]
+    values = [f'"{age}"' for age in range(ages)]
+    low, high = ", ".join(values[: ages // 2]), ", ".join(values[ages // 2 :])
+    path = folder / "spec.toml"
+    path.write_text(
+        'name = "ages"\n[privacy]\nrho = "2"\n[geography]\nfile = "blocks.csv"\ncolumn = "block"\n'
+        f"levels = {{ {names} }}\n[schema.attributes]\nage = [{', '.join(values)}]\n"
+        f'[schema.recodes.halves]\nattribute = "age"\ngroups = {{ low = [{low}], high = [{high}] }}\n'
+        '[strategy.queries]\ntotal = "1/4"\nhalves = "1/4"\ndetailed = "1/2"\n[strategy.levels]\n'
+        + "".join(f'{name} = "1/{len(stated)}"\n' for name in stated)
+        + f"[publish]\n{publish}\n[tables]\n"
+        + "".join(
+            f'{query} = {{ query = "{query}", levels = {[name for name in places if name in stated]} }}\n'.replace(
+                "'", '"'
+            )
+            for query, places in tables.items()
+        )
+    )
+    spec = load_spec(path)
+    return spec, read_spine(spec.geography)
+
+
+def reported(spec: ReleaseSpec, spine: Spine) -> Reported:
+    (universe,) = spec.universes()
+    return Reported.of(universe, spine, margins=spec.publish.margins)
+
+
+def test_factors_are_those_that_the_report_works_out(tmp_path: Path) -> None:
+    spec, spine = opened(tmp_path / "in", {"total": ALL, "halves": ("tract",), "detailed": ("county", "block")}, 5)
+    (universe,) = spec.universes()
+    expectation = Expectation.of(universe, spine, [], "full")
+    planned = expectation.planned()
+    sizes = []
+    for level, table in tables_by_level(universe, spine):
+        moments = table_moments(expectation, planned, level, table)
+        assert (
+            moments.shared.shape[-2:]
+            == (
+                len(rows_of(expectation.basis, table.query)),
+                expectation.basis.n_asymmetric,
+            )
+            or not moments.shared.size
+        )
+        sizes.append(moments.shared.size + moments.nested.size)
+    found = reported(spec, spine)
+    assert (found.factors, found.widest) == (sum(sizes), max(sizes))
+
+
+def test_more_tables_areas_levels_and_values_cost_more(tmp_path: Path) -> None:
+    both = {"total": ALL, "detailed": ALL}
+    least = reported(*opened(tmp_path / "least", {"total": ALL}))
+    known = reported(*opened(tmp_path / "known", both))
+    above = reported(*opened(tmp_path / "above", both | {"detailed": ("county", "tract")}))
+    more = {
+        "areas": reported(*opened(tmp_path / "areas", both, 12)),
+        "values": reported(*opened(tmp_path / "values", both, ages=2 * AGES)),
+    }
+    fewer = reported(*opened(tmp_path / "levels", both, levels=2))
+    for smaller in (least, fewer, above):
+        assert smaller.seconds < known.seconds
+        assert smaller.bytes < known.bytes
+    for name, larger in more.items():
+        assert larger.seconds > 1.8 * known.seconds, name
+        assert larger.bytes > 1.8 * known.bytes, name
+
+
+def test_without_margins_and_of_too_many_areas_there_are_no_covariances(tmp_path: Path) -> None:
+    spec, spine = opened(tmp_path / "without", {"detailed": ALL}, publish="margins = false")
+    assert reported(spec, spine) == Reported()
+    (universe,) = spec.universes()
+    assert (Reported().seconds, Reported().bytes) == (0.0, 0.0)
+    assert held_bytes(universe, 100) == 8 * 100 * AGES**2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("features.report.cost.MOST_HELD", held_bytes(universe, 1))
+        assert Reported.of(universe, spine, margins=True) == Reported()
+    assert held_bytes(universe, 1) < MOST_HELD
+
+
+def test_the_report_is_part_of_the_cost_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other steps where it takes little, after them where it takes much: then the larger of the two counts."""
+    spec, spine = opened(tmp_path / "in", {"detailed": ALL}, 12)
+    found = reported(spec, spine)
+    beside = {workers: cost_of(spec, spine, workers) for workers in (1, 2)}
+    monkeypatch.setattr("features.report.cost.MOST_AHEAD", 0)
+    after = {workers: cost_of(spec, spine, workers) for workers in (1, 2)}
+    monkeypatch.setattr("features.report.cost.MOST_HELD", 0)
+    for workers in (1, 2):
+        without = cost_of(spec, spine, workers)
+        assert beside[workers].core_seconds - without.core_seconds == pytest.approx(found.seconds)
+        assert after[workers].core_seconds == beside[workers].core_seconds
+        assert after[workers].seconds - without.seconds == pytest.approx(found.seconds)
+        assert beside[workers].seconds - without.seconds == pytest.approx(found.seconds / workers)
+    without = cost_of(spec, spine, 2)
+    assert beside[2].peak_mb - without.peak_mb == pytest.approx(found.bytes / 1e6)
+    assert without.peak_mb <= after[2].peak_mb < beside[2].peak_mb
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_cost_does_not_fall_where_there_is_more(tmp_path: Path, workers: int) -> None:
+    tables = {"total": ALL, "detailed": ALL}
+    costs = [
+        cost_of(*opened(tmp_path / str(number), tables, tracts, publish=publish), workers)
+        for number, (tracts, publish) in enumerate(
+            (
+                (4, "margins = false"),
+                (8, "margins = false"),
+                (8, "replicates = 4"),
+                (16, "replicates = 4"),
+                (16, "replicates = 4\nunbiased = true"),
+            )
+        )
+    ]
+    for figure in ("core_seconds", "seconds", "peak_mb"):
+        figures = [getattr(cost, figure) for cost in costs]
+        assert figures == sorted(figures), figure
+
+
+def test_families_have_no_more_cells_than_are_possible(tmp_path: Path) -> None:
+    """What nobody can be in is in no problem; the size of the schema stays as it is."""
+    spec, spine = opened(tmp_path / "in", {"detailed": ALL})
+    (whole,) = sizes_of(spec, spine)
+    path = tmp_path / "in" / "spec.toml"
+    zeros = "structural_zeros = [ { age = [" + ", ".join(f'"{age}"' for age in range(4)) + "] } ]\n"
+    path.write_text(path.read_text().replace("[privacy]", zeros + "[privacy]"))
+    (part,) = sizes_of(load_spec(path), spine)
+    assert (whole.cells, whole.possible) == (AGES, AGES)
+    assert (part.cells, part.possible) == (AGES, AGES - 4)
+    assert np.all(np.array(part.filled_cells) <= AGES - 4)
+    assert part.squares < whole.squares

@@ -1,0 +1,206 @@
+"""What is too large for the report's page is in files beside it: read when asked for, verified, said when missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from releases.browser import Opened, opened
+from releases.large_report import large_report
+from releases.small import QUICK, request_of, run, write_town
+
+import features.report.moments
+import pipeline.pages.areas
+import pipeline.pages.chunks
+from features.report.page import SCRIPTS
+from pipeline.errors import InputError
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Notes, Step
+from pipeline.pages.templates import asset
+from pipeline.published import release_at
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.run import run_release
+from pipeline.runs.verify import verify_release
+
+
+@pytest.fixture
+def small_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page with room for little, and pieces of a few areas."""
+    monkeypatch.setattr(pipeline.pages.chunks, "LARGEST", 700)
+    monkeypatch.setattr(features.report.moments, "LARGEST", 2000)
+    monkeypatch.setattr(pipeline.pages.areas, "WHOLE", 12)
+    monkeypatch.setattr(pipeline.pages.areas, "_AREAS", 4)
+    monkeypatch.setattr(pipeline.pages.areas, "_NUMBERS", 70)
+
+
+def shown_rows(shown: Opened) -> list[list[str]]:
+    cells = shown.page.evaluate(
+        "[...document.querySelectorAll('#counts-body tr')].map(row => [...row.children].map(cell => cell.textContent))"
+    )
+    return [[cell.split(" ")[0].replace(",", "") for cell in row] for row in cells]
+
+
+def loaded(shown: Opened) -> list[str]:
+    return [url.rsplit("/", 2)[1] for url in shown.requests]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_page")
+def test_files_beside_the_page_are_verified_and_resumed_after(tmp_path: Path) -> None:
+    """They are listed with their hashes, computed again byte for byte, and missing ones are written again."""
+    spec = write_town(tmp_path / "in", *QUICK)
+    directory = RunDirectory(run(spec, tmp_path / "out"))
+    files = directory.report_files()
+    assert len(files) > 10
+    page = directory.report.read_text("utf-8")
+    assert sum(map(len, re.findall(r'id="chunk-\d+">([^<]*)<', page))) <= 700 + 2000
+    listed = json.loads(directory.manifest.read_text())["files"]
+    assert {directory.name_of(path) for path in files} == {name for name in listed if name.startswith("report/")}
+    shutil.copytree(directory.public, tmp_path / "copy" / "public")
+    copy = RunDirectory(tmp_path / "copy")
+    assert verify_release(release_at(copy.root), 1, Silent()) == []
+    changed = copy.report_files()[3]
+    changed.write_text(changed.read_text().replace("H4s", "H4t"))
+    (problem,) = verify_release(release_at(copy.root), 1, Silent())
+    assert f"report/{changed.name}" in problem
+
+    # A run that was stopped before its manifest writes what is missing, and nothing else is let in.
+    kept = {path: path.read_bytes() for path in files}
+    directory.manifest.unlink()
+    files[0].unlink()
+    performed: list[str] = []
+
+    def perform(step: Step) -> Notes | None:
+        performed.append(step.stage)
+        return step.perform()
+
+    run_release(request_of(spec, tmp_path / "out"), Silent(), perform)
+    assert "report" in performed
+    assert "tables" not in performed
+    assert {path: path.read_bytes() for path in directory.report_files()} == kept
+    directory.manifest.unlink()
+    performed.clear()
+    run_release(request_of(spec, tmp_path / "out"), Silent(), perform)
+    assert "report" not in performed
+    directory.manifest.unlink()
+    (directory.public / "report" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"public/report/notes\.txt"):
+        run(spec, tmp_path / "out")
+
+
+@pytest.mark.usefixtures("small_page")
+def test_the_page_shows_what_the_tables_have_from_files(browser: Any, tmp_path: Path) -> None:
+    """It opens with what is in it, reads pieces as they are asked for, and finds areas of levels that are in pieces."""
+    job = large_report(tmp_path / "large", tracts=6, blocks=30, cells=5)
+    stored = pd.read_parquet(job.run.main.table("age", "block"))
+    shown = opened(browser, job.run.report)
+    assert shown.requests == []
+    shown.wait("select_option", "#table", "1")
+    shown.wait("select_option", "#level", "2")
+    counts = [name for name in stored.columns if ":" not in name]
+    stored_rows = stored[counts].astype(str).to_numpy().tolist()
+    totals = stored[counts[1:]].sum(axis=1).astype(str)
+    expected = [[code, total, *row] for (code, *row), total in zip(stored_rows, totals, strict=True)]
+    assert shown_rows(shown) == expected[:25]
+    shown.wait("click", "#next")
+    assert shown_rows(shown) == expected[25:50]
+    pages = -(-len(expected) // 25)
+    assert shown.page.locator("#printed-page").text_content() == f"(page 2 of {pages})"
+    assert not shown.page.locator("#printed-page").is_visible()
+    shown.page.emulate_media(media="print")  # where no button says that there is more
+    assert shown.page.locator("#printed-page").is_visible()
+    shown.page.emulate_media(media="screen")
+    before = len(shown.requests)
+    assert set(loaded(shown)) == {"report"}
+    shown.page.context.close()
+
+    # Only what is beside the wanted area is read; its numbers and interval are the table's.
+    shown = opened(browser, job.run.report)
+    shown.wait("select_option", "#table", "1")
+    wanted = stored.iloc[100]
+    shown.page.fill("#search", wanted["geocode"])
+    shown.page.wait_for_selector("#found li[role=option]")
+    assert shown.page.locator("#found li").first.text_content() == f"block {wanted['geocode']}"
+    shown.wait("press", "#search", "Enter")
+    assert len(shown.requests) < before
+    cells = shown.page.locator("#area tbody tr").nth(2).locator("td").all_text_contents()
+    assert cells[0] == str(wanted["a02"])
+    rank = 1 + int((stored["a02"] > wanted["a02"]).sum())
+    assert cells[1].startswith(f"({wanted['a02:low90']:.0f}\N{EN DASH}{wanted['a02:high90']:.0f}) rank {rank} (")
+    caption = shown.page.locator("#counts-caption").text_content()
+    assert caption == f"Table age, level block, areas in tract {wanted['geocode'][:5]}: 30"
+    # A sum of areas of which one was not looked at yet, with its interval; and the same from the address.
+    shown.wait("click", "text=Compare with tract")
+    other = stored.iloc[7]["geocode"]
+    address = shown.page.url.split("#")[0] + f"#table=age&level=block&compare=block:{wanted['geocode']},block:{other}"
+    shown.page.goto("about:blank")
+    shown.page.goto(address)
+    shown.page.wait_for_selector("html[data-ready]")
+    total = shown.page.locator("#compare-body .sum-row td").first.text_content()
+    assert int(total.split(" ")[0]) == wanted["a00"] + stored.iloc[7]["a00"]
+    assert "(" in total
+    assert shown.complaints == []
+
+
+@pytest.mark.usefixtures("small_page")
+def test_too_many_areas_are_paged_and_not_drawn(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fewer = {
+        name: asset(name, "features.report").replace("MOST_AREAS = 300000", "MOST_AREAS = 100") for name in SCRIPTS
+    }
+    monkeypatch.setattr("pipeline.pages.templates.asset", lambda name, _: fewer[name])
+    job = large_report(tmp_path / "large", tracts=6, blocks=30, cells=5)
+    shown = opened(browser, job.run.report)
+    shown.wait("select_option", "#table", "1")
+    shown.wait("select_option", "#level", "2")
+    assert "too many areas to draw" in shown.page.locator("#legend").text_content()
+    assert shown.page.locator("#picture svg").count() == 0
+    assert shown.page.locator("#download").is_disabled()
+    stored = pd.read_parquet(job.run.main.table("age", "block"))
+    before = len(shown.requests)
+    for _ in range(7):
+        shown.wait("click", "#next")
+    assert [row[0] for row in shown_rows(shown)] == stored["geocode"].tolist()[175:]
+    assert len(shown.requests) > before
+    shown.wait("click", "#counts-body tr button >> nth=0")
+    assert shown.page.locator("#area h3").text_content() == f"block {stored['geocode'].iloc[175]}"
+    assert shown.complaints == []
+
+
+@pytest.mark.usefixtures("small_page")
+def test_missing_files_are_said_and_what_was_shown_stays(browser: Any, tmp_path: Path) -> None:
+    job = large_report(tmp_path / "large", tracts=6, blocks=30, cells=5)
+    shutil.copy(job.run.report, tmp_path / "alone.html")
+    shown = opened(browser, tmp_path / "alone.html")
+    before = shown_rows(shown)
+    shown.wait("select_option", "#table", "1")
+    shown.wait("select_option", "#level", "2")
+    said = shown.page.locator("#unread").text_content()
+    assert "folder “report” beside this page, and they cannot be read" in said
+    shown.wait("select_option", "#table", "0")
+    assert shown.page.locator("#unread").text_content() == ""
+    assert shown_rows(shown) == before
+
+
+@pytest.mark.slow
+def test_35_000_leaves_with_91_cells(browser: Any, tmp_path: Path) -> None:
+    """Under 5 MB and 2 seconds, the best of three, without anything from beside it; down to a leaf by one more file."""
+    job = large_report(tmp_path / "large", tracts=350, blocks=100, cells=91)
+    assert job.run.report.stat().st_size < 5_000_000
+    assert sum(path.stat().st_size for path in job.run.report_files()) > 3_000_000
+    shown = min((opened(browser, job.run.report) for _ in range(3)), key=lambda one: one.seconds)
+    assert shown.seconds < 2
+    assert shown.requests == []
+    shown.wait("select_option", "#table", "1")
+    wanted = pd.read_parquet(job.run.main.table("age", "block")).iloc[15_007]
+    shown.page.fill("#search", wanted["geocode"])
+    shown.page.wait_for_selector("#found li[role=option]")
+    shown.wait("press", "#search", "Enter")
+    assert len(shown.requests) == 1
+    found = shown.page.locator("#area tbody tr td:nth-child(2)").all_text_contents()
+    assert list(map(int, found)) == [wanted[f"a{age:02d}"] for age in range(91)]
+    assert shown.complaints == []

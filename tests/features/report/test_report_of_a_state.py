@@ -1,0 +1,52 @@
+"""The report of a real state: small enough to send, quick to open, and right where it is looked at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from releases.browser import chromium, opened
+from releases.small import run
+
+from pipeline.release.layout import RunDirectory
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "rhode_island.toml"
+
+
+@pytest.mark.slow
+def test_rhode_island_with_maps_of_tracts(shared_data: Path, tmp_path: Path) -> None:
+    """Under 5 MB with all five levels, blocks too; open, drawn and ready in under 2 seconds, the best of three."""
+    text = EXAMPLE.read_text().replace('"../../shared/data/', f'"{shared_data}/')
+    (tmp_path / "spec.toml").write_text(f"{text}\n[publish]\nreplicates = 2\n")
+    directory = RunDirectory(run(tmp_path / "spec.toml", tmp_path / "out", workers=2))
+    assert directory.report.stat().st_size < 5_000_000
+    names = json.loads(directory.report.read_text("utf-8").split('id="content">')[1].split("</script>")[0])
+    assert {tuple(table["levels"]) for table in names["tables"]} == {
+        ("state", "county", "tract", "block_group", "block")
+    }
+    with chromium() as browser:
+        shown = min((opened(browser, directory.report) for _ in range(3)), key=lambda one: one.seconds)
+        assert shown.seconds < 2
+        assert shown.page.locator("#picture svg path[aria-roledescription]").count() == 0
+        assert shown.page.locator("#picture svg .mark-shape path:not([fill^=url])").count() == 243
+        shown.wait("select_option", "#table", "1")
+        shown.wait("select_option", "#level", "4")
+        stored = pd.read_parquet(directory.main.table("race", "block"))
+        shown.wait("click", "#next")
+        first = shown.page.locator("#counts-body tr").first.locator("th, td").all_text_contents()
+        expected = (
+            stored[[name for name in stored.columns if not name.endswith((":moe90", ":low90", ":high90"))]]
+            .iloc[25]
+            .astype(str)
+            .tolist()
+        )
+        expected.insert(1, str(sum(map(int, expected[1:]))))
+        assert [cell.split(" ")[0].replace(",", "") for cell in first] == expected
+        shown.page.fill("#search", "Newport")
+        shown.page.wait_for_selector("#found li[role=option]")
+        shown.wait("press", "#search", "Enter")
+        assert shown.page.locator("#area h3").text_content() == "Newport (county 44005)"
+        assert shown.complaints == []
+        assert shown.requests == []

@@ -1,0 +1,46 @@
+"""Numbers and text in a page come back as they were, by a decoder that shares nothing with the encoder."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.pages.encoding import LARGEST, packed_lines, packed_numbers, packed_text
+
+
+def unpacked(text: str) -> list[int]:
+    width, *planes = gzip.decompress(base64.b64decode(text))
+    n = len(planes) // width
+    return [sum(planes[plane * n + i] << 8 * plane for plane in range(width)) for i in range(n)]
+
+
+@given(st.lists(st.integers(0, LARGEST), max_size=40))
+def test_numbers_come_back(numbers: list[int]) -> None:
+    assert unpacked(packed_numbers(np.array(numbers, dtype=np.int64))) == numbers
+
+
+def test_a_matrix_is_read_row_by_row() -> None:
+    matrix = np.arange(300).reshape(20, 15)
+    assert unpacked(packed_numbers(matrix.T)) == matrix.T.ravel().tolist()
+
+
+@pytest.mark.parametrize("numbers", [[-1], [LARGEST + 1]])
+def test_what_a_browser_cannot_hold_is_refused(numbers: list[int]) -> None:
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        packed_numbers(np.array(numbers))
+
+
+def test_text_comes_back() -> None:
+    assert gzip.decompress(base64.b64decode(packed_text("ä <b>"))).decode() == "ä <b>"
+    assert gzip.decompress(base64.b64decode(packed_lines(["a", "b"]))) == b"a\nb"
+
+
+def test_compressed_bytes_hold_no_time() -> None:
+    """A gzip header may hold a time and an operating system; these would make every page another one."""
+    header = base64.b64decode(packed_text("x"))[:10]
+    assert header[4:8] == b"\0\0\0\0"
