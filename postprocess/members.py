@@ -1,6 +1,6 @@
 """Members of households as they are counted among the persons: a further measurement of the households.
 
-How it comes about is told in `joins.implied`, and how it is used in `downward.assembly`.
+Whoever states it says how it comes about; how it is used is in `downward.assembly`.
 """
 
 from __future__ import annotations

@@ -204,6 +204,13 @@ def _mixed(folder: Path) -> None:
     _write_key(folder)
 
 
+_JOINED: Final = (
+    _one("homes", write_homes, "release.toml", "homes"),
+    _one("drawn", lambda folder: write_homes(folder, *_BY_HOUSEHOLDS), "release.toml", "homes"),
+    _one("patients", write_patients, "release.toml", "homes"),
+    _one("households", write_quarter, "quarter.toml", "quarter"),
+    _one("one_town", write_one_town, "release.toml", "one-town"),
+)
 RELEASES: Final[Sequence[SmallRelease]] = (
     _one("town", lambda folder: write_town(folder, *QUICK), "release.toml", "town"),
     _one("pure", lambda folder: write_town(folder, *QUICK, *_PURE), "release.toml", "town"),
@@ -214,11 +221,7 @@ RELEASES: Final[Sequence[SmallRelease]] = (
     _one("wages", lambda folder: write_wages(folder, OVER), "wages.toml", "wages"),
     _one("balances", lambda folder: write_wages(folder, *BALANCES), "wages.toml", "wages"),
     _one("jobs", write_jobs, "jobs.toml", "jobs"),
-    _one("homes", write_homes, "release.toml", "homes"),
-    _one("drawn", lambda folder: write_homes(folder, *_BY_HOUSEHOLDS), "release.toml", "homes"),
-    _one("patients", write_patients, "release.toml", "homes"),
-    _one("households", write_quarter, "quarter.toml", "quarter"),
-    _one("one_town", write_one_town, "release.toml", "one-town"),
+    *(_JOINED if is_installed("joins") else ()),
     _survey("survey", lambda folder: write_survey(folder, "direct_encoding", 4, "1")),
     _survey("unary", lambda folder: write_survey(folder, "unary_encoding", 5, "1")),
     _survey("words", write_words),

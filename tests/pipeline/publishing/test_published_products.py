@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from releases.chosen import write_chosen
-from releases.command import needs
 from releases.homes import write_homes
 from releases.named import write_named_town
 from releases.small import QUICK, run, write_town
 from releases.wages import write_wages
 
 import pipeline.publishing.steps
+from features.registry import is_installed
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -93,9 +93,11 @@ def _town(folder: Path) -> Path:
     return write_town(folder, ("unbiased = true", "unbiased = true\ndraws = 2\nmicrodata = true"))
 
 
-@pytest.mark.parametrize(
-    "write", [_town, write_named_town, write_homes, pytest.param(write_wages, marks=needs("amounts")), write_chosen]
-)
+#: With the features joins and amounts, where they are installed: their files are written, too.
+LINKED = [*([write_homes] if is_installed("joins") else []), *([write_wages] if is_installed("amounts") else [])]
+
+
+@pytest.mark.parametrize("write", [_town, write_named_town, *LINKED, write_chosen])
 def test_the_steps_of_a_run_write_what_the_catalogue_has(write: Callable[[Path], Path], tmp_path: Path) -> None:
     """Each computed file is of one step, and no step writes another; of all others, the run has those of its spec."""
     spec = load_spec(write(tmp_path))
