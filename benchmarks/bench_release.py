@@ -162,7 +162,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
                 for family in families:
                     strata.setdefault((level, int(family.n_cells > 8)), []).append(family)
             for families in strata.values():
-                small = [f for f in families if f.precision.size <= 2_000_000]
+                small = [f for f in families if f.matrices.size <= 2_000_000]
                 if not small:
                     continue
                 chosen = rng.choice(len(small), min(sample, len(small)), replace=False)

@@ -67,11 +67,18 @@ def release_at(folder: Path) -> RunDirectory:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; the directory of a release is needed")
-    root = folder.parent if folder.name == "public" and not (folder / "public").exists() else folder
-    run = RunDirectory(root.resolve())
+    run = _run_of(folder)
     if not run.manifest.is_file():
         raise InputError(f"{folder}: no finished release is here; {run.manifest} is missing")
     return run
+
+
+def _run_of(folder: Path) -> RunDirectory:
+    """The directory that `folder` is, or whose public/ it is, also as "." within it."""
+    whole = folder.absolute()
+    if whole.name == "public" and not (whole / "public").exists():
+        whole = whole.parent
+    return RunDirectory(whole.resolve())
 
 
 def publication_at(folder: Path) -> RunDirectory:
@@ -80,8 +87,7 @@ def publication_at(folder: Path) -> RunDirectory:
     Raises:
         InputError: there is neither.
     """
-    root = folder.parent if folder.name == "public" and not (folder / "public").exists() else folder
-    run = RunDirectory(root.resolve())
+    run = _run_of(folder)
     return run if run.is_answer else release_at(folder)
 
 

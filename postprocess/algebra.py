@@ -105,6 +105,11 @@ class Basis:
         return np.where(self._contains.T, sign * inverse_outside[:, None], 0.0)
 
     @cached_property
+    def to_pattern_form(self) -> FloatArray:
+        """`(n_blocks, n_blocks)`: row e, of which blocks the entries of a `pattern_table` are made."""
+        return np.asarray(self._contains.astype(np.float64) @ self.to_marginal_form)
+
+    @cached_property
     def cell_blocks(self) -> tuple[IntArray, IntArray]:
         """For each cell of the schema: its asymmetric cell `(n_cells,)`, its symmetric values `(n_cells, s)`."""
         codes = np.stack(np.unravel_index(np.arange(math.prod(self.shape)), self.shape), axis=1)

@@ -93,7 +93,8 @@ def examine(root: Path) -> Findings:
 def _run_at(root: Path) -> Places:
     if not root.is_dir():
         raise FormError(f"{root}: no such folder; the directory of a release is needed")
-    run = Places(root.parent if root.name == "public" and not (root / "public").exists() else root)
+    whole = root.absolute()
+    run = Places(whole.parent if whole.name == "public" and not (whole / "public").exists() else root)
     if not run.manifest.is_file():
         raise FormError(f"{root}: no finished release is here; {run.manifest} is missing")
     return run

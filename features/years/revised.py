@@ -95,7 +95,7 @@ def series_at(folder: Path) -> tuple[InSeries, ...]:
             other cells are impossible or other sums exact in it.
     """
     run = RunDirectory(folder)
-    if run.manifest.is_file() or folder.name == "public":
+    if run.manifest.is_file() or folder.absolute().name == "public":
         return _chain(released(release_at(folder)))
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; a release of a series, or the folder with all of them is needed")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a CSV file read at a time; a row must fit in it.
 CSV_BLOCK_BYTES = 1 << 24
+#: What files are separated by, in words.
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 #: What replaces bytes that are not text.
 _NOT_TEXT = "\ufffd"
 _NEEDED = "a .csv, .tsv, .txt (also .gz) or .parquet file is needed"
@@ -128,6 +130,20 @@ def _check_columns(path: Source, present: Sequence[str], needed: Sequence[str]) 
         raise RecordsError(f"{path}: several columns are named {', '.join(map(quote, twice))}; each may occur once")
 
 
+def _check_separator(path: Path, header: Sequence[str], needed: Sequence[str], form: TextFormat) -> None:
+    """Refuse a file whose whole header is one column, and which has the needed columns with another separator."""
+    for separator in _SEPARATORS:
+        if len(header) == 1 and separator in header[0] and set(needed) <= set(header[0].split(separator)):
+            raise RecordsError(
+                f"{path}: found one column, {quote(header[0])}; the separator is {form.separator!r}. "
+                f"Columns appear to be separated by {_SEPARATORS[separator]}: state separator = {_toml(separator)}"
+            )
+
+
+def _toml(separator: str) -> str:
+    return '"\\t"' if separator == "\t" else f'"{separator}"'
+
+
 def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
     """The columns, and the number of rows."""
     try:
@@ -178,7 +194,9 @@ def _csv_header(path: Path, text: TextFormat) -> list[str]:
 
 
 def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> RecordsFile:
-    _check_columns(path, _csv_header(path, form), columns)
+    header = _csv_header(path, form)
+    _check_separator(path, header, columns, form)
+    _check_columns(path, header, columns)
 
     def chunks() -> Iterator[pa.RecordBatch]:
         text = pa.dictionary(pa.int32(), pa.string())

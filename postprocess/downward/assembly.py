@@ -11,14 +11,17 @@ import numpy as np
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
 from postprocess.families.family import Family, GroupRange, Solution
+from postprocess.families.in_blocks import InBlocks
 from postprocess.families.rounding import GroupLevel, tie_breaks
 from postprocess.families.wide import WIDE, Sums, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
 
 if TYPE_CHECKING:
-    from postprocess.downward.tasks import LevelTask
+    from postprocess.downward.tasks import LevelTask, PassTerms
 
+#: Numbers of dense precisions from which on they are left in blocks: a quarter of a gigabyte.
+LEAST_IN_BLOCKS = 1 << 25
 #: Stands for no upper bound.
 UNBOUNDED = float(1 << 52)
 #: Per parent the cells of a pass that are not zero, and their whole numbers; None at the top.
@@ -85,9 +88,11 @@ def member_of(
     else:
         cells, counts = targets[parent]
         upper = np.where(possible[rows][:, cells], counts[None, :], 0.0)
-    if len(cells) > WIDE and task.implied is None and (blocks := task.terms[number].blocks) is not None:
+    terms = task.terms[number]
+    if targets is None and len(cells) > WIDE and task.implied is None and terms.in_blocks:
         # At the top nothing else says which of many cells can have persons.
-        cells = positive_cells(_wide_area(task, number, parent, cells, held, blocks[task.classes[rows.start]]))
+        blocks = terms.precision[task.classes[rows.start]]
+        cells = positive_cells(_wide_area(task, number, parent, cells, held, blocks))
         upper = upper[:, : len(cells)]
     if not len(cells):
         return None
@@ -104,23 +109,24 @@ def member_of(
         chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], rows.stop - rows.start
     )
     classes, kind = _renumbered(task.classes[rows])
-    terms = task.terms[number]
+    precision: FloatArray | InBlocks
     if terms.linear is not None:
         precision = np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]])
         linear = terms.linear[rows][:, cells]
     else:
-        precision = task.basis.dense(terms.precision[classes], cells)
+        precision = _precision_of_cells(task, terms, classes, cells)
         linear = _linear(task, rows, cells)
-    if (implied := task.implied) is not None and (
-        expected := _members_in(implied, current, cells, rows.start)
-    ) is not None:
-        used = implied.used_at_first(rows) if used is None else used
-        kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
-    for shared in task.shares:
-        if counts is not None and says_more(current, shared.query):
-            kind, precision, linear = shared.terms(
-                current.group_of(shared.query)[cells], counts, rows, (kind, precision, linear)
-            )
+    if not isinstance(precision, InBlocks):  # nothing is added to those
+        if (implied := task.implied) is not None and (
+            expected := _members_in(implied, current, cells, rows.start)
+        ) is not None:
+            used = implied.used_at_first(rows) if used is None else used
+            kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
+        for shared in task.shares:
+            if counts is not None and says_more(current, shared.query):
+                kind, precision, linear = shared.terms(
+                    current.group_of(shared.query)[cells], counts, rows, (kind, precision, linear)
+                )
     name = (
         f"{task.parent_names[parent]} (its {task.level_name} children)"
         if task.parents is not None
@@ -140,6 +146,16 @@ def member_of(
     children = np.arange(task.first_child + rows.start, task.first_child + rows.stop)
     ties = tie_breaks(task.seed, [np.array([task.level * 64 + number]), children[:, None], cells[None, :]])
     return Member(parent, cells, family, tuple(chain), ties, used)
+
+
+def _precision_of_cells(task: LevelTask, terms: PassTerms, classes: IntArray, cells: IntArray) -> FloatArray | InBlocks:
+    """The detail's precisions on some cells: in blocks where they would be large, and nothing is added to them."""
+    of_classes = terms.precision[classes]
+    if not terms.in_blocks:
+        return task.basis.dense(of_classes, cells)
+    in_blocks = InBlocks(task.basis, of_classes, cells)
+    alone = task.implied is None and not task.shares
+    return in_blocks if alone and len(classes) * len(cells) ** 2 > LEAST_IN_BLOCKS else in_blocks.matrices()
 
 
 def _wide_area(

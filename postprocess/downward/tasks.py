@@ -32,22 +32,19 @@ class PassTerms:
     """The objective of one pass for the children of a batch.
 
     Attributes:
-        precision: coarse passes `(n_classes, g, g)`; the detail: a pattern table `(n_classes, n_blocks, a, a)`.
+        precision: coarse passes `(n_classes, g, g)`; the detail: `(n_classes, n_blocks, a, a)`, a pattern table, or of
+            a wide schema the blocks.
         linear: coarse passes `(n, g)`; None in the detail, where it is looked up cell by cell.
-        blocks: of the detail at the top of a wide schema `(n_classes, n_blocks, a, a)`; None elsewhere.
+        in_blocks: whether the precision is the blocks.
     """
 
     precision: FloatArray
     linear: FloatArray | None
-    blocks: FloatArray | None = None
+    in_blocks: bool = False
 
     def of(self, classes: IntArray, rows: slice) -> PassTerms:
         """The terms of some children, whose classes are numbered in the order given."""
-        return PassTerms(
-            self.precision[classes],
-            None if self.linear is None else self.linear[rows],
-            None if self.blocks is None else self.blocks[classes],
-        )
+        return PassTerms(self.precision[classes], None if self.linear is None else self.linear[rows], self.in_blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +189,8 @@ def level_tasks(
         for current in passes[:-1]
     ]
     blocks, prior = _detail_terms(problem, basis, level, estimate, share)
-    wide = parents is None and problem.n_cells > WIDE
-    terms.append(PassTerms(basis.pattern_table(blocks), None, blocks if wide else None))
+    wide = problem.n_cells > WIDE
+    terms.append(PassTerms(blocks if wide else basis.pattern_table(blocks), None, wide))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
     implied = problem.implied[level] if problem.implied else None
     if implied is not None and parents is None:

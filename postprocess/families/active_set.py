@@ -66,7 +66,7 @@ class Guess:
         guess = cls.none_active(family)
         if family.parent is not None or not ALONE <= family.n_cells <= LARGE_ALONE:
             return guess
-        _, best, failed = lapack.dposv(family.precision[0], family.linear[0])
+        _, best, failed = lapack.dposv(family.matrices[0], family.linear[0])
         return guess if failed else replace(guess, x=np.where(best < -FEASIBLE, 0.0, guess.x))
 
     @classmethod

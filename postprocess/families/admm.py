@@ -37,7 +37,7 @@ def solve_by_admm(family: Family, begin: Guess) -> tuple[Exact, int] | None:
         begin: the state that another method reached.
     """
     groups = _Groups.of(family)
-    scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
+    scale = family.scale
     quadratic = _Quadratic(family, groups.matrix, scale)
     y, u = begin.x, begin.pull / scale
     w, v = begin.range_sums, begin.range_pull / scale
@@ -89,7 +89,7 @@ class _Quadratic:
 
     def __init__(self, family: Family, groups: FloatArray, scale: float) -> None:
         k = family.n_cells
-        inverse = np.linalg.inv(family.precision + scale * (np.eye(k) + groups @ groups.T))[family.kinds]
+        inverse = np.linalg.inv(family.matrices + scale * (np.eye(k) + groups @ groups.T))[family.kinds]
         self.offset = np.zeros_like(family.linear)
         if family.held is not None and family.held_group is not None:
             held = one_hot(family.held_group, family.held.shape[1])

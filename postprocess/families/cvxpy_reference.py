@@ -116,8 +116,8 @@ def numbers_of(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
         The numbers; the origin `(C, k)`; and a bound on the differences, in place of limits that are none, that no
         solution comes near.
     """
-    scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
-    roots = _roots(family.precision / scale)
+    scale = family.scale
+    roots = _roots(family.matrices / scale)
     if not family.shared:
         roots = roots[family.kinds]
     centre = _centre(family)[:, :, 0]
@@ -157,8 +157,8 @@ def _roots(precision: FloatArray) -> FloatArray:
 
 def _centre(family: Family) -> FloatArray:
     """A minimum without any constraint, `(C, k, 1)`; the shortest where there are several."""
-    precision, linear = family.precision[family.kinds], family.linear[:, :, None]
-    if not _is_singular(family.precision):
+    precision, linear = family.matrices[family.kinds], family.linear[:, :, None]
+    if not _is_singular(family.matrices):
         return np.asarray(np.linalg.solve(precision, linear), dtype=np.float64)
     return np.asarray(np.linalg.pinv(precision, rcond=SINGULAR, hermitian=True) @ linear, dtype=np.float64)
 

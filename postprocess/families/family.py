@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
+from postprocess.families.in_blocks import InBlocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Family:
 
     Attributes:
         name: the parent's level and geocode, for messages.
-        precision: `(K, k, k)` the different ones; positive definite.
+        precision: `(K, k, k)` the different ones, positive definite; in the block basis where these would be too large.
         linear: `(C, k)`.
         upper: `(C, k)`; 0 where the cell is impossible in the child.
         parent: `(k,)` whole numbers; None at the top of the spine, where C = 1 and nothing is above.
@@ -39,7 +40,7 @@ class Family:
     """
 
     name: str
-    precision: FloatArray
+    precision: FloatArray | InBlocks
     linear: FloatArray
     upper: FloatArray
     parent: FloatArray | None
@@ -61,7 +62,20 @@ class Family:
     @property
     def shared(self) -> bool:
         """Whether all children have the same precision."""
-        return self.precision.shape[0] == 1
+        return len(self.precision) == 1
+
+    @property
+    def matrices(self) -> FloatArray:
+        """All numbers of the precisions, `(K, k, k)`."""
+        return self.precision.matrices() if isinstance(self.precision, InBlocks) else self.precision
+
+    @property
+    def scale(self) -> float:
+        """The median of the precisions' diagonals."""
+        precision = self.precision
+        if isinstance(precision, InBlocks):
+            return float(np.median(precision.diagonals()))
+        return float(np.median(np.diagonal(precision, axis1=1, axis2=2)))
 
     @cached_property
     def kinds(self) -> IntArray:
@@ -72,15 +86,21 @@ class Family:
 
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""
-        n_kinds = len(self.precision)
-        if n_kinds == 1:
-            return np.asarray(x @ self.precision[0])
+        precision = self.precision
+        if isinstance(precision, InBlocks):
+            out = np.empty_like(x)
+            for kind in range(len(precision)):
+                members = self.kinds == kind
+                out[members] = precision.times(kind, x[members])
+            return out
+        if len(precision) == 1:
+            return np.asarray(x @ precision[0])
         if self.kind is None:
-            return np.asarray(np.matmul(self.precision, x[:, :, None])[:, :, 0])
+            return np.asarray(np.matmul(precision, x[:, :, None])[:, :, 0])
         out = np.empty_like(x)
-        for kind in range(n_kinds):
+        for kind in range(len(precision)):
             members = self.kind == kind
-            out[members] = x[members] @ self.precision[kind]
+            out[members] = x[members] @ precision[kind]
         return out
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.cholesky import Matrices, factor, inverse_of_factored
+from postprocess.families.in_blocks import InBlocks
 
 #: Numbers of matrices that are inverted in one call.
 TOGETHER = 1_000_000
@@ -78,14 +79,14 @@ def products(matrices: Matrices, vectors: FloatArray) -> FloatArray:
 
 
 def free_cells(
-    precision: FloatArray, kind: IntArray, free: BoolArray, *, large: bool = False, single: bool = False
+    precision: FloatArray | InBlocks, kind: IntArray, free: BoolArray, *, large: bool = False, single: bool = False
 ) -> list[FreeCells]:
     """The inverses on the free cells of children; children without any are left out.
 
     Those with the same precision and the same free cells share one; those with about as many are inverted together.
 
     Args:
-        precision: `(K, k, k)` the different ones, in C order.
+        precision: `(K, k, k)` the different ones, in C order or in blocks.
         kind: `(N,)` which of them a child has.
         free: `(N, k)`.
         large: whether the family is large, so that little may be made up.
@@ -141,10 +142,16 @@ def _places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
     return np.asarray(((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :])
 
 
-def _inverses(precision: FloatArray, kinds: IntArray, cells: IntArray, counts: IntArray, *, single: bool) -> Matrices:
+def _inverses(
+    precision: FloatArray | InBlocks, kinds: IntArray, cells: IntArray, counts: IntArray, *, single: bool
+) -> Matrices:
     """Inverses `(m, n, n)` of the precisions of some kinds on the first cells of each row, as many as it counts."""
     n = cells.shape[1]
-    if n < LARGE:
+    if isinstance(precision, InBlocks):
+        part = np.empty((len(cells), n, n), dtype=np.float32 if single else np.float64)
+        for own, number, at in zip(part, kinds, cells, strict=True):
+            own[:] = precision.on(int(number), at)
+    elif n < LARGE:
         part = precision.ravel().take(_places(kinds, cells, precision.shape[-1]))
     else:
         part = np.empty((len(cells), n, n), dtype=np.float32 if single else np.float64)

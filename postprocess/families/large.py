@@ -8,8 +8,9 @@ cells are many, each child has persons in few of them: none in more than it has 
     z   = the nearest to 1.6 x - 0.6 z_old + u       with 0 <= z and sum_c z_c = parent
     u  += 1.6 x - 0.6 z_old - z
 
-(Boyd et al. 2011, sections 3.4.3 and 5.2), with (precision + s I)^-1 for each different precision, and not for each
-child. The second line is, cell by cell, the projection of C numbers on a simplex, by sorting them (Held, Wolfe and
+(Boyd et al. 2011, sections 3.4.3 and 5.2). The first line takes (precision + s I)^-1, once where all children have the
+same precision. Where they do not, a step towards the minimiser does as well, with the resolvent of their mean in place
+of each. The second line is, cell by cell, the projection of C numbers on a simplex, by sorting them (Held, Wolfe and
 Crowder 1974). Ranges are left to the exact method. Its solution is unique: where it begins does not matter for it.
 """
 
@@ -19,10 +20,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray
 from postprocess.families.active_set import Guess
 from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family, one_hot
+from postprocess.families.in_blocks import InBlocks
 from postprocess.families.inverses import inverse
 
 RELAXATION = 1.6
@@ -32,6 +34,8 @@ FIRST_PENALTY = 0.125
 #: third: new matrices for a smaller change take longer than they spare.
 LOOK_AT = (20, 40, 80, 160, 320, 640, 1280)
 LEAST_CHANGE, LARGEST_CHANGE = 2, 3
+#: Iterations after which what is left of the equations is worked out afresh.
+AFRESH = 20
 #: Persons: residuals from which on the exact method is tried, one after the other until it succeeds.
 TRY_BELOW = (0.1, 1e-2, 1e-4)
 
@@ -44,7 +48,7 @@ def guesses(family: Family) -> Iterator[Guess]:
     """
     assert family.parent is not None
     possible = family.upper > 0
-    scale = FIRST_PENALTY * float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
+    scale = FIRST_PENALTY * family.scale
     quadratic = _Quadratic(family, scale)
     z = np.where(possible, family.parent / np.maximum(possible.sum(axis=0), 1), 0.0)
     u = np.zeros_like(z)
@@ -61,7 +65,7 @@ def guesses(family: Family) -> Iterator[Guess]:
         last = iteration == LOOK_AT[-1]
         tried = last or max(primal, dual) < tries[0]
         if tried:
-            quadratic.resolvents.clear()  # they take as much memory as the precisions, and the exact method needs it
+            del quadratic  # it takes memory that the exact method needs
             yield _guess(family, z, -scale * u, possible)
             tries = [size for size in tries if size <= max(primal, dual)]
             if last or not tries:
@@ -96,38 +100,68 @@ def _on_simplices(values: FloatArray, parent: FloatArray, possible: BoolArray) -
 
 
 class _Quadratic:
-    """The least squares with the held sums: one resolvent for each different precision, in single precision.
+    """The least squares with the held sums: one resolvent, in single precision.
 
     About where the cells are positive is all that is asked for. What the minimiser moves by from one iteration to the
     next is worked out, and not the minimiser, so that large counts do not hide small residuals.
+
+    Children with different precisions share the resolvent of their mean. It leads towards the minimiser, and each goes
+    as far that way as is best for it (steepest descent); what is left of the equations is carried to the next call.
     """
 
     def __init__(self, family: Family, scale: float) -> None:
-        self.family = family
-        self.members: list[IntArray] = [np.flatnonzero(family.kinds == kind) for kind in range(len(family.precision))]
-        self.resolvents = [_resolvent(precision, scale) for precision in family.precision]
-        self.held: list[tuple[Matrices, FloatArray]] = []
-        self.right, self.x = np.zeros_like(family.linear), np.zeros_like(family.linear)
+        self.family, self.scale, self.calls = family, scale, 0
+        self.resolvent = _resolvent(_mean_precision(family), scale)
+        self.held: tuple[Matrices, Matrices, FloatArray] | None = None
+        self.right, self.left, self.x = (np.zeros_like(family.linear) for _ in range(3))
         if family.held is not None and family.held_group is not None:
-            self.groups = one_hot(family.held_group, family.held.shape[1]).astype(np.float32)
-            empty = np.eye(self.groups.shape[1]) * (self.groups.sum(axis=0) == 0)
-            for resolvent in self.resolvents:
-                by_group = resolvent @ self.groups
-                middle = np.linalg.inv((self.groups.T @ by_group).astype(np.float64) + empty)
-                self.held.append((by_group, middle))
-            for members, held in zip(self.members, self.held, strict=True):
-                self.x[members] = family.held[members] @ held[1] @ held[0].T
+            groups = one_hot(family.held_group, family.held.shape[1]).astype(np.float32)
+            empty = np.eye(groups.shape[1]) * (groups.sum(axis=0) == 0)
+            by_group = self.resolvent @ groups
+            middle = np.linalg.inv((groups.T @ by_group).astype(np.float64) + empty)
+            self.held = groups, by_group, middle
+            self.x = np.asarray(family.held @ middle @ by_group.T)
 
     def minimiser(self, right: FloatArray) -> FloatArray:
-        """The minimiser for right-hand sides `(C, k)`."""
-        moved, self.right = (right - self.right).astype(np.float32), right
-        for kind, (members, resolvent) in enumerate(zip(self.members, self.resolvents, strict=True)):
-            step: Matrices = moved[members] @ resolvent
-            if self.held:
-                by_group, middle = self.held[kind]
-                step = step - (step @ self.groups) @ middle @ by_group.T
-            self.x[members] += step
+        """The minimiser for right-hand sides `(C, k)`, or nearer to it than before."""
+        moved, self.right = right - self.right, right
+        if self.family.shared:
+            self.x += self._turned(moved)
+            return self.x
+        if self.calls % AFRESH == 0:
+            self.left = right - self._times(self.x)
+        else:
+            self.left += moved
+        self.calls += 1
+        if self.held is not None:  # what multipliers of the held sums take off is not left
+            groups, by_group, middle = self.held
+            self.left -= (self.left @ by_group) @ middle @ groups.T
+        step = self._turned(self.left).astype(np.float64)
+        of_step = self._times(step)
+        gain, bend = (self.left * step).sum(axis=1), (step * of_step).sum(axis=1)
+        length = np.divide(gain, bend, out=np.zeros_like(gain), where=bend > 0)[:, None]
+        self.x += length * step
+        self.left -= length * of_step
         return self.x
+
+    def _times(self, x: FloatArray) -> FloatArray:
+        return self.family.times(x) + self.scale * x
+
+    def _turned(self, left: FloatArray) -> Matrices:
+        """The resolvent times vectors, without what would change held sums."""
+        step: Matrices = left.astype(np.float32) @ self.resolvent
+        if self.held is not None:
+            groups, by_group, middle = self.held
+            step = step - (step @ groups) @ middle @ by_group.T
+        return step
+
+
+def _mean_precision(family: Family) -> FloatArray:
+    """The mean `(k, k)` over the children."""
+    weights = np.bincount(family.kinds, minlength=len(family.precision)) / family.n_children
+    if isinstance(family.precision, InBlocks):
+        return family.precision.mean(weights)
+    return family.precision[0] if family.shared else np.tensordot(weights, family.precision, 1)
 
 
 def _resolvent(precision: FloatArray, scale: float) -> Matrices:

@@ -9,6 +9,7 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.family import Family, one_hot
+from postprocess.families.in_blocks import InBlocks
 
 #: Cells above which families are stacked only if they have the same number of cells.
 ALONE = 256
@@ -59,7 +60,7 @@ class Stack:
         families: as they were given.
         first: `(F,)` the first child of each.
         family: `(N,)` the family of each child.
-        precision: `(K, k, k)` the different ones of all families, zero in the padding.
+        precision: `(K, k, k)` the different ones of all families, zero in the padding; of one family as it has them.
         kind: `(N,)` which precision a child has.
         linear: `(N, k)`.
         upper: `(N, k)` limits of single cells.
@@ -74,7 +75,7 @@ class Stack:
     shape: Shape
     first: IntArray
     family: IntArray
-    precision: FloatArray
+    precision: FloatArray | InBlocks
     kind: IntArray
     linear: FloatArray
     upper: FloatArray
@@ -96,7 +97,7 @@ class Stack:
             shape=shape,
             first=np.cumsum([0, *sizes[:-1]]),
             family=np.repeat(np.arange(len(families)), sizes),
-            precision=np.ascontiguousarray(families[0].precision) if alone else np.zeros((sum(kinds), k, k)),
+            precision=_as_it_is(families[0].precision) if alone else np.zeros((sum(kinds), k, k)),
             kind=np.zeros(n, dtype=np.int64),
             linear=np.zeros((n, k)),
             upper=np.zeros((n, k)),
@@ -109,8 +110,8 @@ class Stack:
         first_kind = 0
         for i, (family, rows) in enumerate(zip(families, stack.children, strict=True)):
             cells = family.n_cells
-            if not alone:
-                stack.precision[first_kind : first_kind + kinds[i], :cells, :cells] = family.precision
+            if not isinstance(stack.precision, InBlocks) and not alone:
+                stack.precision[first_kind : first_kind + kinds[i], :cells, :cells] = family.matrices
             stack.kind[rows] = first_kind + family.kinds
             first_kind += kinds[i]
             stack.linear[rows, :cells] = family.linear
@@ -180,6 +181,10 @@ class Stack:
     def over_children(self, values: FloatArray) -> FloatArray:
         """Sums over the children of each family: `(F, ...)` of `(N, ...)`."""
         return np.asarray(np.add.reduceat(values, self.first, axis=0))
+
+
+def _as_it_is(precision: FloatArray | InBlocks) -> FloatArray | InBlocks:
+    return precision if isinstance(precision, InBlocks) else np.ascontiguousarray(precision)
 
 
 def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: FloatArray, held: BoolArray) -> None:

@@ -40,7 +40,7 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
     together = _in_one_group(chain, n_cells)
     if n_children < 2 or n_cells < 2 or not together.any():
         return out
-    matrices = family.precision[family.kinds]
+    matrices = family.matrices[family.kinds]
     diagonal = np.diagonal(matrices, axis1=1, axis2=2)
     bend = 0.5 * (diagonal[:, :, None] + diagonal[:, None, :]) - matrices
     gradient = np.matmul(matrices, (out - solution)[:, :, None])[:, :, 0]

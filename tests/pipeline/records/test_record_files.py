@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import tomllib
 from pathlib import Path
 
 import pyarrow as pa
@@ -159,6 +160,25 @@ def test_missing_and_double_columns(tmp_path: Path) -> None:
     assert fails(tmp_path / "a.csv", ["A"]) == "a.csv: no column 'A'; the file's columns are 'a', 'b', 'b'"
     assert fails(tmp_path / "a.csv", ["b"]) == "a.csv: several columns are named 'b'; each may occur once"
     assert len(read(tmp_path / "a.csv", ["a"])) == 1, "a column that is not needed may be there twice"
+
+
+@pytest.mark.parametrize("stated", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("written", [",", ";", "\t", "|"])
+def test_another_separator_is_named(tmp_path: Path, stated: str, written: str) -> None:
+    """A header that is one column with the stated separator, and has the needed ones with another, says which."""
+    path = write_csv(tmp_path / "a.tsv", f"a{written}b\n1{written}2\n")
+    text = TextFormat(separator=stated)
+    if stated == written:
+        assert open_records(path, ["a", "b"], 10, text=text).columns == ("a", "b")
+        return
+    with pytest.raises(RecordsError) as refused:
+        open_records(path, ["a", "b"], 10, text=text)
+    words = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}[written]
+    asked = tomllib.loads(str(refused.value).rpartition("state ")[2])
+    assert f"separated by {words}" in str(refused.value)
+    assert asked == {"separator": written}
+    with pytest.raises(RecordsError, match=r"no column .*'c'"):
+        open_records(path, ["a", "c"], 10, text=text)
 
 
 def test_wide_files_show_some_columns(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pipeline.runs.versions
+from auditor.check.release import check_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
@@ -48,9 +49,13 @@ def seal(root: Path, **changes: object) -> None:
     path.write_bytes(canonical_json(content))
 
 
-def test_a_release_verifies_without_anything_restricted(copied: Path) -> None:
+def test_a_release_verifies_without_anything_restricted(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert verify(copied) == []
     assert verify(copied / "public") == []
+    monkeypatch.chdir(copied / "public")
+    assert release_at(Path()).root == copied
+    assert verify(Path()) == [], "as '.' within it"
+    assert check_release(Path()) == []
 
 
 @pytest.mark.slow

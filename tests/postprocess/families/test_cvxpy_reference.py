@@ -41,7 +41,7 @@ def test_stated_once_or_compiled_is_the_same_problem() -> None:
 
 def test_badly_scaled_precisions_are_solved() -> None:
     """Budgets over many decades: the objective is scaled before it is stated."""
-    small = replace(family(), precision=family().precision * 1e-8, linear=family().linear * 1e-8)
+    small = replace(family(), precision=family().matrices * 1e-8, linear=family().linear * 1e-8)
     np.testing.assert_allclose(solve_with_cvxpy(small).x, solve_with_cvxpy(family()).x, atol=1e-5)
 
 

@@ -80,7 +80,7 @@ def as_large(family: Family) -> np.ndarray:
 def assert_optimal(family: Family, x: np.ndarray) -> None:
     """Without held sums and ranges: a cell's gradients are alike where it is positive, and nowhere less (KKT)."""
     assert violation(family, x) < 1e-5
-    scale = np.diagonal(family.precision, axis1=1, axis2=2)[family.kinds]
+    scale = np.diagonal(family.matrices, axis1=1, axis2=2)[family.kinds]
     persons = (family.times(x) - family.linear) / scale.max()
     free = x > 1e-7
     least = np.where(free, persons, np.inf).min(axis=0)
@@ -165,7 +165,7 @@ def test_what_single_precision_cannot_solve_is_solved_in_double(monkeypatch: pyt
     """A total that is known so well that the precisions are singular in single precision."""
     family = random_family(4, 5, 60)
     total = 1e3 * np.rint(family.linear.mean(axis=1, keepdims=True))
-    steep = replace(family, precision=family.precision + 1e3, linear=family.linear + total)
+    steep = replace(family, precision=family.matrices + 1e3, linear=family.linear + total)
     (small,) = solve_families([steep], "batched")
     tried = []
     original = equalities._corrected

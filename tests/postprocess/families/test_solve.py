@@ -145,7 +145,7 @@ def test_a_perturbed_objective_is_noticed() -> None:
     family = random_family(7, children=3, cells=5, shared=True)
     changed = Family(
         name="changed",
-        precision=family.precision
+        precision=family.matrices
         * np.linspace(1.0, 1.3, 5)[None, :, None] ** 0.5
         * np.linspace(1.0, 1.3, 5)[None, None, :] ** 0.5,
         linear=family.linear,
@@ -178,8 +178,8 @@ def test_admm_finds_most_solutions() -> None:
 def test_some_children_share_their_precision() -> None:
     family = random_family(3, children=6, cells=7, shared=False, held=True, ranges=True)
     kind = np.array([0, 2, 1, 0, 2, 2])
-    some = replace(family, precision=family.precision[:3], kind=kind)
-    each = replace(family, precision=family.precision[:3][kind])
+    some = replace(family, precision=family.matrices[:3], kind=kind)
+    each = replace(family, precision=family.matrices[:3][kind])
     x = np.random.default_rng(1).normal(size=family.linear.shape)
     np.testing.assert_allclose(some.times(x), each.times(x), rtol=1e-12)
     first, second = solve_batched([some])[0], solve_batched([each])[0]

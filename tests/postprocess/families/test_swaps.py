@@ -30,7 +30,7 @@ def family(rng: np.random.Generator, children: int) -> tuple[Family, FloatArray,
 
 def value(family: Family, x: FloatArray, whole: IntArray) -> float:
     away = whole - x
-    return float(0.5 * np.einsum("ci,ij,cj", away, family.precision[0], away))
+    return float(0.5 * np.einsum("ci,ij,cj", away, family.matrices[0], away))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +17,12 @@ from postprocess.bounds.declare import propagate
 from postprocess.downward import assembly, tasks
 from postprocess.downward.level import downward_level
 from postprocess.errors import SolverError
-from postprocess.families import wide
+from postprocess.families import stack, wide
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import objective, violation
+from postprocess.families.in_blocks import Coordinates, InBlocks
 from postprocess.families.solve import solve_families
-from postprocess.families.wide import Coordinates, Sums, WideArea, positive_cells
+from postprocess.families.wide import Sums, WideArea, positive_cells
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal, detail_of
 
@@ -71,7 +73,7 @@ def assert_solves(area: WideArea) -> None:
     assert objective(whole, x[None, possible]) <= objective(whole, reference.x) + 1e-6 * np.abs(area.linear).max()
     if not area.sums:
         gradient = (whole.times(x[None, possible]) - whole.linear)[0]
-        scale = np.diagonal(whole.precision[0])
+        scale = np.diagonal(whole.matrices[0])
         assert np.abs(np.minimum(x[possible], gradient / scale)).max() < 1e-5
 
 
@@ -136,3 +138,43 @@ def test_a_release_has_the_same_numbers(
         apart, _ = downward_level(problem, basis, 0, estimate, None)
     assert len(sought) == roots
     assert np.array_equal(together.toarray(), apart.toarray())
+
+
+@settings(max_examples=4, deadline=None)
+@given(**KINDS, estimator=ESTIMATORS)
+def test_levels_below_have_the_same_numbers_in_blocks(
+    seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str
+) -> None:
+    """All levels of a release whose families leave their precisions in blocks and count as large."""
+    problem, _ = random_problem(
+        seed, zeros=zeros, invariants=invariants, complete=complete, estimator=estimator, roots=1, shape=(3, 4, 5)
+    )
+    bounds = propagate(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros)
+    problem = replace(problem, constraints=replace(problem.constraints, bounds=bounds))
+    basis = basis_of(problem)
+    estimates = upward_pass(problem, basis)
+
+    def released() -> list[np.ndarray]:
+        above, out = None, []
+        for level, estimate in enumerate(estimates):
+            above, _ = downward_level(problem, basis, level, estimate, above)
+            out.append(above.toarray())
+        return out
+
+    dense, in_blocks = released(), 0
+
+    class Noted(InBlocks):
+        def __init__(self, *arguments: Any) -> None:
+            nonlocal in_blocks
+            in_blocks += 1
+            super().__init__(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "WIDE", 0)
+        patch.setattr(assembly, "LEAST_IN_BLOCKS", 0)
+        patch.setattr(assembly, "InBlocks", Noted)
+        patch.setattr(stack, "ALONE", 0)
+        patch.setattr(stack, "LARGE_NUMBERS", 0)
+        apart = released()
+    assert in_blocks
+    assert all(np.array_equal(one, other) for one, other in zip(dense, apart, strict=True))
