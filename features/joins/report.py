@@ -74,18 +74,18 @@ class HouseholdsView:
     margins: bool
 
 
-def households_view(sources: ReleaseFacts) -> HouseholdsView | None:
+def households_view(facts: ReleaseFacts) -> HouseholdsView | None:
     """The section; None where nothing of it is published. Errors as `read_household_sizes`."""
-    view = HouseholdsView(level_sizes(sources), tables_of(sources.links), sources.spec.publish.margins)
+    view = HouseholdsView(level_sizes(facts), tables_of(facts.links), facts.spec.publish.margins)
     return view if view.sizes or view.tables else None
 
 
-def level_sizes(sources: ReleaseFacts) -> tuple[LevelSizes, ...]:
+def level_sizes(facts: ReleaseFacts) -> tuple[LevelSizes, ...]:
     """Of every companion and level of which they are published; errors as `read_household_sizes`."""
     return tuple(
-        _of_level(read_household_sizes(sizes_file(sources.run, source.residents.companion, level.name), len(level)))
-        for level in sources.spine.levels
-        for source in size_sources(sources.links, level.name)
+        _of_level(read_household_sizes(sizes_file(facts.run, source.residents.companion, level.name), len(level)))
+        for level in facts.spine.levels
+        for source in size_sources(facts.links, level.name)
     )
 
 

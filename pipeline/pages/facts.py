@@ -92,7 +92,7 @@ class Shown(Protocol):
 
 @runtime_checkable
 class HasSection(Protocol):
-    """Keys of a feature with a section of their own in the report.
+    """Keys of a feature with a section of their own on the report.
 
     Attributes:
         section: the package and the name of a template with the macros `contents()`, the entry in the list of contents,
