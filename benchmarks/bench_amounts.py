@@ -42,9 +42,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from features.amounts.means import path_of, read_means
 from pipeline.execution.progress import Silent
 from pipeline.model.universe import Universe
-from pipeline.release.joined.means import read_means
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
@@ -217,7 +217,7 @@ def measured(folder: Path, keys: int, less: int) -> list[dict[str, Any]]:
             share = next(m.share for m in strategy.queries if m.query.terms == query.terms) * strategy.share
             scale, cut = opendp_scale(universe.budget * share, less), less <= 0
             others = [np.abs(opendp_sums(sums, scale, cut=cut) - sums).mean() for _ in range(OPENDP_DRAWS)]
-            means = read_means(run.means(universe.name, table, level))
+            means = read_means(path_of(run, universe.name, table, level))
             lows, highs, assured = means.sums.lows, means.sums.highs, means.means
             assert lows is not None
             assert highs is not None

@@ -39,6 +39,13 @@ class Feature:
 
 #: All features of this version. One that is taken away with its folder needs no change here.
 FEATURES: Final = (
+    Feature(
+        "amounts",
+        keys={
+            f"companions.{key}": ("features.amounts.keys", "AmountKeys")
+            for key in ("amount", "between", "unit", "missing", "count_clipped", "ends", "chosen")
+        },
+    ),
     Feature("audit", {"audit": "features.audit.command"}),
     Feature("example", {"example": "features.example.command"}),
     Feature("exports", {"export": "features.exports.command"}),

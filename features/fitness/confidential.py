@@ -97,7 +97,7 @@ def _judged(
             continue  # the other ways are of counts
         for way in _ways(release, truth, others):
             compared.setdefault(way.name, (way.about, []))[1].extend(_tables(release, way, truth, sizes))
-    counts = sum(not table.unit for table in tables)
+    counts = sum(table.counts for table in tables)
     people: dict[str, NDArray[np.int64]] = {
         level: np.asarray(one.sum(axis=1), dtype=np.int64).ravel()
         for level, one in zip(own.levels, truths[0], strict=True)

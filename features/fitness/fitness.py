@@ -52,7 +52,7 @@ class Fitness:
     @property
     def amounts(self) -> bool:
         """Whether some tables are of sums of an amount."""
-        return any(table.unit for table in self.tables)
+        return any(not table.counts for table in self.tables)
 
     @property
     def bases(self) -> tuple[Message, ...]:
@@ -65,9 +65,9 @@ class Fitness:
         Nothing of sums of an amount, which the other ways do not have.
         """
         table = self.tables[number]
-        if table.unit:
+        if not table.counts:
             return []
-        place = sum(not one.unit for one in self.tables[:number])
+        place = sum(one.counts for one in self.tables[:number])
         rows = [(message("this release"), table)]
         rows += [(way.name, way.tables[place]) for way in self.compared]
         return [(name, table.whole, None if table.target is None else table.target.share) for name, table in rows]

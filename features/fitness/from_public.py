@@ -53,7 +53,7 @@ def _public_table(release: Release, table: Table, level: str, people: NDArray[np
     if drawn is not None:
         fitness.take_signs(drawn)
         fitness.basis = message("{first}; {second}", first=INTERVALS, second=SIGNS)
-    elif 1 < table.query.size <= MOST_GROUPS and not fitness.unit:
+    elif 1 < table.query.size <= MOST_GROUPS and fitness.counts:
         _add_target(fitness, release, table, level)
     return fitness
 

@@ -51,6 +51,7 @@ def empty_fitness(
         basis,
         totals,
         called=called(labels, table, level),
+        counts=universe.measure.counts,
         unit=str(universe.measure.unit or ""),
         signed=universe.measure.signed,
     )
@@ -66,7 +67,8 @@ class TableFitness:
         basis: where the errors are known from, in words.
         totals: published and true numbers `(size,)` of the whole level, for shares; None where unknown.
         called: what table, level and columns are called for people; the data has their names.
-        unit: of an amount, whose sums the numbers are; "" for counts. The target is of counts alone.
+        counts: whether the numbers are of people. The target is of these alone.
+        unit: of other numbers, such as sums of an amount; "" for none.
         signed: whether the sums may be below 0; then there are no percentages of them.
         every: the errors in all areas; `classes` has those of each class of size.
     """
@@ -80,6 +82,7 @@ class TableFitness:
     target_sums: TargetSums = field(default_factory=TargetSums)
     classes: dict[int, ErrorSums] = field(default_factory=dict)
     called: Called = field(default_factory=Called)
+    counts: bool = True
     unit: str = ""
     signed: bool = False
     _shares: NDArray[np.float64] | None = None
@@ -106,7 +109,7 @@ class TableFitness:
         """
         for rows, sums in self._classed(people):
             sums.add(published[rows], truth[rows], weight)
-        if len(self.labels) > 1 and not self.unit:
+        if len(self.labels) > 1 and self.counts:
             self.target_sums.add(people, fits(published, truth), weight)
         if self.totals is not None:
             own, true = (np.maximum(total, 1) for total in self.totals)
@@ -174,7 +177,7 @@ class TableFitness:
     @property
     def target(self) -> Target | None:
         """How well the target is met; None for a table of one column or of sums, or where nothing is known."""
-        return self.target_sums.target() if len(self.labels) > 1 and not self.unit else None
+        return self.target_sums.target() if len(self.labels) > 1 and self.counts else None
 
     @property
     def share_errors(self) -> float | None:

@@ -30,6 +30,7 @@ from pipeline.spec.fields import Misfit, check_name
 from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
+from pipeline.spec.resolve import StatesMeasure
 from pipeline.spec.resolve_strategy import resolve_strategy
 from pipeline.spec.sections import (
     CompanionSection,
@@ -605,7 +606,7 @@ def _note_budget(section: CompanionSection, measured: int, spec: ReleaseSpec, fi
 def _note_companion(section: CompanionSection, spec: ReleaseSpec, problems: Problems) -> None:
     """Note what a companion has that no table of a tree was tried with."""
     untried = [key for key in _UNTRIED if getattr(section, key, None)]
-    untried += [key for key in ("amount", "count_clipped") if getattr(section, key)]
+    untried += [part.named_by for part in section.parts if isinstance(part, StatesMeasure) and part.named_by]
     untried += ["schema.recodes"] if section.schema_section.recodes else []
     untried += ["passes"] if tuple(section.passes) != ("total",) else []
     untried += ["privacy.unit"] if section.privacy.unit is not None else []

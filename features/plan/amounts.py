@@ -1,34 +1,23 @@
-"""The errors to expect of sums of amounts, in what the amount is in, and of means by how many records they are of.
+"""The errors to expect of sums of amounts, of means by how many records they are of, and of other ends of the clip.
 
-A higher end of the clip has more noise, in proportion, and cuts off less. What it cuts off is in the records alone:
-it is told from a distribution that is public, or a guess.
-
-A mean is S / n. With independent errors of the sum (standard error s) and of the number of records (c), its standard
-error is about sqrt(s^2 + m^2 c^2) / n for a mean m. Neither n nor m is known before a run: the plan takes some round
-numbers of records, and the middle of the clip.
+What is foretold is said by the link of the sums with the release's own counts, which a feature states; here is what is
+asked, and what `--amounts` says of the records.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
-from pipeline.errors import InputError, SpecError
+from pipeline.errors import InputError
 from pipeline.model.exact import parse_exact
-from pipeline.model.links.sums_of_counts import SumsOfCounts, links_with_counts
-from pipeline.model.measure import Sums
-from pipeline.model.schema import AmountAttribute
-from pipeline.model.universe import Universe
-from postprocess.statistics import NORMAL_QUANTILE
+from pipeline.model.links.link import Link
 
 #: Records that a mean is of, in the plan.
-RECORDS = (100, 1_000, 10_000)
-#: Upper ends that are compared, in parts of the spec's.
-_ENDS: Final = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
+RECORDS: Final = (100, 1_000, 10_000)
 #: Amounts and holders that can be stated, at most.
 _MOST: Final = 10**15
 _HELD = re.compile(r"\s*(-?[0-9][^=+\s]*)(\+?)\s*=\s*(\S+)\s*", re.ASCII)
@@ -61,36 +50,51 @@ class AmountRow:
 Errors = Mapping[tuple[str, tuple[str, ...]], tuple[float | None, float | None]]
 
 
-def amount_rows(universes: Sequence[Universe], errors: Mapping[str, Errors]) -> tuple[AmountRow, ...]:
+@runtime_checkable
+class ForetellingSums(Protocol):
+    """A link of a companion of an amount with the release's own counts, which a feature states."""
+
+    @property
+    def of(self) -> str:
+        """The companion."""
+
+    @property
+    def high(self) -> Fraction:
+        """The upper end of the amount."""
+
+    def foretold(self, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterable[Mapping[str, Any]]:
+        """The fields of an `AmountRow` of each published table at each level.
+
+        Args:
+            errors: what the plan expects of each universe.
+            records: that means are of.
+        """
+
+    def ends(
+        self, errors: Mapping[str, float], areas: Mapping[str, int], held: Mapping[Fraction, Fraction]
+    ) -> Iterable[Mapping[str, Any]]:
+        """The fields of an `EndRow` of each upper end that is compared, that of the spec among them.
+
+        Args:
+            errors: level -> expected absolute error of a sum of the coarsest query.
+            areas: number of areas of each level.
+            held: amount -> records or units that have it, see `AmountsHeld`.
+        """
+
+
+def sums_among(links: Iterable[Link]) -> dict[str, ForetellingSums]:
+    """The companions of an amount, by their names."""
+    return {link.of: link for link in links if isinstance(link, ForetellingSums)}
+
+
+def amount_rows(links: Iterable[Link], errors: Mapping[str, Errors]) -> tuple[AmountRow, ...]:
     """Of every published table of every companion of an amount.
 
     Args:
-        universes: of the spec, its own first.
+        links: between the universes of the spec.
         errors: what the plan expects of each.
     """
-    return tuple(row for link in links_with_counts(universes) for row in _rows(link, errors))
-
-
-def _rows(link: SumsOfCounts, errors: Mapping[str, Errors]) -> Iterator[AmountRow]:
-    universe, amount = link.sums, link.amount
-    unit, middle = float(amount.unit), float(amount.low + amount.high) / 2
-    for level in universe.level_names:
-        for table in (table for table in universe.tables if level in table.levels):
-            error, margin = errors[universe.name].get((level, table.query.terms), (None, None))
-            beside = link.records(table, level)
-            _, counted = (None, None) if beside is None else errors[""].get((level, beside.query.terms), (None, None))
-            means = {}
-            if margin is not None and counted is not None:
-                s, c = margin * unit / NORMAL_QUANTILE, counted / NORMAL_QUANTILE
-                means = {n: NORMAL_QUANTILE * math.hypot(s, middle * c) / n for n in RECORDS}
-            yield AmountRow(
-                universe.name,
-                level,
-                table.query.name,
-                None if error is None else error * unit,
-                None if margin is None else margin * unit,
-                means,
-            )
+    return tuple(AmountRow(**row) for link in sums_among(links).values() for row in link.foretold(errors, RECORDS))
 
 
 @dataclass(frozen=True)
@@ -164,12 +168,12 @@ class EndRow:
 
 
 def end_rows(
-    universes: Sequence[Universe], rows: Sequence[AmountRow], areas: Mapping[str, int], held: AmountsHeld | None
+    links: Iterable[Link], rows: Sequence[AmountRow], areas: Mapping[str, int], held: AmountsHeld | None
 ) -> tuple[EndRow, ...]:
     """What upper ends cost, that of the spec among them, of each companion of which something is known.
 
     Args:
-        universes: of the spec.
+        links: between the universes of the spec.
         rows: what the plan expects of each.
         areas: number of areas of each level.
         held: how many have which amount.
@@ -179,46 +183,15 @@ def end_rows(
     """
     if held is None:
         return ()
-    with_amounts = {universe.name: universe for universe in universes if universe.measure.amounts}
+    with_amounts = sums_among(links)
     if unknown := sorted(held.by_companion.keys() - with_amounts.keys()):
         known = ", ".join(with_amounts) or "none"
         raise InputError(f"--amounts: found {unknown[0]!r}; the companions of the spec with an amount: {known}")
-    return tuple(
-        row
-        for name, of_each in held.by_companion.items()
-        for row in _ends(with_amounts[name], [one for one in rows if one.companion == name], areas, of_each)
-    )
-
-
-def _ends(
-    universe: Universe, rows: Sequence[AmountRow], areas: Mapping[str, int], held: Mapping[Fraction, Fraction]
-) -> Iterator[EndRow]:
-    errors: dict[str, float] = {}
-    for row in rows:
-        if row.sum_error is not None:
-            errors.setdefault(row.level, row.sum_error)
-    everything = sum((abs(amount) * holders for amount, holders in held.items()), Fraction(0))
-    numbers = sum(held.values()) > 1 and all(holders.denominator == 1 for holders in held.values())
-    for other in _with_other_ends(universe):
-        (amount,) = other.measure.amounts
-        lost = sum(
-            (abs(one - min(max(one, amount.low), amount.high)) * holders for one, holders in held.items()), Fraction(0)
-        )
-        yield EndRow(
-            universe.name,
-            float(amount.high),
-            {level: error * other.reach / universe.reach for level, error in errors.items()},
-            float(lost / everything),
-            {level: float(lost / areas[level]) for level in errors} if numbers else {},
-        )
-
-
-def _with_other_ends(universe: Universe) -> Iterator[Universe]:
-    """The universe with each of the upper ends that are compared, where it can have them."""
-    (amount,) = universe.measure.amounts
-    for high in sorted({(amount.high * part) // amount.unit * amount.unit for part in _ENDS}):
-        try:
-            grid = AmountAttribute.of(amount.name, amount.low, high, amount.unit, amount.missing, total=amount.total)
-        except SpecError:
-            continue
-        yield replace(universe, measure=Sums(grid))
+    found: list[EndRow] = []
+    for name, of_each in held.by_companion.items():
+        errors: dict[str, float] = {}
+        for row in rows:
+            if row.companion == name and row.sum_error is not None:
+                errors.setdefault(row.level, row.sum_error)
+        found += [EndRow(**row) for row in with_amounts[name].ends(errors, areas, of_each)]
+    return tuple(found)

@@ -25,9 +25,9 @@ from features.plan.division import (
 )
 from features.plan.release_plan import UniversePlan, plan_universe
 from features.plan.targets import Aim
-from features.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation, Place
+from pipeline.model.exact import exact_text
 from pipeline.model.universe import Universe
 from postprocess.arrays import FloatArray
 

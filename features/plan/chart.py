@@ -15,7 +15,6 @@ from features.plan.best import Best
 from features.plan.called import Called
 from features.plan.release_plan import Plan, UniversePlan
 from features.plan.sizes import UNKNOWN
-from features.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts
@@ -116,7 +115,7 @@ def _errors(alt: Any, plan: Plan, universe_plan: UniversePlan, called: Called) -
         x=alt.X(
             "error:Q",
             scale=alt.Scale(type="log" if wide else "linear"),
-            title=texts("expected error ({unit})", unit=_unit(universe_plan.universe, texts)),
+            title=texts("expected error ({unit})", unit=universe_plan.universe.measure.counted(texts)),
         ),
         y=alt.Y("level:N", sort=levels, title=None),
         color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), legend=None),
@@ -163,7 +162,7 @@ def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | No
                             }
                         )
     unit = "rho" if universe_plan.universe.framework == "zcdp" else "epsilon"
-    counted = _unit(universe_plan.universe, texts)
+    counted = universe_plan.universe.measure.counted(texts)
     levels = [called.level(level.name) for level in plan.spine.levels]
     budget = texts.numerals.digits(f"{float(centre):.4g}")
     order = [called.query(query.name) for query in queries]
@@ -192,12 +191,6 @@ def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | No
         columns=3,
         title=texts("What a budget buys (dotted: {unit} = {budget})", unit=unit, budget=budget),
     ).resolve_scale(y="independent")
-
-
-def _unit(universe: Universe, texts: Texts) -> str:
-    """What a universe's numbers count."""
-    unit = universe.measure.unit
-    return texts("persons") if unit is None else texts("units of {unit}", unit=exact_text(unit))
 
 
 def _chosen(universe_plan: UniversePlan, best: Best | None) -> list[Query]:

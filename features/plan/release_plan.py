@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from features.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows
+from features.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows, sums_among
 from features.plan.caps import CapRow, RecordsPerUnit, cap_rows
 from features.plan.joined import JoinedRow, joined_rows, published_averages, words_of_joins
 from features.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
@@ -21,6 +21,7 @@ from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
+from pipeline.model.links.link import Link
 from pipeline.model.query import Query
 from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
@@ -82,7 +83,12 @@ class Plan:
     def ends(self) -> tuple[EndRow, ...]:
         """What upper ends of amounts cost, as far as it is known what they cut off."""
         areas = {level.name: len(level) for level in self.spine.levels}
-        return end_rows([plan.universe for plan in self.universes], self.amounts, areas, self.held)
+        return end_rows(self._links, self.amounts, areas, self.held)
+
+    @property
+    def stated_ends(self) -> dict[str, float]:
+        """Companion of an amount -> its upper end in the spec."""
+        return {name: float(link.high) for name, link in sums_among(self._links).items()}
 
     @property
     def amounts(self) -> tuple[AmountRow, ...]:
@@ -94,7 +100,11 @@ class Plan:
             }
             for plan in self.universes
         }
-        return amount_rows([plan.universe for plan in self.universes], errors)
+        return amount_rows(self._links, errors)
+
+    @property
+    def _links(self) -> tuple[Link, ...]:
+        return self.spec.links([plan.universe for plan in self.universes])
 
     @property
     def unguessed_shares(self) -> tuple[str, ...]:
@@ -105,7 +115,7 @@ class Plan:
     @property
     def average_sizes(self) -> dict[str, tuple[str, ...]]:
         """Joined companion -> the levels at which its average household size is published."""
-        return published_averages(self.spec.links([plan.universe for plan in self.universes]), self.spine.level_names)
+        return published_averages(self._links, self.spine.level_names)
 
     @property
     def promise(self) -> str:
@@ -216,7 +226,7 @@ def plan_release(
     sizes = () if like is None else size_rows([plan.expectation for plan in plans], like)
     caps = cap_rows(plans[0].universe, plans[0].rows, records)
     planned = Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes, caps, held)
-    end_rows(stated_universes, (), {}, held)  # what is known is of companions that there are
+    end_rows(spec.links(stated_universes), (), {}, held)  # what is known is of companions that there are
     return planned
 
 

@@ -14,10 +14,11 @@ from features.plan.local import show_local
 from features.plan.release_plan import REMARK, Plan, UniversePlan, levels_line
 from features.plan.shares import names_of_shares
 from features.plan.sizes import UNKNOWN
-from features.plan.write_spec import exact_text
 from pipeline.cost.fitting import Fitting
 from pipeline.cost.model import Cost
+from pipeline.model.exact import exact_text
 from pipeline.model.labels import beside
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
@@ -185,13 +186,12 @@ def _show_ends(plan: Plan, console: Console) -> None:
     """What each upper end of an amount costs in noise, and what it cuts off."""
     missing = any(row.missing for row in plan.ends)
     levels = list(dict.fromkeys(level for row in plan.ends for level in row.errors))
-    own = {one.universe.name: [float(amount.high) for amount in one.universe.measure.amounts] for one in plan.universes}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("amount", no_wrap=True)
     for title in ("upper end", "cut off", *levels):
         table.add_column(title, justify="right")
     for row in plan.ends:
-        stated = row.high in own[row.companion]
+        stated = row.high == plan.stated_ends[row.companion]
         cells = []
         for level in levels:
             more = f" + {row.missing[level]:,.0f}" if level in row.missing else ""
@@ -365,8 +365,7 @@ def _time(seconds: float) -> str:
 
 def _unit(universe: Universe) -> str:
     """What its numbers count."""
-    unit = universe.measure.unit
-    return "persons" if unit is None else f"units of {exact_text(unit)}"
+    return universe.measure.counted(texts_in(None))
 
 
 def _percent(share: str) -> str:

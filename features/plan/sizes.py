@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from features.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
+from pipeline.model.exact import exact_text
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release, open_release
@@ -120,7 +120,7 @@ def _rows(
                     per_number=per_number if known else None,
                     rmse=rmse if known else None,
                     relative=100 * per_number * table.query.size * int(inside.sum()) / everybody
-                    if known and everybody and unit is None
+                    if known and everybody and expectation.universe.measure.counts
                     else None,
                     unit="" if unit is None else exact_text(unit),
                 )

@@ -9,8 +9,9 @@ from rich.console import Console
 from features.plan.best import Best
 from features.plan.called import Called
 from features.plan.release_plan import Plan, UniversePlan, levels_line
-from features.plan.write_spec import exact_text
 from pipeline.estimation.expectation import ExpectedRow
+from pipeline.model.exact import exact_text
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.privacy.limits import beyond_limits
 
 #: Errors that become larger, or smaller, by less are not told.
@@ -48,14 +49,13 @@ def _budget(plans: Sequence[UniversePlan]) -> str:
 
 def _bought(plan: UniversePlan, called: Called) -> list[str]:
     """What the budget buys, of the coarsest and of the most detailed numbers: the mean error of one at each level."""
-    unit = plan.universe.measure.unit
+    what = plan.universe.measure.counted(texts_in(None))
     kinds = sorted({row.query: row.numbers for row in plan.rows}.items(), key=lambda one: one[1])
     chosen = dict.fromkeys([kinds[0][0], kinds[-1][0]]) if kinds else {}
     lines = []
     for query in chosen:
         errors = [f"{row.level} {_error(row)}" for row in plan.rows if row.query == query]
         of = f"{plan.universe.name}: " if plan.universe.name else ""
-        what = "persons" if unit is None else f"units of {exact_text(unit)}"
         lines.append(f"Mean error of one number of {of}{called.beside_query(query)}, in {what}: {', '.join(errors)}")
     return lines
 

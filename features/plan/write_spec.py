@@ -6,8 +6,6 @@ import os
 import tempfile
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,10 @@ import tomlkit
 from tomlkit.items import Array, InlineTable
 
 from pipeline.errors import InputError
+from pipeline.model.exact import exact_text
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import write_problem
-
-_MOST_DECIMALS = 12
 
 
 def write_divided(spec: Path, target: Path, universe: Universe) -> None:
@@ -122,19 +119,6 @@ def _move_files(document: tomlkit.TOMLDocument, old: Path, new: Path) -> None:
             section["file"] = os.path.relpath(old / file, new)
             if comment:
                 section["file"].comment(comment.lstrip("# "))
-
-
-def exact_text(value: Fraction) -> str:
-    """The exact number as a spec states it: a decimal if it has few digits, else a fraction.
-
-    >>> exact_text(Fraction(1, 8)), exact_text(Fraction(1, 3)), exact_text(Fraction(2))
-    ('0.125', '1/3', '2')
-    """
-    for digits in range(_MOST_DECIMALS + 1):
-        scaled = value * 10**digits
-        if scaled.denominator == 1:
-            return format(Decimal(scaled.numerator).scaleb(-digits), "f")
-    return str(value)
 
 
 def _check(text: str, target: Path, universe: Universe) -> None:

@@ -9,7 +9,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from features.report.amounts import amount_views
 from features.report.explorer import Explorer, explorer_of
 from features.report.origin import citation, source_lines
 from features.report.sources import ReportSources
@@ -178,7 +177,6 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         ],
         left_out=explorer.left_out,
         beside=explorer.beside,
-        amounts=amount_views(sources),
         version=version_view(sources),
         sections=_sections(sources),
         files=_listed_files(sources),

@@ -82,8 +82,8 @@ def _earlier(job: Job, dataset: str) -> Fraction:
 
 def _refuse_chosen_elsewhere(job: Job, ledger: str) -> None:
     """InputError for an end of an amount whose cost is in another ledger: nobody would add it up with the release."""
-    for name, section in job.spec.companions.items():
-        if (chosen := section.chosen) is not None and chosen.ledger != ledger:
+    for name, chosen in job.spec.chosen_ends.items():
+        if chosen.ledger != ledger:
             raise InputError(
                 f"{job.spec.source}: companions.{name}.between: the answer {chosen.answer} was charged to the ledger "
                 f"{chosen.ledger[:12]}, and the release would be to {ledger[:12]}; one ledger counts both: ask for the "

@@ -79,7 +79,7 @@ def published_tables(
     """The spec and its universes without tables of which nothing is determined, and a sentence for each of them.
 
     A table with `levels` of its own keeps them; its sentence says what has no margin. Where a table of the release
-    itself is left out, so are the sums below 0 whose intervals would have rested on it.
+    itself is left out, so are those of companions whose intervals would have rested on it.
     """
     kept: list[Universe] = []
     sentences: list[str] = []
@@ -129,16 +129,13 @@ def _kept_levels(determined: Determined, table: Table, sections: UniverseSection
 
 
 def _levels_with_intervals(table: Table, universe: Universe, links: Sequence[Link], sentences: list[str]) -> Table:
-    """A table at the levels at which what its intervals need is published: of sums below 0 the numbers of records."""
-    levels = tuple(level for level in table.levels if all(link.has_intervals(table, level) for link in links))
-    sentences += [
-        f"{universe.key(f'tables.{table.name}')}: sums that may be below 0 have intervals only where the release "
-        f"itself has a table of the same answers, and its own of {table.query.name!r} is left out at level {level!r}, "
-        "as nothing that is measured determines it; the sums are left out there, too"
-        for level in table.levels
-        if level not in levels
-    ]
-    return replace(table, levels=levels)
+    """A table at the levels at which what its intervals need of other universes is published."""
+    levels = []
+    for level in table.levels:
+        reasons = [reason for link in links if (reason := link.left_out(table, level))]
+        sentences += [f"{universe.key(f'tables.{table.name}')}: {reason}" for reason in reasons]
+        levels += [] if reasons else [level]
+    return replace(table, levels=tuple(levels))
 
 
 def _levels(universe: Universe) -> list[tuple[str, tuple[str, ...]]]:

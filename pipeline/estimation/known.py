@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import scipy.sparse as sp
 
 from pipeline.estimation.constraints import BoundedByFacilities
 from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, Results
-from pipeline.estimation.sums import BoundedByCounts
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
-from pipeline.model.links.link import Link
-from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.universe import Table, Universe
 from postprocess.bounds.declare import FacilityBounds
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
-
-#: What a link of the core says of the universe that is released after.
-_AFTER: Mapping[type[Link], Callable[[Job, Any], Knowledge]] = {SumsOfCounts: BoundedByCounts}
 
 
 @runtime_checkable
@@ -55,9 +49,7 @@ def told_apart_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
 def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> Iterator[Knowledge]:
     """What the links of a universe say of it."""
     for link in job.links:
-        if link.of == universe.name and type(link) in _AFTER:
-            yield _AFTER[type(link)](job, link)
-        elif link.of == universe.name and isinstance(link, KnownAfter):
+        if link.of == universe.name and isinstance(link, KnownAfter):
             yield link.knowledge_after(job)
         if link.by == universe.name and isinstance(link, KnownFirst):
             yield link.knowledge_first(job, partial(results, link.of))

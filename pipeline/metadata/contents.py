@@ -19,7 +19,6 @@ from pipeline.model.query import Query
 from pipeline.model.source import VARIANCE
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
-from pipeline.release.joined.means import COUNT, MEAN, SUM, read_means
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
 
@@ -147,22 +146,26 @@ class Contents:
         spec: of the release.
         universes: as the spec resolves to.
         run: whose files they are.
+
+    Attributes:
+        links: between the universes.
+        texts: in the language of the report.
     """
 
     def __init__(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> None:
         self.spec = spec
         self.universes = tuple(universes)
-        self._links = spec.links(self.universes)
+        self.links = spec.links(self.universes)
         self.run = run
         self.texts = texts_in(spec.report.language)
 
     def table(self, file: ProductFile) -> DataFile:
         """A table of a universe at a level."""
-        universe, table, level = self._universe(file), file.subject, file.level
+        universe, table, level = self.universe(file), file.subject, file.level
         labels = self.spec.labels(universe.name)
         answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
         counts = [column for name, title in answers for column in self.with_interval(name, "integer", title)]
-        heading = universe.measure.heading(self.texts, self._counted(universe, table))
+        heading = universe.measure.heading(self.texts, self.counted(universe, table))
         return DataFile(
             f"{_prefix(universe)}{table.name}/{level}",
             "table",
@@ -173,33 +176,9 @@ class Contents:
             axes=axes_of(table.query, labels, universe.name),
         )
 
-    def means(self, file: ProductFile) -> DataFile:
-        """Sums and means of the companion of an amount, for one of its tables at a level."""
-        universe, table, level = self._universe(file), file.subject, file.level
-        labels, texts = self.spec.labels(universe.name), self.texts
-        links = [link for link in self._links if link.of == universe.name and link.same_records]
-        counted = any(link.records(table, level) is not None for link in links)
-        columns: list[Column] = []
-        for name, title in zip(table.query.answer_labels(), labels.answers(table.query), strict=True):
-            columns += self.with_interval(name + SUM, "number", texts("{title}: sum", title=title))
-            if counted:
-                columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
-                mean = texts("{title}: mean", title=title)
-                columns += self.with_interval(name + MEAN, "number", mean, filled=False)
-        return DataFile(
-            f"amounts/{universe.name}/{table.name}/{level}",
-            "numbers",
-            file.path,
-            *(universe.name, table.name, level),
-            *self.titles(texts("{what}: sums and means", what=self._counted(universe, table)), level),
-            (self.geocode(level), *columns),
-            axes=axes_of(table.query, labels, universe.name),
-            read=read_means,
-        )
-
     def measurement(self, file: ProductFile) -> DataFile:
         """Noisy answers that the release or another one has measured, or what its respondents sent."""
-        return self._measured(file, *self._universe(file).source.stored(file.level))
+        return self._measured(file, *self.universe(file).source.stored(file.level))
 
     def added(self, file: ProductFile) -> DataFile:
         """Noisy counts of an answer that a version was made with."""
@@ -207,7 +186,7 @@ class Contents:
 
     def invariant(self, file: ProductFile) -> DataFile:
         """Exact answers."""
-        _, what_varies = self._universe(file).source.stored(file.level)
+        _, what_varies = self.universe(file).source.stored(file.level)
         return self._measured(file, marked("{query}: exact answers as they were published"), what_varies)
 
     def _measured(self, file: ProductFile, what: str, what_varies: str = VARIANCE) -> DataFile:
@@ -256,9 +235,9 @@ class Contents:
 
     def microdata(self, file: ProductFile) -> DataFile:
         """Microdata of a universe."""
-        universe, texts = self._universe(file), self.texts
+        universe, texts = self.universe(file), self.texts
         labels = self.spec.labels(universe.name)
-        numbers = {one.name: one for link in self._links for one in link.numbers(universe.name)}.values()
+        numbers = {one.name: one for link in self.links for one in link.numbers(universe.name)}.values()
         joined = [Column(one.name, "integer", texts(one.title, what=one.what), one.filled) for one in numbers]
         attributes = [
             Column(one.name, "string", labels.attribute(one.name), values=one.values)
@@ -277,10 +256,11 @@ class Contents:
             keys=tuple(one.name for one in numbers if one.is_key),
         )
 
-    def _universe(self, file: ProductFile) -> Universe:
+    def universe(self, file: ProductFile) -> Universe:
+        """Whose file it is."""
         return next(universe for universe in self.universes if universe.name == file.universe)
 
-    def _counted(self, universe: Universe, table: Table) -> str:
+    def counted(self, universe: Universe, table: Table) -> str:
         """A table and what it counts, unless its title says so itself."""
         labels = self.spec.labels(universe.name)
         title, what = labels.table(table.name), labels.records or universe.name

@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
 from pipeline.metadata.datapackage import measured, resource, selected
-from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -179,13 +178,6 @@ def _tables(of: ReleaseScope) -> Iterator[ProductFile]:
                 yield ProductFile(path, universe.name, level, table)
 
 
-def _amounts(of: ReleaseScope) -> Iterator[ProductFile]:
-    for universe in of.universes:
-        for table in universe.tables if not universe.measure.counts else ():
-            for level in table.levels:
-                yield ProductFile(of.run.means(universe.name, table.name, level), universe.name, level, table)
-
-
 def _estimates(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes if of.spec.publish.unbiased else ():
         for level in of.spec.geography.level_names:
@@ -283,14 +275,6 @@ TABLES: Final = Product(
     _tables,
     Description((1, 0), Contents.table, of_areas="tables"),
 )
-AMOUNTS: Final = Product(
-    "amounts/NAME/TABLE/LEVEL.parquet",
-    "geocode, of each answer sum, records and mean with intervals (companions of an amount)",
-    "computed",
-    _amounts,
-    Description((4, 0), Contents.means, of_areas="tables"),
-    in_report=("amounts/COMPANION/TABLE/LEVEL.parquet", marked("sums and means of amounts with their intervals")),
-)
 ESTIMATES: Final = Product(
     "estimates/LEVEL.parquet",
     "unbiased real-valued estimates and their variances (publish.unbiased)",
@@ -350,7 +334,6 @@ PRODUCTS: tuple[Product, ...] = (
     SELECTED,
     HISTOGRAMS,
     TABLES,
-    AMOUNTS,
     ESTIMATES,
     DRAWS,
     MICRODATA,

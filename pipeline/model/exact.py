@@ -10,6 +10,8 @@ from fractions import Fraction
 #: What a number may look like, for error messages.
 EXACT_ALLOWED = 'a decimal or a fraction in quotes, such as "2.56", "1e-10" or "542/339"'
 
+#: Digits after the point of a decimal, at most.
+_MOST_DECIMALS = 12
 _DECIMAL = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 _FRACTION = re.compile(r"[+-]?\d{1,40}/\d{1,40}", re.ASCII)
 
@@ -32,6 +34,19 @@ def parse_exact(text: str) -> Fraction:
     if _DECIMAL.fullmatch(stripped):
         return Fraction(stripped)
     raise ValueError(f"found {text!r}; allowed is {EXACT_ALLOWED}")
+
+
+def exact_text(value: Fraction) -> str:
+    """The exact number as a spec states it: a decimal if it has few digits, else a fraction.
+
+    >>> exact_text(Fraction(1, 8)), exact_text(Fraction(1, 3)), exact_text(Fraction(2))
+    ('0.125', '1/3', '2')
+    """
+    for digits in range(_MOST_DECIMALS + 1):
+        scaled = value * 10**digits
+        if scaled.denominator == 1:
+            return format(Decimal(scaled.numerator).scaleb(-digits), "f")
+    return str(value)
 
 
 def parse_shares(texts: Iterable[str]) -> dict[str, Fraction]:

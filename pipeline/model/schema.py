@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -44,8 +45,22 @@ class Attribute:
             raise SpecError(f"schema: attribute {self.name!r} lists the value {value!r} twice; each once is allowed")
 
 
+class OfAmounts(Attribute, ABC):
+    """An attribute whose column holds amounts, of which each has one of the values.
+
+    Attributes:
+        missing: the amount that a record without one has; None where each must have one.
+    """
+
+    missing: Fraction | None
+
+    @abstractmethod
+    def number_of(self, amount: Fraction) -> int:
+        """Number of the value that an amount has."""
+
+
 @dataclass(frozen=True)
-class AmountAttribute(Attribute):
+class AmountAttribute(OfAmounts):
     """An amount as an attribute: its values are the steps of a public grid, from `low` to `high`.
 
     An amount outside is clipped to the nearer end, then rounded to the nearest step; halfway, to the upper one.
@@ -122,7 +137,7 @@ class AmountAttribute(Attribute):
 
 
 @dataclass(frozen=True)
-class ClippedAttribute(Attribute):
+class ClippedAttribute(OfAmounts):
     """Whether an amount is below the public ends to which it is clipped, within them or above; before any rounding.
 
     Attributes:
@@ -158,7 +173,7 @@ class ClippedAttribute(Attribute):
 
 
 @dataclass(frozen=True)
-class ListedAttribute(Attribute):
+class ListedAttribute(OfAmounts):
     """Which of some listed ends an amount is cut off by first: its value is the least that it is not above.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -18,8 +18,7 @@ from geography.codes import counted, first_few
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.about import About
 from pipeline.model.labels import Labels, beside, listed
-from pipeline.model.links.link import LinkedTable, counted_by, links_of_kind, tables_of
-from pipeline.model.links.sums_of_counts import SumsOfCounts
+from pipeline.model.links.link import LinkedTable, counted_by, tables_of
 from pipeline.model.query import Query, terms_of
 from pipeline.model.schema import Schema
 from pipeline.model.texts.sentences import spoken
@@ -31,10 +30,9 @@ from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provi
 from pipeline.reading.numbers import Numbers
 from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
-from pipeline.release.joined.means import read_means
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.reliability import CLASSES, classes_in
-from pipeline.release.tables import ReleasedTable, check_geocodes, read_table
+from pipeline.release.tables import ReleasedTable, read_table
 
 
 def open_release(folder: Path | str) -> Release:
@@ -45,6 +43,26 @@ def open_release(folder: Path | str) -> Release:
     """
     release = open_finished(Path(folder), check_hashes=False)
     return Release(release, release.universes[0])
+
+
+@runtime_checkable
+class HasMeans(Protocol):
+    """A link of a companion of which sums and means are published."""
+
+    def means(
+        self, run: RunDirectory, table: str, level: str, geocodes: NDArray[np.str_]
+    ) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """The columns of a table at a level, by their names; NaN for what is null in the file.
+
+        Args:
+            run: the release.
+            table: of the companion, published at the level.
+            level: of the spine.
+            geocodes: of its geounits.
+
+        Raises:
+            ReleaseError: the file is missing or damaged, or is of other geounits.
+        """
 
 
 def _index(geocodes: Any) -> pd.Index[str]:
@@ -244,7 +262,8 @@ class Release:
             InputError: this holds no amount, or has no such table at the level.
         """
         number, universe = self.index_of(level), self.universe
-        if all(link.of != universe.name for link in links_of_kind(self._release.links, SumsOfCounts)):
+        links = [link for link in self._release.links if isinstance(link, HasMeans) and link.of == universe.name]
+        if not links:
             raise InputError(
                 f"{self.name}: means: {universe.name or 'the release itself'} holds counts and no amounts; name a "
                 "companion of an amount"
@@ -255,14 +274,12 @@ class Release:
                 f"{self.name}: means: no table {name!r} of {universe.name} at level {level!r}; the tables are "
                 f"{', '.join(published) or 'none'}"
             )
-        path, geocodes = self.run.means(universe.name, name, level), self.spine.levels[number].geocodes
-        means = read_means(path, len(geocodes))
-        check_geocodes(path, means.geocodes, geocodes)
-        columns: dict[str, Any] = dict(means.columns())
+        geocodes = self.spine.levels[number].geocodes
+        columns: dict[str, Any] = dict(links[0].means(self.run, name, level, geocodes))
         for column, values in columns.items():
             if values.dtype == np.float64:
                 columns[column] = pd.array(values, dtype="Float64")
-        return pd.DataFrame(columns, index=_index(means.geocodes))
+        return pd.DataFrame(columns, index=_index(geocodes))
 
     def household_sizes(self, level: str, companion: str = "") -> pd.DataFrame:
         """The average household size of every geounit of a level, as published.

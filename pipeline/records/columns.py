@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute
+from pipeline.model.schema import AmountAttribute, Attribute, OfAmounts
 from pipeline.records.problems import SHOWN, MistakeLog, list_allowed
 
-_OF_AMOUNTS = (AmountAttribute, ClippedAttribute, ListedAttribute)
 #: Largest count that one row may hold: more than there are people, and far from the end of int64 when summed.
 LARGEST_COUNT = 10**10
 
@@ -101,7 +100,7 @@ class AttributeReader:
         cls, attribute: Attribute, column: str, *, coded: bool = False, values: Mapping[str, str] | None = None
     ) -> AttributeReader:
         """`coded`: the file holds the numbers of the values, from 0; `values` are further values in the file."""
-        if isinstance(attribute, _OF_AMOUNTS):
+        if isinstance(attribute, OfAmounts):
             return cls(attribute, column, AmountNumbers(attribute))
         names = attribute.values
         numbers = {str(i) if coded else name: i for i, name in enumerate(names)}
@@ -150,7 +149,7 @@ class AttributeReader:
                 self.where,
                 "a value outside the schema",
                 first_row + outside + 1,
-                () if isinstance(self.attribute, _OF_AMOUNTS) else distinct.first_found(outside),
+                () if isinstance(self.attribute, OfAmounts) else distinct.first_found(outside),
                 allowed,
             )
             log.add(self.where, "a missing value", first_row + missing + 1, (), allowed)
@@ -254,7 +253,7 @@ class AmountNumbers(Mapping[str, int]):
     Clip and rounding happen here, before anything is counted, so that no record counts more than the grid allows.
     """
 
-    def __init__(self, attribute: AmountAttribute | ClippedAttribute | ListedAttribute) -> None:
+    def __init__(self, attribute: OfAmounts) -> None:
         self._attribute = attribute
 
     def __getitem__(self, text: str) -> int:

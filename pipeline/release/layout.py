@@ -184,11 +184,6 @@ class RunDirectory:
         """Polygons of the geounits of a level, for the maps of the report."""
         return self.public / "polygons" / f"{file_name('level', level)}.geojson"
 
-    def means(self, companion: str, table: str, level: str) -> Path:
-        """Sums and means of a companion of an amount, for one of its tables, one row a geounit."""
-        folder = self.public / "amounts" / file_name("companion", companion) / file_name("table", table)
-        return folder / f"{file_name('level', level)}.parquet"
-
     @property
     def central(self) -> Path:
         """Of a release that uses the counts of another beside reports: which one that is."""

@@ -23,9 +23,8 @@ def check_chosen(spec: ReleaseSpec, release: Universe) -> None:
         SpecError: an answer does not verify, was changed since the spec was read, or has another promise.
         ReleaseError: its manifest cannot be read.
     """
-    for name, section in spec.companions.items():
-        chosen = section.chosen
-        if chosen is None or not chosen.answer.is_absolute():
+    for name, chosen in spec.chosen_ends.items():
+        if not chosen.answer.is_absolute():
             continue
         run = RunDirectory(chosen.answer)
         manifest = read_answer(run)

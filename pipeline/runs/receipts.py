@@ -283,8 +283,8 @@ def question_of(charged: Event) -> str:
 def chosen_elsewhere(spec: ReleaseSpec, receipts: Sequence[Receipt]) -> Iterator[str]:
     """Each end whose cost is in another ledger than the release's own, or in another dataset, by its receipts."""
     charged = {receipt.dataset: receipt.ledger for receipt in receipts}
-    for name, section in spec.companions.items():
-        if (chosen := section.chosen) is None or charged.get(chosen.dataset) == chosen.ledger:
+    for name, chosen in spec.chosen_ends.items():
+        if charged.get(chosen.dataset) == chosen.ledger:
             continue
         own = charged.get(chosen.dataset)
         found = f"the ledger {own[:12]}" if own is not None else f"no receipt for the dataset {chosen.dataset!r}"
@@ -301,9 +301,8 @@ def chosen_uncharged(spec: ReleaseSpec, ledger: str, events: Sequence[Event]) ->
         for event in events
         if event.kind == "charge" and event.release.startswith(ANSWER)
     }
-    for name, section in spec.companions.items():
-        chosen = section.chosen
-        if chosen is not None and chosen.ledger == ledger and (chosen.dataset, chosen.question) not in asked:
+    for name, chosen in spec.chosen_ends.items():
+        if chosen.ledger == ledger and (chosen.dataset, chosen.question) not in asked:
             yield (
                 f"companions.{name}.between: the ledger has no charge to {chosen.dataset!r} for the question that "
                 f"chose the upper end, {chosen.question!r}"

@@ -122,8 +122,12 @@ def note_nul(content: object, problems: Problems, location: tuple[int | str, ...
 def note_validation_error(
     error: ValidationError, model: type[BaseModel], problems: Problems, slots: Slots = NO_SLOTS
 ) -> None:
-    """Note each problem that pydantic found in a spec of type `model`, of which features fill the slots."""
-    details = error.errors(include_url=False)
+    """Note each problem that pydantic found in a spec of type `model`, of which features fill the slots.
+
+    Of the keys that a section has of a feature which is not installed the first is noted, which is enough.
+    """
+    details, keys = error.errors(include_url=False), _Keys(model, slots)
+    missing: set[tuple[object, ...]] = set()
     for detail in details:
         location = detail["loc"]
         if detail["type"] == "too_short" and detail["input"] and _has_wrong_entries(details, location):
@@ -133,9 +137,13 @@ def note_validation_error(
             for key, text in cause.problems:
                 # A list position continues the key, "levels[1]"; a name is a key below it.
                 problems.add(f"{dotted(location)}{key}" if key.startswith("[") else dotted(_below(location, key)), text)
-        else:
+            continue
+        feature = keys.missing(location) if detail["type"] == "extra_forbidden" else None
+        place = (*location[:-1], feature)
+        if feature is None or place not in missing:
             secret = location[:2] == ("privacy", "key")
-            problems.add(dotted(location), _in_words(detail, _Keys(model, slots), secret=secret))
+            problems.add(dotted(location), _in_words(detail, keys, secret=secret))
+        missing.add(place)
 
 
 def _has_wrong_entries(details: Sequence[Any], location: Sequence[int | str]) -> bool:
@@ -189,7 +197,7 @@ class _Keys:
     def unknown(self, location: Sequence[int | str]) -> str:
         """What to say of a key that no section at its place has."""
         section, key = self._section(location[:-1]), str(location[-1])
-        if feature := self._missing(section, key):
+        if feature := self.missing(location):
             return f"is of {feature}, which this installation is without; there is no folder features/{feature}"
         allowed = self._allowed(section) if section else []
         hint = _hint(key, allowed)
@@ -207,11 +215,12 @@ class _Keys:
                 return field.description or key
         return "another kind of value"
 
-    def _missing(self, section: type[BaseModel] | None, key: str) -> str | None:
-        """The feature of a key, where it is not installed."""
+    def missing(self, location: Sequence[int | str]) -> str | None:
+        """The feature of the key at `location`, where it is not installed."""
+        section = self._section(location[:-1])
         if section is None or not issubclass(section, SlottedSection):
             return None
-        return self.slots.missing.get(f"{section.slot}.{key}".lstrip("."))
+        return self.slots.missing.get(f"{section.slot}.{location[-1]}".lstrip("."))
 
     def _allowed(self, section: type[BaseModel]) -> list[str]:
         """The keys that a user may write: not those of published specs alone, which the JSON schema is without."""

@@ -13,11 +13,9 @@ from pydantic import Field, PrivateAttr, ValidationError
 from pipeline.errors import SpecError
 from pipeline.model.about import LINES, About, Period
 from pipeline.model.labels import Labels
-from pipeline.model.links.link import Link, StatedLinks
-from pipeline.model.links.sums_of_counts import links_with_counts
+from pipeline.model.links.link import Link, StatedLinks, links_of_measures
 from pipeline.model.together import Together
 from pipeline.model.universe import Universe
-from pipeline.spec.amounts.resolve import note_uncounted
 from pipeline.spec.fields import PUBLIC, Misfit, Name, NamedTable, check_name
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
@@ -33,7 +31,7 @@ from pipeline.spec.sections import (
     UniverseSections,
 )
 from pipeline.spec.slots import FeatureKeys, Slots, installed_slots, json_schema_of, keys_of
-from pipeline.spec.update import UpdateSection
+from pipeline.spec.update import ChosenSection, UpdateSection
 from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
@@ -63,6 +61,15 @@ class StatesTogether(Protocol):
 
     def together(self, universes: Sequence[Universe]) -> Together | None:
         """What they state of all universes, the release's own first; None where they state nothing."""
+
+
+@runtime_checkable
+class HasChosen(Protocol):
+    """Keys of a feature in a companion, of which a question may have chosen one, `between`."""
+
+    @property
+    def chosen(self) -> ChosenSection | None:
+        """The answer; None where the end is stated."""
 
 
 @runtime_checkable
@@ -120,8 +127,21 @@ class ReleaseSpec(UniverseSections):
 
     @property
     def of_features(self) -> tuple[object, ...]:
-        """What it states of features, in the sections of the release itself, and what comes with every release."""
-        return (*self.parts, *self.postprocess.parts, *self._always.values())
+        """What it states of features, of those in companions each once, and what comes with every release."""
+        of_companions = [part for companion in self.companions.values() for part in companion.parts]
+        first = {type(part): part for part in reversed(of_companions)}
+        return (*self.parts, *self.postprocess.parts, *reversed(first.values()), *self._always.values())
+
+    @property
+    def chosen_ends(self) -> Mapping[str, ChosenSection]:
+        """Companion -> the answer to a question that chose one of its keys; none of most."""
+        stated = {
+            name: part.chosen
+            for name, companion in self.companions.items()
+            for part in companion.parts
+            if isinstance(part, HasChosen)
+        }
+        return {name: chosen for name, chosen in stated.items() if chosen is not None}
 
     def as_released(self, files: Collection[str]) -> ReleaseSpec:
         """The published spec of a release with these files: what another installation did not write is not missing."""
@@ -177,7 +197,7 @@ class ReleaseSpec(UniverseSections):
                 them.
         """
         linked = self.universes() if universes is None else universes
-        return (*(link for stated in self.stated_links() for link in stated.links(linked)), *links_with_counts(linked))
+        return (*(link for stated in self.stated_links() for link in stated.links(linked)), *links_of_measures(linked))
 
     def _resolved_parts(self) -> tuple[tuple[Universe, ...], tuple[StatedLinks, ...]]:
         problems = Problems(self._source)
@@ -198,8 +218,10 @@ class ReleaseSpec(UniverseSections):
         note_language(self.report.language, self.geography, [one.labels for one in schemas], problems.at("report"))
         note_names(self.geography, problems.at("geography"))
         universes = tuple(universe for universe in resolved if universe is not None)
-        if universes and not universes[0].name:
-            note_uncounted(universes, self.publish.margins, problems)
+        for link in links_of_measures(universes):
+            for table, why in link.unfit(margins=self.publish.margins):
+                key = dotted(["tables", table.name])
+                problems.add(f"companions.{link.of}.{key}" if link.of else key, why)
         for universe in universes:
             section, key = self._sections(universe.name).schema_section.labels, universe.key("schema.labels")
             note_labels(section, universe, problems.at(key))

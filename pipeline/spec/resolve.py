@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
-from pipeline.model.measure import ProtectedUnit
+from pipeline.model.measure import COUNTS, Measure, ProtectedUnit
 from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
@@ -23,7 +23,6 @@ from pipeline.model.universe import Bound, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
-from pipeline.spec.amounts.resolve import amount_records, measure_of, note_amount_schema, with_clipped
 from pipeline.spec.edit_rules import RuleError, impossible_by, values_of
 from pipeline.spec.input.section import check_input
 from pipeline.spec.preset import Preset, load_preset
@@ -31,7 +30,7 @@ from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySectio
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
 from pipeline.spec.resolve_strategy import preset_budget, resolve_strategy
-from pipeline.spec.sections import BoundSection, CompanionSection, RecodeSection, SchemaSection, UniverseSections
+from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.slots import FeatureKeys
 from pipeline.spec.update import UpdateSection, resolve_added
 from pipeline.spec.value_ranges import expand_values
@@ -100,6 +99,46 @@ class StatesSource(Protocol):
 
 
 @dataclass(frozen=True)
+class MeasureScope:
+    """What is known of a universe when it is resolved what its records add to their cells.
+
+    Attributes:
+        sections: of the universe.
+        own: of the release itself, where the universe is a companion; None of the release's own.
+        privacy: of the release itself.
+        own_privacy: the universe's budget; the same as `privacy` for the release's own.
+        problems: of the universe.
+    """
+
+    sections: UniverseSections
+    own: UniverseSections | None
+    privacy: PrivacySection
+    own_privacy: PrivacySection | CompanionPrivacySection
+    problems: Problems
+
+
+@runtime_checkable
+class StatesMeasure(Protocol):
+    """Keys of a feature in the release or a companion, which say what each record adds to its cell."""
+
+    @property
+    def named_by(self) -> str:
+        """The key that says so; "" where none does, and records count one each."""
+
+    def measure(self) -> Measure:
+        """What each record adds."""
+
+    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
+        """The schema as records are read by it; whatever of it does not go with the measure is noted."""
+
+    def records(self, scope: MeasureScope) -> RecordSource | None:
+        """The records, as they are read; whatever else of the universe does not go with the measure is noted.
+
+        None where the spec does not name them.
+        """
+
+
+@dataclass(frozen=True)
 class UniverseContext:
     """What a universe has from the rest of the spec.
 
@@ -145,8 +184,8 @@ class UniverseResolver:
         self._note_other_budget()
         if schema is None or (sections.strategy.preset is not None and preset is None):
             return None
-        if isinstance(sections, CompanionSection) and sections.of_release and context.own is not None:
-            note_amount_schema(schema, context.own, self.problems)
+        if (measuring := self._measuring) is not None:
+            schema = measuring[0].measured(schema, measuring[1])
         strategy = resolve_strategy(
             sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
         )
@@ -174,7 +213,7 @@ class UniverseResolver:
             bypass=context.bypass,
             population=privacy.population,
             source=source,
-            measure=measure_of(sections),
+            measure=self._measure,
             unit=self._unit,
             beacon="" if privacy.beacon is None else privacy.beacon.text,
             added=added,
@@ -190,18 +229,33 @@ class UniverseResolver:
         return universe if len(self.problems.lines) == before else None
 
     @property
+    def _measuring(self) -> tuple[StatesMeasure, MeasureScope] | None:
+        """What states the universe's measure, and what it is asked with; None where records count one each."""
+        context, stated = self.context, self.sections.parts
+        found = next((part for part in stated if isinstance(part, StatesMeasure) and part.named_by), None)
+        if found is None:
+            return None
+        return found, MeasureScope(self.sections, context.own, context.privacy, context.own_privacy, self.problems)
+
+    @property
+    def _measure(self) -> Measure:
+        """What each record adds to its cell."""
+        measuring = self._measuring
+        return COUNTS if measuring is None else measuring[0].measure()
+
+    @property
     def _unit(self) -> ProtectedUnit:
-        """Whose change is protected; sums of the release's own records have its units."""
-        measure = measure_of(self.sections)
-        at_most = (self.context.privacy if measure.amounts else self.context.own_privacy).at_most
+        """Whose change is protected; what is measured of the release's own records has its units."""
+        measure = self._measure
+        at_most = (self.context.privacy if measure.own_records else self.context.own_privacy).at_most
         records = 1 if measure.total else at_most or self.sections.records_per_person
         return ProtectedUnit(records, at_most is not None)
 
     def _records(self) -> RecordSource | None:
         """The records with their units; what does not fit is noted."""
-        section, own, release = self.sections.input, self.context.own_privacy, self.context.own
-        if isinstance(self.sections, CompanionSection) and self.sections.of_release and release is not None:
-            return amount_records(self.sections, release, self.context.privacy, self.problems)
+        section, own = self.sections.input, self.context.own_privacy
+        if (measuring := self._measuring) is not None:
+            return measuring[0].records(measuring[1])
         if own.unit is not None and self.sections.records_per_person not in (1, own.at_most):
             self.problems.add(
                 "records_per_person",
@@ -259,7 +313,7 @@ class UniverseResolver:
     def _schema(self, preset: Preset | None) -> Schema | None:
         schema: Schema | None = None
         with self.problems.noted(below=True):
-            schema = with_clipped(_schema(self.sections.schema_section, preset), self.sections, self.problems)
+            schema = _schema(self.sections.schema_section, preset)
         return schema  # noqa: RET504 - None where a problem was noted
 
     def _budget(self, preset: Preset | None, strategy: Strategy | None, source: Source) -> Fraction | None:

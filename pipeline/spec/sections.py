@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
 from pipeline.model.text_format import TextFormat
-from pipeline.spec.amounts.section import AmountKeys
 from pipeline.spec.fields import (
     Encoding,
     File,
@@ -407,7 +406,7 @@ class UniverseSections(SlottedSection):
     )
 
 
-class CompanionSection(UniverseSections, AmountKeys):
+class CompanionSection(UniverseSections):
     """A second histogram measured in the same run, such as housing units beside persons."""
 
     slot: ClassVar[str] = "companions"

@@ -27,7 +27,8 @@ class FeatureKeys(Section):
 
     Attributes:
         slot: of the section.
-        after: the core's key that they stand after, in lists of keys, in published specs and in the JSON schema.
+        after: the core's key that they stand after, in lists of keys, in published specs and in the JSON schema; "" for
+            before all others.
         stand_for: required keys of the section that may be left out with these.
         is_published: whether the spec of a release has them.
     """
@@ -139,7 +140,8 @@ def stated_in(section: BaseModel, without: Sequence[str] = ()) -> dict[str, Any]
     fields = ((name, one.alias or name) for name, one in type(section).model_fields.items() if name not in without)
     found = [(key, getattr(section, name)) for name, key in fields]
     for part in reversed(section.parts) if isinstance(section, SlottedSection) else ():
-        at = next((1 + number for number, (key, _) in enumerate(found) if key == part.after), len(found))
+        at = 0 if not part.after else len(found)
+        at = next((1 + number for number, (key, _) in enumerate(found) if key == part.after), at)
         found[at:at] = stated_in(part).items()
     return dict(found)
 
@@ -153,7 +155,7 @@ def fields_of(model: type[BaseModel], slots: Slots) -> dict[str, FieldInfo]:
     """Key -> field of a section, with those that features add, in the order of lists, published specs and schema."""
     found = list(zip(keys_of(model), model.model_fields.values(), strict=True))
     for keys in reversed(slots.of(model)):  # so that those after the same key are in the order of the list
-        at = 1 + [key for key, _ in found].index(keys.after)
+        at = 1 + [key for key, _ in found].index(keys.after) if keys.after else 0
         found[at:at] = zip(keys_of(keys), keys.model_fields.values(), strict=True)
     return dict(found)
 

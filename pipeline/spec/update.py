@@ -1,6 +1,7 @@
-"""The section "update" of a published spec: which release a version replaces, the answers in it, and their cost.
+"""What a published spec says of answers to questions: those that a version was made with, and that which chose an end.
 
-No spec file has it. `spinewise update` writes it into the spec of the manifest, from which everything is computed.
+No spec file has the section "update". `spinewise update` writes it into the spec of the manifest, from which everything
+is computed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import AddedAnswer
 from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, NoiseSpec
-from pipeline.spec.fields import Budget, FilledTable, FilledValues, Name, NamedTable, Section, Value
+from pipeline.spec.fields import Budget, File, FilledTable, FilledValues, Name, NamedTable, Section, Value
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
 
@@ -42,6 +43,16 @@ class AddedSection(Section):
     where: NamedTable[Name, FilledValues] = Field(description="of attributes that it does not tell apart: what counts")
     mechanism: Mechanism = Field(description="of the noise on each count")
     scale: Budget = Field(description="sigma^2 or b, exact")
+
+
+class ChosenSection(Section):
+    """Where the upper end of an amount is from: a clip that was chosen privately, for a cost of its own."""
+
+    answer: File = Field(description="the folder of the answer; a published spec has its name")
+    sha256: Hash = Field(description="of its answer.json")
+    question: str = Field(description="canonical text")
+    dataset: str = Field(description="that it was charged to")
+    ledger: str = Field(description="id of the ledger that it was charged to")
 
 
 class UpdateSection(Section):

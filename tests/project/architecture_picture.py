@@ -111,6 +111,7 @@ ROOMS = (
     Room("features/years", ("releases over time, one budget",), 20, 1358, 266, 54),
     Room("features/marginals", ("records with many attributes",), 297, 1358, 266, 54),
     Room("features/questions", ("the records asked, for a charge",), 574, 1358, 266, 54),
+    Room("features/amounts", ("sums and means of wages",), 297, 1422, 266, 54),
     Room("pipeline/pages", ("what all HTML pages share",), 20, 1422, 266, 54),
 )
 

@@ -17,6 +17,8 @@ FOLDERS = (
     "pipeline/confidential",
     "pipeline/questions",
     "features/*/confidential.py",
+    "features/amounts/link.py",
+    "features/amounts/measure.py",
     "features/marginals/choice.py",
     "features/marginals/stage.py",
     "features/marginals/terms.py",

@@ -104,9 +104,8 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
     console.print(table)
     if len(numbers) > len(columns.cells):
         console.print(f"and {len(numbers) - len(columns.cells):,} more; --format csv prints all")
-    if not options.means:
-        for amount in opened.universe.measure.amounts:
-            console.print(f"Sums of {amount.name} in units of {amount.unit}.")
+    if not options.means and (remark := opened.universe.measure.remark):
+        console.print(remark)
     console.print(columns.legend)
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)

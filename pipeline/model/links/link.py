@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
@@ -98,9 +98,22 @@ class Link(ABC):
         """
         return None
 
-    def has_intervals(self, table: Table, level: str) -> bool:  # noqa: ARG002
-        """Whether what intervals of a table of `of` need of the tables of `by` is published at a level."""
-        return True
+    def left_out(self, table: Table, level: str) -> str:  # noqa: ARG002
+        """Why a table of `of` is left out at a level, as a table of `by` is that its intervals need; "" for no reason.
+
+        Args:
+            table: of the universe `of`.
+            level: of both tables.
+        """
+        return ""
+
+    def unfit(self, *, margins: bool) -> Iterator[tuple[Table, str]]:  # noqa: ARG002
+        """Tables of `of` that cannot be published with those of `by`, and why; each is refused with the spec.
+
+        Args:
+            margins: whether intervals are published.
+        """
+        return iter(())
 
     def together(self, otherwise: int) -> int | None:  # noqa: ARG002
         """The most records of `of` that change together with one of `by`; None where there is no such group.
@@ -181,3 +194,27 @@ Kind = TypeVar("Kind", bound=Link)
 def links_of_kind(links: Iterable[Link], kind: type[Kind]) -> tuple[Kind, ...]:
     """The links of one kind, for what is about them alone."""
     return tuple(link for link in links if isinstance(link, kind))
+
+
+@runtime_checkable
+class LinksToCounts(Protocol):
+    """A measure by which a companion has something in common with the release's own universe."""
+
+    def link(self, universe: Universe, own: Universe) -> Link:
+        """What it is.
+
+        Args:
+            universe: the companion.
+            own: the release's own, which is released first.
+        """
+
+
+def links_of_measures(universes: Sequence[Universe]) -> tuple[Link, ...]:
+    """What companions have by what they measure in common with the release's own universe, where that is given."""
+    return tuple(
+        universe.measure.link(universe, own)
+        for own in universes
+        if not own.name
+        for universe in universes
+        if isinstance(universe.measure, LinksToCounts)
+    )

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from features.plan.best import PARTS, in_parts, rounded_up
 from features.plan.release_plan import plan_release
-from features.plan.write_spec import exact_text, write_divided
+from features.plan.write_spec import write_divided
 from flows.cli import app
 from geography.errors import SpinewiseError
 from pipeline.cost.model import WORKER_START, cost_of
@@ -27,6 +27,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_listed_spine, read_spine
+from pipeline.model.exact import exact_text
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec

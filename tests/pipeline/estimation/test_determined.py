@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from releases.command import feature_module
 from releases.small import write_town
-from releases.wages import BALANCES, write_wages
 from rich.console import Console
 
 from pipeline.estimation.determined import with_tables
@@ -128,35 +127,3 @@ def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below
     assert ("completed" in text) == (complete == "proportional")
     assert ("not determined" in text) == (complete == "even")
     assert ("it has no margin" in text) == (complete == "proportional")
-
-
-_SUMS = (
-    *BALANCES,
-    (
-        'queries = { total = "1/4", sex = "1/4", detailed = "1/2" }\nlevels = {',
-        'queries = { total = "1/2", sex = "1/2" }\nlevels = {',
-    ),
-    ("publish = {", "tables = { total = 'total', sex = 'sex', detailed = 'detailed' }\npublish = {"),
-)
-
-
-def test_sums_below_0_are_left_out_with_the_numbers_of_records_that_their_intervals_need(tmp_path: Path) -> None:
-    """The release measures no detail, the amount does; the spec that is left can be read again."""
-    spec = load_spec(write_wages(tmp_path, *_SUMS))
-    side = open_listed(spec, spec.universes())
-    every = ("county", "tract", "block")
-    assert [{table.name: table.levels for table in one.tables} for one in side.universes] == 2 * [
-        {"total": every, "sex": every}
-    ]
-    told = [line for line in side.remarks if line.startswith("companions.wages.tables.detailed: ")]
-    assert [line.partition("at level ")[2].partition(",")[0] for line in told] == [f"'{level}'" for level in every]
-    assert all("as nothing that is measured determines it; the sums are left out there, too" in line for line in told)
-    again = ReleaseSpec.from_public_dict(side.spec.public_dict())
-    assert [[table.name for table in one.tables] for one in again.universes()] == 2 * [["total", "sex"]]
-
-
-def test_sums_stay_where_they_are_not_below_0_or_need_no_intervals(tmp_path: Path) -> None:
-    for changes in (_SUMS[len(BALANCES) :], (*_SUMS, ("replicates = 4", "margins = false"))):
-        spec = load_spec(write_wages(tmp_path, *changes))
-        side = open_listed(spec, spec.universes())
-        assert [table.name for table in side.universes[1].tables] == ["total", "sex", "detailed"]

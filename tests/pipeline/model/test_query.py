@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import SpecError
-from pipeline.estimation.sums import sparse_answers
+from pipeline.estimation.released import sparse_answers
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema
 

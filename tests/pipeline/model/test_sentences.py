@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import pytest
 from releases.command import needs
 from releases.pages import marked_texts, outside_of_signs
 
-from pipeline.model.measure import ClippedCounts
-from pipeline.model.schema import ChosenEnd, ClippedAttribute
+from pipeline.model.measure import Counts
+from pipeline.model.schema import ChosenEnd
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.sentences import sentence, spoken
 from pipeline.model.universe import Universe
@@ -162,15 +161,18 @@ def test_every_sentence_about_words_is_recognised(f: str, groups: int) -> None:
     assert len(account.groups) == groups
 
 
-#: Of an amount.
-CLIP = ClippedAttribute.of("clipped", Fraction(0), Fraction(900))
+@dataclass(frozen=True)
+class CountsByClip(Counts):
+    """Counts of records, by what a question has chosen."""
+
+    chosen: ChosenEnd | None = None
 
 
 def test_an_end_that_a_question_chose_is_said_in_the_language_too() -> None:
     end = ChosenEnd("900", "clip wages among 200, 900 above 1/50", "clip2")
     one = replace(
         universes(PURE, "change-one", 'block = ["total"]')[0],
-        measure=ClippedCounts(CLIP, end),
+        measure=CountsByClip(end),
     )
     assert (
         "sin más coste para la privacidad, salvo el extremo superior 900: se eligió con la pregunta «clip wages among "

@@ -22,7 +22,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.metadata import products
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile
-from pipeline.metadata.products import PRODUCTS, Description, Product, ReleaseScope, files_of, products_of
+from pipeline.metadata.products import PRODUCTS, Description, Product, ReleaseScope, files_of
 from pipeline.publishing.files import answer_paths, input_files, output_files
 from pipeline.publishing.steps import public_steps, write_package
 from pipeline.release.layout import RunDirectory
@@ -93,11 +93,11 @@ def _town(folder: Path) -> Path:
     return write_town(folder, ("unbiased = true", "unbiased = true\ndraws = 2\nmicrodata = true"))
 
 
-#: With the feature joins, where it is installed: its files are written, too.
-WRITTEN = [_town, write_named_town, *([write_homes] if is_installed("joins") else []), write_wages, write_chosen]
+#: With the features joins and amounts, where they are installed: their files are written, too.
+LINKED = [*([write_homes] if is_installed("joins") else []), *([write_wages] if is_installed("amounts") else [])]
 
 
-@pytest.mark.parametrize("write", WRITTEN)
+@pytest.mark.parametrize("write", [_town, write_named_town, *LINKED, write_chosen])
 def test_the_steps_of_a_run_write_what_the_catalogue_has(write: Callable[[Path], Path], tmp_path: Path) -> None:
     """Each computed file is of one step, and no step writes another; of all others, the run has those of its spec."""
     spec = load_spec(write(tmp_path))
@@ -111,7 +111,7 @@ def test_the_steps_of_a_run_write_what_the_catalogue_has(write: Callable[[Path],
         for level in job.spine.level_names:
             assert set(answer_paths(job, universe, level)) <= set(input_files(job))
     every = ReleaseScope(job.spec, job.universes, job.run)
-    known = [product for product in products_of(job.spec.of_features) if product.role != "statement"]
+    known = [product for product in products.products_of(job.spec.of_features) if product.role != "statement"]
     assert set(files_of(every, *known)) == {
         *written,
         *input_files(job),

@@ -214,7 +214,7 @@ def test_the_changes_of_an_area_are_those_of_its_tables(towns: dict[str, Path]) 
         ]
         first, second = (int(row[one.label]) for row in rows)
         assert (one.first, one.second) == (first, second)
-        margin = float(np.hypot(*(float(row[f"{one.label}:moe90"]) for row in rows)))
+        margin = float(np.linalg.norm([float(row[f"{one.label}:moe90"]) for row in rows]))
         assert one.margin == pytest.approx(margin)
         change = second - first
         told = "equal" if change == margin == 0 else "cannot tell" if abs(change) <= margin else None

@@ -48,7 +48,7 @@ def refusal(model: type[BaseModel], content: dict[str, Any]) -> ValidationError 
 def test_all_lists_of_a_spec_are_found() -> None:
     names = {f"{model.__name__}.{key}" for model, key in FIELDS}
     assert len(names) > 20
-    assert {"CompanionSection.between", "PostprocessSection.passes", "ReportSection.notes"} <= names
+    assert {"SelectSection.versions", "PostprocessSection.passes", "ReportSection.notes"} <= names
 
 
 @pytest.mark.parametrize(("model", "key"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
@@ -62,48 +62,6 @@ def test_each_list_is_taken_or_refused_in_words(model: type[BaseModel], key: str
         of_key = [detail for detail in error.errors() if detail["loc"][:1] == (key,)]
         assert own or not of_key, (value, error, problems.lines)
         assert problems.lines, (value, error)
-
-
-SPEC = """
-name = "a"
-[privacy]
-rho = "1"
-[geography]
-file = "areas.csv"
-levels = ["town"]
-[schema.attributes]
-sex = ["f", "m"]
-[strategy.levels]
-town = "1"
-[strategy.queries]
-sex = "1"
-[input]
-file = "a.csv"
-form = "microdata"
-geocode = "town"
-[companions.wages]
-amount = "wage"
-between = BETWEEN
-unit = "1"
-schema.attributes.sex = ["f", "m"]
-strategy = { queries = { sex = "1" }, levels = { town = "1" } }
-"""
-
-
-@pytest.mark.parametrize(
-    ("between", "says"),
-    [
-        ('["0"]', "found a list of 1 entry; at least 2 are needed"),
-        ('["0", "1", "2"]', "found a list of 3 entries; at most 2 are allowed"),
-        ("[0]", 'write it in quotes, "0"'),
-        ("[]", "found an empty list; at least one entry is needed"),
-    ],
-)
-def test_ends_of_an_amount(between: str, says: str) -> None:
-    with pytest.raises(SpecError) as error:
-        parse_spec(SPEC.replace("BETWEEN", between), "a.toml", Path())
-    lines = str(error.value).splitlines()
-    assert any(line.startswith("a.toml: companions.wages.between") and says in line for line in lines), lines
 
 
 @pytest.mark.parametrize("value", ['"a\\u0000"', '["a\\u0000"]', '{ "a\\u0000" = 1 }'])

@@ -112,7 +112,7 @@ def test_what_is_stated_is_typed_and_file_names_are_relative_to_the_spec() -> No
     assert storms.storms == {"anna": StormSection(file=Path("/data/storms/anna.csv"), force=12)}
     assert spec.part(TideKeys) == TideKeys(tide=StormSection(file=Path("/data/tide.csv"), force=3))
     assert spec.companions["ships"].part(HarborKeys) == HarborKeys(harbor="east")
-    assert spec.of_features == (*spec.parts, storms)
+    assert spec.of_features == (*spec.parts, storms, *spec.companions["ships"].parts)
     assert spec.postprocess.solver == "cvxpy"
 
 
@@ -191,6 +191,9 @@ def test_keys_of_a_feature_that_is_not_installed_are_refused_in_one_sentence() -
         f"{key}: is of {feature}, which this installation is without; there is no folder features/{feature}"
         for key, feature in (("postprocess.storms", "weather"), ("companions.ships.harbor", "sea"), ("tide", "sea"))
     ]
+    both = Slots((), {**without.missing, "ebb": "sea"})
+    lines = refusal(f"ebb = 2\n{STATED}", both)
+    assert [line.split(":")[0] for line in lines] == ["postprocess.storms", "companions.ships.harbor", "ebb"]
     with pytest.raises(SpecError, match=r"^manifest: tide: is of sea, which this installation is without"):
         ReleaseSpec.from_public_dict({**parse_spec(SPEC).public_dict(), "tide": {}}, "manifest", without)
 
@@ -217,7 +220,7 @@ def test_every_section_with_a_slot_is_in_the_schema() -> None:
     for section in found:
         keys = set(fields_of(section, NO_SLOTS))
         for model in installed_slots().of(section):
-            assert model.after in keys
+            assert model.after in {"", *keys}
             assert not keys & set(fields_of(model, NO_SLOTS))
 
 

@@ -1,14 +1,15 @@
-"""The link of the sums of an amount with the release's own counts of the records that they are of."""
+"""The link of the sums of an amount with the counts of the records that they are of; how far a record moves them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pipeline.model.links.link import Link
 from pipeline.model.query import Query
+from pipeline.privacy.budget import Neighbours, reach_between, reach_of_total
 
 if TYPE_CHECKING:
     from pipeline.model.schema import AmountAttribute
@@ -64,15 +65,28 @@ class SumsOfCounts(Link):
         published = (other for other in self.counts.tables if level in other.levels)
         return next((other for other in published if _answers(other.query, self.counts) == wanted), None)
 
-    def has_intervals(self, table: Table, level: str) -> bool:
-        """See `Link.has_intervals`."""
-        return not self.signed or self.records(table, level) is not None
+    def left_out(self, table: Table, level: str) -> str:
+        """See `Link.left_out`: sums that may be below 0 need the number of records."""
+        if not self._uncounted(table, level):
+            return ""
+        return (
+            "sums that may be below 0 have intervals only where the release itself has a table of the same answers, "
+            f"and its own of {table.query.name!r} is left out at level {level!r}, as nothing that is measured "
+            "determines it; the sums are left out there, too"
+        )
 
+    def _uncounted(self, table: Table, level: str) -> bool:
+        return self.signed and self.records(table, level) is None
 
-def links_with_counts(universes: Sequence[Universe]) -> tuple[SumsOfCounts, ...]:
-    """One for each companion of an amount, in their order; none where the release's own universe is not given."""
-    own = next((universe for universe in universes if not universe.name), None)
-    return () if own is None else tuple(SumsOfCounts(one, own) for one in universes if one.measure.amounts)
+    def unfit(self, *, margins: bool) -> Iterator[tuple[Table, str]]:
+        """See `Link.unfit`: tables that may be below 0 without the number of records, where intervals need it."""
+        for table in self.sums.tables if margins else ():
+            if missing := [level for level in table.levels if self._uncounted(table, level)]:
+                yield (
+                    table,
+                    "sums that may be below 0 have intervals only where the release itself has a table of the same "
+                    f"answers; it has none at level {', '.join(missing)}",
+                )
 
 
 def _answers(query: Query, universe: Universe) -> list[tuple[str, tuple[str, ...], tuple[int, ...]]]:
@@ -82,3 +96,9 @@ def _answers(query: Query, universe: Universe) -> list[tuple[str, tuple[str, ...
         for name, labels, group in zip(universe.schema.names, query.labels, query.groups, strict=True)
         if labels
     ]
+
+
+def reach_of(amount: AmountAttribute, neighbours: Neighbours) -> int:
+    """The farthest that the ends allow one record to move sums, in units; of a total, all records of a unit."""
+    ends = amount.first, amount.last
+    return reach_of_total(*ends) if amount.total else reach_between(*ends, neighbours)

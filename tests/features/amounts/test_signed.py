@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from releases.again import computed_again
-from releases.wages import LABELS, detailed, true_units
+from releases.wages import BALANCES, LABELS, detailed, true_units, write_wages
 
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.spec.release_spec import load_spec
+from pipeline.runs.open_public import open_listed
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 LEVELS = {"county": 1, "tract": 2, "block": 3}
 LOW, HIGH = -30, 40
@@ -89,3 +90,35 @@ def test_a_spine_that_is_cut_gives_the_same_bytes(release: Path, tmp_path: Path)
     assert len(found) > len(LEVELS)
     for path in found:
         assert path.read_bytes() == (release / path.relative_to(tmp_path / "cut")).read_bytes(), path.name
+
+
+_SUMS = (
+    *BALANCES,
+    (
+        'queries = { total = "1/4", sex = "1/4", detailed = "1/2" }\nlevels = {',
+        'queries = { total = "1/2", sex = "1/2" }\nlevels = {',
+    ),
+    ("publish = {", "tables = { total = 'total', sex = 'sex', detailed = 'detailed' }\npublish = {"),
+)
+
+
+def test_sums_below_0_are_left_out_with_the_numbers_of_records_that_their_intervals_need(tmp_path: Path) -> None:
+    """The release measures no detail, the amount does; the spec that is left can be read again."""
+    spec = load_spec(write_wages(tmp_path, *_SUMS))
+    side = open_listed(spec, spec.universes())
+    every = ("county", "tract", "block")
+    assert [{table.name: table.levels for table in one.tables} for one in side.universes] == 2 * [
+        {"total": every, "sex": every}
+    ]
+    told = [line for line in side.remarks if line.startswith("companions.wages.tables.detailed: ")]
+    assert [line.partition("at level ")[2].partition(",")[0] for line in told] == [f"'{level}'" for level in every]
+    assert all("as nothing that is measured determines it; the sums are left out there, too" in line for line in told)
+    again = ReleaseSpec.from_public_dict(side.spec.public_dict())
+    assert [[table.name for table in one.tables] for one in again.universes()] == 2 * [["total", "sex"]]
+
+
+def test_sums_stay_where_they_are_not_below_0_or_need_no_intervals(tmp_path: Path) -> None:
+    for changes in (_SUMS[len(BALANCES) :], (*_SUMS, ("replicates = 4", "margins = false"))):
+        spec = load_spec(write_wages(tmp_path, *changes))
+        side = open_listed(spec, spec.universes())
+        assert [table.name for table in side.universes[1].tables] == ["total", "sex", "detailed"]

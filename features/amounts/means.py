@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.model.schema import AmountAttribute
+from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings
 from postprocess.statistics import Averages, Counted, average_sizes
@@ -31,6 +32,12 @@ from postprocess.statistics import Averages, Counted, average_sizes
 SUM, COUNT, MEAN = ":sum", ":count", ":mean"
 
 Floats = NDArray[np.float64]
+
+
+def path_of(run: RunDirectory, companion: str, table: str, level: str) -> Path:
+    """Where sums and means are of a companion's table at a level."""
+    folder = run.public / "amounts" / file_name("companion", companion) / file_name("table", table)
+    return folder / f"{file_name('level', level)}.parquet"
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.report.sources import ReportSources
+from features.amounts.link import SumsOfCounts
+from features.amounts.means import Means, path_of, read_means
 from pipeline.model.links.link import links_of_kind
-from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.schema import ChosenEnd
 from pipeline.model.universe import Table, Universe
-from pipeline.release.joined.means import Means, read_means
+from pipeline.pages.facts import ReleaseFacts
 from postprocess.statistics import Averages
 
 #: Areas of one level that are listed one by one.
@@ -72,12 +72,21 @@ class AmountView:
     levels: tuple[LevelAmounts, ...]
 
 
-def amount_views(sources: ReportSources) -> tuple[AmountView, ...]:
-    """Of every companion of an amount; errors as `read_means`."""
-    return tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
+@dataclass(frozen=True)
+class AmountsView:
+    """All companions of an amount; margins: whether intervals are published."""
+
+    amounts: tuple[AmountView, ...]
+    margins: bool
 
 
-def _view(sources: ReportSources, link: SumsOfCounts) -> AmountView:
+def amounts_view(sources: ReleaseFacts) -> AmountsView | None:
+    """Of a release; None where it has no companion of an amount. Errors as `read_means`."""
+    found = tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
+    return AmountsView(found, sources.spec.publish.margins) if found else None
+
+
+def _view(sources: ReleaseFacts, link: SumsOfCounts) -> AmountView:
     universe, amount = link.sums, link.amount
     few = [table for table in universe.tables if table.query.size <= _MOST_ANSWERS]
     table = min(few, key=lambda one: one.query.size, default=None)
@@ -87,10 +96,10 @@ def _view(sources: ReportSources, link: SumsOfCounts) -> AmountView:
     return AmountView(universe.name, amount.name, low, high, unit, link.signed, chosen, levels)
 
 
-def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
+def _levels(sources: ReleaseFacts, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
     for level in sources.spine.levels:
         if level.name in table.levels and len(level) <= _MOST_LISTED:
-            means = read_means(sources.run.means(universe.name, table.name, level.name), len(level))
+            means = read_means(path_of(sources.run, universe.name, table.name, level.name), len(level))
             yield LevelAmounts(level.name, table.name, tuple(_rows(means)))
 
 

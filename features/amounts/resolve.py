@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from pipeline.model.links.sums_of_counts import links_with_counts
-from pipeline.model.measure import COUNTS, ClippedCounts, Measure, Sums
+from features.amounts.measure import ClippedCounts, Sums
+from features.amounts.section import AmountPart
+from pipeline.model.measure import COUNTS, Measure
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import SIDES, ChosenEnd, ClippedAttribute, Schema
-from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted
-from pipeline.spec.sections import CompanionSection, UniverseSections
-
-if TYPE_CHECKING:
-    from pipeline.model.universe import Universe
+from pipeline.spec.resolve import MeasureScope
+from pipeline.spec.sections import UniverseSections
 
 #: Keys that say something of counts, and why none of them is for amounts.
 _NOT_OF_AMOUNTS = {
@@ -34,19 +30,19 @@ _NOT_OF_CLIPPED = {"invariants": "how many records are clipped is confidential, 
 _CLIPPED = "clipped"
 
 
-def measure_of(sections: UniverseSections) -> Measure:
-    """What each record of a universe adds to its cell."""
-    if not isinstance(sections, CompanionSection) or not sections.of_release:
+def measure_of(keys: AmountPart) -> Measure:
+    """What each record of the companion adds to its cell."""
+    if keys.amount is None and keys.count_clipped is None:
         return COUNTS
     chosen = None
-    if sections.chosen is not None and sections.between is not None:
-        chosen = ChosenEnd(sections.between[1], sections.chosen.question, sections.chosen.answer.name)
-    return ClippedCounts(sections.sides(), chosen) if sections.amount is None else Sums(sections.grid(), chosen)
+    if keys.chosen is not None and keys.between is not None:
+        chosen = ChosenEnd(keys.between[1], keys.chosen.question, keys.chosen.answer.name)
+    return ClippedCounts(keys.sides(), chosen) if keys.amount is None else Sums(keys.grid(), chosen)
 
 
-def with_clipped(schema: Schema, sections: UniverseSections, problems: Problems) -> Schema:
+def with_clipped(schema: Schema, keys: AmountPart, problems: Problems) -> Schema:
     """The schema with the sides of the clip, for a companion that counts what is clipped; a wrong one is noted."""
-    if not isinstance(sections, CompanionSection) or sections.count_clipped is None:
+    if keys.count_clipped is None:
         return schema
     if _CLIPPED not in schema.names or schema.attribute(_CLIPPED).values != SIDES:
         problems.add(
@@ -54,37 +50,35 @@ def with_clipped(schema: Schema, sections: UniverseSections, problems: Problems)
             f"a companion with count_clipped needs this attribute: {_CLIPPED} = {json.dumps(SIDES)}",
         )
         return schema
-    sides = sections.sides()
+    sides = keys.sides()
     return Schema(tuple(sides if one.name == _CLIPPED else one for one in schema.attributes), schema.recodes)
 
 
-def amount_records(
-    sections: CompanionSection, own: UniverseSections, privacy: PrivacySection, problems: Problems
-) -> RecordSource | None:
+def amount_records(keys: AmountPart, scope: MeasureScope, own: UniverseSections) -> RecordSource | None:
     """The release's own records, read with the amount or by its clip; what does not fit is noted.
 
     Args:
-        sections: of the companion.
+        keys: of the companion.
+        scope: the companion.
         own: of the release itself.
-        privacy: of the release itself.
-        problems: of the companion's part of the spec.
     """
+    sections, privacy, problems = scope.sections, scope.privacy, scope.problems
     of_what, column_key = "an amount", "amount"
-    if sections.count_clipped is not None:
+    if keys.count_clipped is not None:
         of_what, column_key = "what is clipped", "count_clipped"
-    for key, why in (_NOT_OF_AMOUNTS if sections.amount is not None else _NOT_OF_CLIPPED).items():
+    for key, why in (_NOT_OF_AMOUNTS if keys.amount is not None else _NOT_OF_CLIPPED).items():
         if getattr(sections, key):
             problems.add(key, f"not for a companion of {of_what}: {why}; leave it out")
     if sections.input is not None:
         problems.add("input", f"not for a companion of {of_what}: its records are the release's own; leave it out")
-    if sections.privacy.dataset != privacy.dataset:
-        found, release = (repr(one or "none") for one in (sections.privacy.dataset, privacy.dataset))
+    if scope.own_privacy.dataset != privacy.dataset:
+        found, release = (repr(one or "none") for one in (scope.own_privacy.dataset, privacy.dataset))
         problems.add(
             "privacy.dataset",
             f"found {found}, and {release} of the release itself; the records are the same, so one ledger counts both",
         )
-    _note_units(sections, privacy, of_what, problems)
-    if (chosen := sections.chosen) is not None and chosen.dataset != privacy.dataset:
+    _note_units(keys, scope, of_what)
+    if (chosen := keys.chosen) is not None and chosen.dataset != privacy.dataset:
         problems.add(
             "between",
             f"found the answer {chosen.answer.name!r} of the dataset {chosen.dataset!r}, and "
@@ -106,24 +100,25 @@ def amount_records(
     if (own.input.decimal or ".") != ".":
         problems.add(column_key, f"the records have the decimal mark {own.input.decimal!r}; amounts are read with '.'")
     source = own.input.source()
-    if sections.count_clipped is None:
-        source = measure_of(sections).reading(source)
+    if keys.count_clipped is None:
+        source = measure_of(keys).reading(source)
         return replace(source, unit=privacy.unit, at_most=privacy.at_most)
     values = {name: texts for name, texts in source.values.items() if name != _CLIPPED}
-    return replace(source, columns={**source.columns, _CLIPPED: sections.count_clipped}, values=values)
+    return replace(source, columns={**source.columns, _CLIPPED: keys.count_clipped}, values=values)
 
 
-def _note_units(sections: CompanionSection, privacy: PrivacySection, of_what: str, problems: Problems) -> None:
+def _note_units(keys: AmountPart, scope: MeasureScope, of_what: str) -> None:
     """Note what does not fit the release's units with several records, or their lack."""
-    if sections.privacy.unit is not None:
+    privacy, problems = scope.privacy, scope.problems
+    if scope.own_privacy.unit is not None:
         problems.add("privacy.unit", f"not for a companion of {of_what}: its units are the release's own; leave it out")
-    if sections.ends == "total" and privacy.unit is None:
+    if keys.ends == "total" and privacy.unit is None:
         problems.add(
             "ends",
             "found 'total', and no units: say in [privacy] which column has them (unit), and how many records of each "
             "are counted (at_most)",
         )
-    if sections.count_clipped is not None and privacy.unit is not None:
+    if keys.count_clipped is not None and privacy.unit is not None:
         problems.add(
             "count_clipped", "what is clipped of units with several records (privacy.unit) cannot be counted yet"
         )
@@ -147,21 +142,3 @@ def note_amount_schema(schema: Schema, own: UniverseSections, problems: Problems
                 f"the release itself {found}; a companion of an amount has some of the release's attributes, each with "
                 "the same values in the same order",
             )
-
-
-def note_uncounted(universes: Sequence[Universe], margins: bool, problems: Problems) -> None:
-    """Note tables of sums that may be below 0 for which the release does not publish the number of records.
-
-    Args:
-        universes: of the spec, its own first.
-        margins: whether intervals are published, which need these numbers.
-        problems: of the whole spec.
-    """
-    for link in links_with_counts(universes) if margins else ():
-        for table in link.sums.tables:
-            if missing := [level for level in table.levels if not link.has_intervals(table, level)]:
-                problems.add(
-                    link.sums.key(dotted(["tables", table.name])),
-                    "sums that may be below 0 have intervals only where the release itself has a table of the same "
-                    f"answers; it has none at level {', '.join(missing)}",
-                )

@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -16,7 +16,9 @@ from pydantic.json_schema import SkipJsonSchema
 from pipeline.errors import SpecError
 from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, ClippedAttribute
-from pipeline.spec.fields import File, Misfit, Section, describe, expanded, folder_of, is_public
+from pipeline.spec.fields import Misfit, describe, expanded, folder_of, is_public
+from pipeline.spec.slots import FeatureKeys
+from pipeline.spec.update import ChosenSection
 
 #: As `pipeline.release.layout` has them.
 _MANIFEST, _ANSWER = "answer.json", "answer.csv"
@@ -24,16 +26,6 @@ _NAMED = {"type": "object", "properties": {"answer": {"type": "string"}}, "requi
 #: The two ends of an amount as a spec file may state them.
 ENDS = WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 2, "items": {"anyOf": [{"type": "string"}, _NAMED]}})
 _SHAPE = '["0", { answer = "answers/NAME" }]'
-
-
-class ChosenSection(Section):
-    """Where the upper end is from: a clip that was chosen privately, for a cost of its own."""
-
-    answer: File = Field(description="the folder of the answer; a published spec has its name")
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="of its answer.json")
-    question: str = Field(description="canonical text")
-    dataset: str = Field(description="that it was charged to")
-    ledger: str = Field(description="id of the ledger that it was charged to")
 
 
 def with_chosen(stated: object, info: ValidationInfo) -> object:
@@ -95,8 +87,11 @@ def _read(folder: Path) -> tuple[str, dict[str, Any]]:
     return str(value), {"answer": str(folder), "sha256": sha256, **charged}
 
 
-class AmountKeys(Section):
-    """What makes a companion one of amounts, or of how many are clipped; none of these keys for one that counts."""
+class AmountPart(FeatureKeys):
+    """What makes a companion one of amounts, or of how many are clipped; `keys.AmountKeys` says what comes with it."""
+
+    slot: ClassVar[str] = "companions"
+    after: ClassVar[str] = ""
 
     amount: str | None = Field(
         default=None,
@@ -133,11 +128,6 @@ class AmountKeys(Section):
     def _answered(cls, stated: object, info: ValidationInfo) -> object:
         return with_chosen(stated, info)
 
-    @property
-    def of_release(self) -> bool:
-        """Whether its records are the release's own."""
-        return self.amount is not None or self.count_clipped is not None
-
     ends: Literal["record", "total"] | None = Field(
         default=None,
         description='of `amount`, where the records have units: whether `between` is of each record, "record", or of '
@@ -145,7 +135,7 @@ class AmountKeys(Section):
     )
 
     @model_validator(mode="after")
-    def _together(self) -> AmountKeys:
+    def _together(self) -> AmountPart:
         if self.count_clipped is not None:
             return self._clip_alone()
         if self.amount is None:
@@ -164,7 +154,7 @@ class AmountKeys(Section):
             raise Misfit(("between", str(error))) from None
         return self
 
-    def _clip_alone(self) -> AmountKeys:
+    def _clip_alone(self) -> AmountPart:
         for key in ("amount", "unit", "ends"):
             if getattr(self, key) is not None:
                 raise Misfit((key, "not with count_clipped, which counts records; a sum is a companion of its own"))

@@ -11,7 +11,7 @@ from releases.wages import write_wages
 from pipeline.errors import RecordsError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.tabulate import tabulate
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 
 _UNIT = 'unit = "10"\n'
 
@@ -118,3 +118,45 @@ def test_amounts_are_read_exactly(tmp_path: Path) -> None:
     for amount, units in rows.items():
         (tmp_path / "persons.csv").write_text(f"block,sex,job,wage\nA00,f,full,{amount}\n", encoding="utf-8")
         assert tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).sum() == units, amount
+
+
+ENDS = """
+name = "a"
+[privacy]
+rho = "1"
+[geography]
+file = "areas.csv"
+levels = ["town"]
+[schema.attributes]
+sex = ["f", "m"]
+[strategy.levels]
+town = "1"
+[strategy.queries]
+sex = "1"
+[input]
+file = "a.csv"
+form = "microdata"
+geocode = "town"
+[companions.wages]
+amount = "wage"
+between = BETWEEN
+unit = "1"
+schema.attributes.sex = ["f", "m"]
+strategy = { queries = { sex = "1" }, levels = { town = "1" } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "says"),
+    [
+        ('["0"]', "found a list of 1 entry; at least 2 are needed"),
+        ('["0", "1", "2"]', "found a list of 3 entries; at most 2 are allowed"),
+        ("[0]", 'write it in quotes, "0"'),
+        ("[]", "found an empty list; at least one entry is needed"),
+    ],
+)
+def test_ends_of_an_amount(between: str, says: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec(ENDS.replace("BETWEEN", between), "a.toml", Path())
+    lines = str(error.value).splitlines()
+    assert any(line.startswith("a.toml: companions.wages.between") and says in line for line in lines), lines

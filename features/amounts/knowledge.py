@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import scipy.sparse as sp
 
+from features.amounts.link import SumsOfCounts
 from pipeline.estimation.knowledge import IntervalRule, Knowledge
-from pipeline.estimation.released import Released
+from pipeline.estimation.released import Released, sparse_answers
 from pipeline.execution.job import Job
-from pipeline.model.links.sums_of_counts import SumsOfCounts
 from pipeline.model.universe import Table
 from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.origin import Clipped
-from postprocess.marginal import Marginal, detail_of
+from postprocess.marginal import detail_of
 from postprocess.problem import GroupBounds, Problem
 
 
@@ -95,11 +94,3 @@ class _WidenedByRecords:
         assert own.lows is not None
         assert own.highs is not None
         return Clipped(own.counts, own.lows, own.highs, amount.first, amount.last)
-
-
-def sparse_answers(query: Marginal, counts: sp.csr_array) -> sp.csr_array:
-    """Answers `(n_rows, size)` for sparse histograms, sparse: for queries of which most answers are 0 in every row."""
-    n_rows = counts.shape[0]
-    rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
-    places = (rows, query.cell_answer[counts.indices])
-    return sp.csr_array(sp.coo_array((counts.data, places), shape=(n_rows, query.size)))

@@ -1,0 +1,117 @@
+"""What a record adds where amounts are summed, or where it is counted by the side of their clip that it is on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from features.amounts.link import reach_of
+from features.amounts.linked import SumsInRelease
+from pipeline.model.exact import exact_text
+from pipeline.model.measure import Counts, Measure
+from pipeline.model.record_source import RecordSource
+from pipeline.model.schema import AmountAttribute, ChosenEnd, ClippedAttribute
+from pipeline.privacy.budget import Neighbours
+
+if TYPE_CHECKING:
+    from pipeline.model.texts.catalogue import Texts
+    from pipeline.model.universe import Universe
+
+
+@dataclass(frozen=True)
+class ClippedCounts(Counts):
+    """The release's own records count one each, by the side of the clip of an amount that they are on.
+
+    Attributes:
+        clip: the attribute that says it.
+    """
+
+    clip: ClippedAttribute
+    chosen: ChosenEnd | None = None
+    own_records = True
+
+    def content(self) -> list[object]:
+        """By which amount, and beyond which ends."""
+        return [["clipped", *self.clip.content]]
+
+    def layout(self) -> list[object]:
+        """The same."""
+        return [[self.clip.name, *self.clip.content]]
+
+
+@dataclass(frozen=True)
+class Sums(Measure):
+    """The release's own records add an amount each, in whole units.
+
+    Attributes:
+        amount: its column, public ends and unit.
+    """
+
+    amount: AmountAttribute
+    chosen: ChosenEnd | None = None
+    counts = False
+    own_records = True
+
+    @property
+    def unit(self) -> Fraction:
+        """The width of a step of the amount's grid."""
+        return self.amount.unit
+
+    @property
+    def amounts(self) -> tuple[AmountAttribute, ...]:
+        """The one that is summed."""
+        return (self.amount,)
+
+    @property
+    def signed(self) -> bool:
+        """Whether the lower end is below 0."""
+        return self.amount.first < 0
+
+    @property
+    def total(self) -> bool:
+        """Whether the ends are those of a unit's total."""
+        return self.amount.total
+
+    def reach(self, neighbours: Neighbours) -> int:
+        """The farthest that the ends allow one record; of a total, all records of a unit together."""
+        return reach_of(self.amount, neighbours)
+
+    def content(self) -> list[object]:
+        """Column, ends, unit and what a record without an amount has.
+
+        The column and what stands for a missing amount do not change the distribution, but the noise: with equal noise
+        equal sums would show that two columns agree everywhere, or that no record lacks an amount.
+        """
+        return [["amount", *self.amount.content]]
+
+    def layout(self) -> list[object]:
+        """The same, with the ends of a total as an entry of its own."""
+        grid = self.amount
+        texts = [grid.name, *map(str, (grid.low, grid.high, grid.unit, grid.missing))]
+        return [texts, "total"] if grid.total else [texts]
+
+    def reading(self, source: RecordSource) -> RecordSource:
+        """The source, of which each record counts as many units as it has."""
+        return replace(source, amount=self.amount)
+
+    def heading(self, texts: Texts, what: str) -> str:
+        """With the unit, as published numbers are whole units."""
+        return texts("{what} in units of {unit}", what=what, unit=str(self.amount.unit))
+
+    def counted(self, texts: Texts) -> str:
+        """Units of the amount."""
+        return texts("units of {unit}", unit=exact_text(self.amount.unit))
+
+    @property
+    def remark(self) -> str:
+        """What is summed, and in which units."""
+        return f"Sums of {self.amount.name} in units of {self.amount.unit}."
+
+    def link(self, universe: Universe, own: Universe) -> SumsInRelease:
+        """See `pipeline.model.links.link.LinksToCounts`."""
+        return SumsInRelease(universe, own)
+
+    def too_many(self) -> tuple[str, str, str]:
+        """Units of the amount."""
+        return "units of the amount", "unit", f"round to more than {self.amount.unit}"

@@ -1,1 +1,0 @@
-"""What a spec says of amounts: companions whose records count more than one."""
