@@ -205,7 +205,7 @@ def test_the_changes_of_an_area_are_those_of_its_tables(towns: dict[str, Path]) 
     for one in found.changes:
         seen.add((one.universe, one.table))
         folder = ("public", "companions", one.universe) if one.universe else ("public",)
-        rows: list[dict[str, Any]] = [
+        rows: list[Any] = [
             pd.read_parquet(towns[name].joinpath(*folder, "tables", one.table, "tract.parquet"))
             .set_index("geocode")
             .loc[["B02"]]
