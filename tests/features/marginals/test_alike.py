@@ -1,4 +1,4 @@
-"""How alike areas are is found again from noisy numbers; contradicted expectations are given up, draws vary as truth."""
+"""How alike areas are is found again from noisy numbers; contradicted expectations go, draws vary as truth."""
 
 from __future__ import annotations
 
