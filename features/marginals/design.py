@@ -58,16 +58,17 @@ class Design:
         """Number of areas of each level."""
         return (1 + int(self.parents[0].max()) if self.parents else 1, *map(len, self.parents))
 
-    def release(self, measured: Sequence[Tables], seed: Seed) -> Release:
+    def release(self, measured: Sequence[Tables], seed: Seed, *, drawn: bool = False) -> Release:
         """The release of noisy tables of each level.
 
         Args:
             measured: of each level those of `noise`.
             seed: public, for ties.
+            drawn: see `whole_numbers`.
         """
         levels = [self._measurements(number, tables) for number, tables in enumerate(measured)]
         up = upward(levels, self.parents, self.tree.domain, self.sizes)
-        whole = whole_numbers(self.tree, up, self.parents, seed, self.first, self.zeros, alike=self.alike)
+        whole = whole_numbers(self.tree, up, self.parents, seed, self.first, self.zeros, alike=self.alike, drawn=drawn)
         return Release(downward(up, self.parents), whole)
 
     def _measurements(self, level: int, tables: Tables) -> list[Measurement]:

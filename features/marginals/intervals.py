@@ -4,9 +4,14 @@ A release stands in for the truth: new noise of the same strategy is added to it
 repeated. How far these releases are from it, by clique, level and size, is what the intervals are made of
 (`postprocess.downward.intervals`), with the exact variances of linear estimates for large counts.
 
-Where areas are expected to be alike, the release is smoother than the truth, and would show too small errors of areas
-unlike their siblings. There the release that expects nothing of the kind, of the same measurements, stands in for the
-truth: its areas differ by more than they do in truth, by what noise adds, and so do not by less.
+A release is smoother than the truth where areas are expected to be alike, and else rougher, by the noise; and it has
+few of the counts that noise hides. So what stands in for the truth is drawn from what the truth may be given what is
+measured (`alike`, `whole_numbers(drawn=True)`): its areas differ by as much as they do in truth, and it has as many
+small counts.
+
+Where a level has few areas, errors of all cells of a table are taken together. The core takes cells that are about as
+frequent together, over all areas; of few areas that would be those that were released alike, and those of a truth that
+was released as 0 would be thought to be like those of zeros.
 
 A number that crosses cliques has none: no simulation says how far the model of independence is from the truth.
 """
@@ -36,6 +41,8 @@ __all__ = ["SimulatedErrors", "noisy_again", "simulated_errors"]
 
 #: Simulated releases that the intervals of a release are made of.
 REPLICATES = 5
+#: Areas of a level from which on cells are about as frequent over them as in truth.
+FEW_AREAS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,19 +72,45 @@ class SimulatedErrors:
             first: see `counts`.
         """
         view = _view(self.design, self.release.estimates[level], level, bag, query or _detail(self.design, bag))
-        intervals = Intervals(view.table, self.errors[level][bag][view.table.marginal.key])
+        intervals = Intervals(view.table, self.errors[level][bag][view.query.key])
         if counts is None:
-            counts = view.table.marginal.answer_csr(sp.csr_array(self.release.whole[level][bag]))
-        return intervals.ends(view.basis, view.variances, counts, slice(first, first + len(counts)))
+            counts = view.query.answer_csr(sp.csr_array(self.release.whole[level][bag]))
+        rows = view.rows(slice(first, first + len(counts)))
+        low, high = intervals.ends(view.basis, view.variances, view.shaped(counts), rows)
+        return low.reshape(counts.shape), high.reshape(counts.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """A table of some attributes of a bag as the core's intervals see it: the bag's are the schema, each kept whole."""
+    """A table of some attributes of a bag as the core's intervals see it.
 
+    The bag's attributes are the schema, each kept whole; or, at a level with few areas, each cell of each area is an
+    area of a schema of one cell.
+
+    Attributes:
+        query: the table's.
+        table, basis, variances: as the core sees them.
+        together: whether cells are areas.
+    """
+
+    query: Marginal
     table: PublishedTable
     basis: Basis
     variances: AnswerVariances
+    together: bool
+
+    def shaped(self, answers: IntArray) -> IntArray:
+        """Answers `(n, size)` as the core sees them."""
+        return answers.reshape(-1, 1) if self.together else answers
+
+    def rows(self, areas: slice) -> slice:
+        """Where those of some areas are."""
+        return slice(areas.start * self.query.size, areas.stop * self.query.size) if self.together else areas
+
+    def tables(self, whole: IntArray) -> sp.csr_array:
+        """A bag's tables of all areas."""
+        counts = sp.csr_array(whole)
+        return sp.csr_array(self.shaped(self.query.answer_csr(counts))) if self.together else counts
 
 
 def _detail(design: Design, bag: int) -> Marginal:
@@ -92,11 +125,17 @@ def _view(design: Design, estimates: Level, level: int, bag: int, query: Margina
         raise ValueError(f"{query.name}: variances are of whole attributes")
     variances = estimates.variances(kept)
     values, classes = np.unique(np.where(np.isinf(variances), np.nan, variances), return_inverse=True)
-    by_class = np.broadcast_to(values[:, None], (len(values), query.size)).copy()
+    classes = classes.ravel().astype(np.int64)
+    seen, shape = query, domain.shape(clique)
+    if together := len(variances) < FEW_AREAS:
+        seen, shape, classes = detail_of((1,)), (1,), np.repeat(classes, query.size)
+    by_class = np.broadcast_to(values[:, None], (len(values), seen.size)).copy()
     return _View(
-        PublishedTable(query.name, level, query),
-        Basis.of(domain.shape(clique), [query]),
-        AnswerVariances(classes.ravel().astype(np.int64), {query.key: by_class}),
+        query,
+        PublishedTable(query.name, level, seen),
+        Basis.of(shape, [seen]),
+        AnswerVariances(classes, {seen.key: by_class}),
+        together,
     )
 
 
@@ -131,20 +170,18 @@ def simulated_errors(
     ]
     errors = [
         [
-            {view.table.marginal.key: ErrorCounts.empty(view.table, view.basis, view.variances) for view in of_bag}
+            {view.query.key: ErrorCounts.empty(view.table, view.basis, view.variances) for view in of_bag}
             for of_bag in of_level
         ]
         for of_level in views
     ]
-    truth = replace(design, alike=False).release(measured, seed).whole if design.alike else release.whole
+    truth = replace(design, alike=True).release(measured, seed, drawn=True).whole
     for again in _releases(design, truth, seed, replicates):
         for level in levels:
             for bag in bags:
-                pair = [sp.csr_array(tables[level][bag]) for tables in (truth, again)]
                 for view in views[level][bag]:
-                    errors[level][bag][view.table.marginal.key] += count_errors(
-                        view.table, view.basis, view.variances, *pair
-                    )
+                    pair = [view.tables(tables[level][bag]) for tables in (truth, again)]
+                    errors[level][bag][view.query.key] += count_errors(view.table, view.basis, view.variances, *pair)
     return SimulatedErrors(design, release, errors)
 
 

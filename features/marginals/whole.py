@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from features.marginals.alike import expected, spread_of
+from features.marginals.alike import Cells, Shrinkage, centred, expected
 from features.marginals.cliques import JunctionTree, Stage
 from features.marginals.domain import Clique, Domain, subsets
 from features.marginals.linear import Level, shares
@@ -32,7 +32,7 @@ from features.marginals.residuals import Number, marginal, residuals, table
 from features.marginals.transport import Tables, nearest, project_columns, round_columns, round_tables
 from geography.errors import InputError
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.families.rounding import tie_breaks
+from postprocess.families.rounding import TIE_RANGE, tie_breaks
 
 __all__ = ["First", "Seed", "possible_cells", "whole_numbers"]
 
@@ -40,6 +40,8 @@ __all__ = ["First", "Seed", "possible_cells", "whole_numbers"]
 AT_ONCE = 1 << 20
 #: A use of the public seed here, apart from others'.
 _ROUNDING = 0x6D617267
+#: Of the two numbers that each cell is drawn with.
+_DRAWN = (0x64726177, 0x64726179)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ class Seed:
     def numbers(self, use: int, *keys: IntArray) -> IntArray:
         """Whole numbers of 14 bits that look random, one for each tuple of keys, which broadcast."""
         return tie_breaks(self.value, (np.array(use), *keys))
+
+    def uniform(self, use: int, *keys: IntArray) -> FloatArray:
+        """Numbers between 0 and 1, in steps of 2^-28, that look random."""
+        high, low = (self.numbers(use + half, *keys) for half in range(2))
+        return (high * TIE_RANGE + low + 0.5) / TIE_RANGE**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +82,7 @@ class _Place:
     parent: IntArray | None
     above: Sequence[IntArray]
     alike: bool
+    drawn: bool
 
 
 def whole_numbers(
@@ -86,6 +94,7 @@ def whole_numbers(
     zeros: Mapping[Clique, BoolArray] | None = None,
     *,
     alike: bool = True,
+    drawn: bool = False,
 ) -> list[list[IntArray]]:
     """The whole numbers of each level: a table `(n, cells)` of each bag of the tree.
 
@@ -97,6 +106,7 @@ def whole_numbers(
         first: what is known of the first table.
         zeros: clique -> which of its cells can be positive anywhere, `(cells,)`.
         alike: whether the children of an area are expected to be alike.
+        drawn: whether numbers are drawn from what they may be in place of their mean (`alike`).
 
     Raises:
         InputError: the zeros leave no cell, or no child, for somebody; exact numbers do not add up.
@@ -106,7 +116,8 @@ def whole_numbers(
     _check_first(tree, first, parents, _any(possible[0], tree.bags[0], tree.first, tree.domain))
     out: list[list[IntArray]] = []
     for number, level in enumerate(levels):
-        place = _Place(number, level, None if number == 0 else parents[number - 1], out[-1] if out else [], alike)
+        parent, above = (None, []) if number == 0 else (parents[number - 1], out[-1])
+        place = _Place(number, level, parent, above, alike, drawn)
         out.append(_of_level(tree, place, seed, first, possible))
     return out
 
@@ -191,6 +202,15 @@ def _first_table(
         return np.where(allowed, np.maximum(np.rint(target), 0.0), 0.0).astype(np.int64)
     out = np.zeros(target.shape, dtype=np.int64)
     variance = np.broadcast_to(estimate.variance(kept)[:, None], target.shape)
+    if place.alike:
+        # All children that can have somebody are expected to have the same.
+        many = np.zeros(above.shape)
+        np.add.at(many, place.parent, allowed)
+        many = np.maximum(many, 1)[place.parent]
+        even = allowed * above[place.parent] / many
+        keys = (np.array(place.number), np.arange(len(target))[:, None], np.arange(target.shape[1])[None, :])
+        both = Cells(even, target, variance, 1.0 - 1.0 / many)
+        ((target, variance),) = _put_together([both], [keys], seed, drawn=place.drawn)
     for families, children in _padded_families(place.parent, len(above)):
         real = children >= 0
         can = allowed[children] & real[:, :, None]
@@ -215,15 +235,19 @@ def _staged(
             _by_value(above, stage, domain),
             estimate.place.parent,
         )
-        return _in_order(_shared_out(sharing, seed, key, estimate.place.alike), stage, domain)
+        return _in_order(_shared_out(sharing, seed, key, estimate.place), stage, domain)
     can = _by_value(marginal(possible[None].astype(np.int64), estimate.bag, kept, domain), stage, domain) > 0
     target = _by_value(estimate.table(kept), stage, domain)
-    if stage.held == base or not can.all():
-        return _in_order(_split(target, held, np.broadcast_to(can, target.shape), seed, key), stage, domain)
+    if not stage.held or (stage.held == base and not estimate.place.alike) or not can.all():
+        variance = np.broadcast_to(estimate.variance(kept)[:, None, None], target.shape)
+        can = np.broadcast_to(can, target.shape)
+        return _in_order(_split(target, variance, held, can, seed, key, estimate.place), stage, domain)
+    # What the attribute is crossed with; the table beside it is held.
+    base = () if stage.held == base else base
     alone = replace(stage, held=base)
     of_base = marginal(held, stage.held, base, domain)
     first = _staged(alone, base, estimate, of_base, possible, seed)
-    return _crossed(stage, base, target, held, _by_value(first, alone, domain), seed, key, domain)
+    return _crossed(stage, base, estimate, held, _by_value(first, alone, domain), seed, key)
 
 
 def _by_value(values: NDArray[Number], stage: Stage, domain: Domain) -> NDArray[Number]:
@@ -240,36 +264,58 @@ def _in_order(values: IntArray, stage: Stage, domain: Domain) -> IntArray:
     return np.ascontiguousarray(np.moveaxis(shaped, -1, axis)).reshape(len(values), -1)
 
 
-def _split(target: FloatArray, held: IntArray, can: BoolArray, seed: Seed, key: int) -> IntArray:
-    """At the top: each held number is shared among the values of the attribute, nearest to the target."""
+def _split(
+    target: FloatArray,
+    variance: FloatArray,
+    held: IntArray,
+    can: BoolArray,
+    seed: Seed,
+    key: int,
+    place: _Place,
+) -> IntArray:
+    """At the top: each held number is shared among the values of the attribute, nearest to the target.
+
+    All values that there can be are expected to have the same.
+    """
     n_values = target.shape[2]
     flat = (-1, n_values, 1)
     cells = np.arange(held.size)[:, None, None] * n_values + np.arange(n_values)[None, :, None]
-    columns = held.reshape(-1, 1)
-    x = project_columns(target.reshape(flat), np.ones((held.size, n_values, 1)), can.reshape(flat), columns)
+    columns, can = held.reshape(-1, 1), can.reshape(flat)
+    target, variance = target.reshape(flat), variance.reshape(flat)
+    if place.alike:
+        even = can * (columns / np.maximum(can.sum(axis=1), 1))[:, None]
+        away, free = centred(target - even, even > 0, of_rows=False)
+        both = Cells(even, even + away, variance, free)
+        ((target, variance),) = _put_together([both], [(np.array(key), cells)], seed, drawn=place.drawn)
+    x = project_columns(target, variance, can, columns)
     ties = seed.numbers(_ROUNDING, np.array(key), cells)
-    return round_columns(x, can.reshape(flat), columns, ties).reshape(target.shape)
+    return round_columns(x, can, columns, ties).reshape(len(held), -1, n_values)
 
 
 def _crossed(
     stage: Stage,
     base: Clique,
-    target: FloatArray,
+    estimate: _Estimate,
     held: IntArray,
     columns: IntArray,
     seed: Seed,
     key: int,
-    domain: Domain,
 ) -> IntArray:
     """At the top: in each cell of the base, a two-way table of what else is held and the attribute, both sums held."""
+    domain = estimate.domain
     n, n_values = len(held), domain.sizes[stage.added]
+    target = _by_value(estimate.table(stage.table), stage, domain)
     order = [*base, *(a for a in stage.held if a not in base)]
     axes = [1 + stage.held.index(a) for a in order]
     shape = domain.shape(stage.held)
     size = domain.size(base)
     rows = np.transpose(held.reshape(n, *shape), (0, *axes)).reshape(n * size, -1)
     cells = np.transpose(target.reshape(n, *shape, n_values), (0, *axes, len(axes) + 1)).reshape(n * size, -1, n_values)
-    tables = Tables(cells, np.ones(cells.shape), rows, columns.reshape(n * size, n_values))
+    variance = np.repeat(estimate.variance(stage.table), size)[:, None, None]
+    tables = Tables(cells, np.broadcast_to(variance, cells.shape), rows, columns.reshape(n * size, n_values))
+    if estimate.place.alike:
+        cell = np.arange(cells.size).reshape(cells.shape)
+        (tables,) = _with_expectations([tables], [(np.array(key), cell)], seed, drawn=estimate.place.drawn)
     ties = seed.numbers(_ROUNDING, np.array(key), np.arange(cells.size).reshape(cells.shape))
     whole = round_tables(nearest(tables), tables, ties)
     back = whole.reshape(n, *(domain.sizes[a] for a in order), n_values)
@@ -351,30 +397,51 @@ class _Problems:
         return np.where(self.child.shape[1] == 1, self.tables.columns[:, None, :], self.tables.rows[:, :, None])
 
 
-def _shared_out(sharing: _Sharing, seed: Seed, key: int, alike: bool) -> IntArray:
+def _shared_out(sharing: _Sharing, seed: Seed, key: int, place: _Place) -> IntArray:
     """The children's tables `(n, held cells, values)`."""
     out = np.zeros(sharing.target.shape, dtype=np.int64)
     problems = list(sharing.problems())
-    if alike:
-        problems = _drawn_together(problems)
-    for one in problems:
-        ties = seed.numbers(_ROUNDING, np.array(key), one.child, one.cell * sharing.target.shape[2] + one.value)
-        whole = one.solved(ties)
+    keys = [(np.array(key), one.child, one.cell * sharing.target.shape[2] + one.value) for one in problems]
+    if place.alike:
+        open_ = [number for number, one in enumerate(problems) if one.is_open]
+        both = _with_expectations(
+            [problems[n].tables for n in open_], [keys[n] for n in open_], seed, drawn=place.drawn
+        )
+        for number, tables in zip(open_, both, strict=True):
+            problems[number] = replace(problems[number], tables=tables)
+    for one, keys_of_cells in zip(problems, keys, strict=True):
+        whole = one.solved(seed.numbers(_ROUNDING, *keys_of_cells))
         real = np.broadcast_to((one.child >= 0) & (one.value >= 0), whole.shape)
         out[tuple(part[real] for part in np.broadcast_arrays(one.child, one.cell, one.value))] = whole[real]
     return out
 
 
-def _drawn_together(problems: Sequence[_Problems]) -> list[_Problems]:
-    """The same with the expectation that children are alike, whose spread is found from all of them."""
-    seen = [(expected(one.tables), one.tables) for one in problems if one.is_open]
-    if not seen:
-        return list(problems)
-    expectation = np.concatenate([m[m > 0] for m, _ in seen])
-    square = np.concatenate([(tables.estimate - m)[m > 0] ** 2 for m, tables in seen])
-    noise = np.concatenate([tables.variance[m > 0] for m, tables in seen])
-    spread = spread_of(expectation, square, noise)
-    return [replace(one, tables=spread.weighted(one.tables)) if one.is_open else one for one in problems]
+def _with_expectations(
+    measured: Sequence[Tables], keys: Sequence[tuple[IntArray, ...]], seed: Seed, *, drawn: bool
+) -> list[Tables]:
+    """Two-way tables with what is expected of them, whose spread is found from all; `keys` are of their cells."""
+    means = [expected(one) for one in measured]
+    deviations = [centred(one.estimate - m, m > 0) for one, m in zip(measured, means, strict=True)]
+    cells = [
+        Cells(m, m + away, np.broadcast_to(one.variance, m.shape), free)
+        for one, m, (away, free) in zip(measured, means, deviations, strict=True)
+    ]
+    both = _put_together(cells, keys, seed, drawn=drawn)
+    return [replace(one, estimate=y, variance=v) for one, (y, v) in zip(measured, both, strict=True)]
+
+
+def _put_together(
+    cells: Sequence[Cells], keys: Sequence[tuple[IntArray, ...]], seed: Seed, *, drawn: bool
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Estimates and variances of cells with what is expected of them; see `whole_numbers` for `drawn`."""
+    if not cells:
+        return []
+    shrinkage = Shrinkage.of(cells)
+    if not drawn:
+        return [shrinkage.mean(one) for one in cells]
+    return [
+        shrinkage.drawn(one, [seed.uniform(use, *own) for use in _DRAWN]) for one, own in zip(cells, keys, strict=True)
+    ]
 
 
 def _padded_families(parent: IntArray, n: int) -> Iterator[tuple[IntArray, IntArray]]:

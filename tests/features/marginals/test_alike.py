@@ -1,37 +1,121 @@
-"""How alike areas are is found again from noisy numbers, and what is measured and expected are weighted by it."""
+"""How alike areas are is found again from noisy numbers; contradicted expectations go, draws vary as truth."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from features.marginals.alike import Spread, expected, spread_of
+from features.marginals.alike import Cells, Shrinkage, centred, expected
 from features.marginals.transport import Tables
 
-
-@pytest.mark.parametrize(("one", "two"), [(1.0, 0.0), (1.0, 0.05), (4.0, 0.0), (3.0, 0.02)])
-def test_the_spread_that_numbers_were_drawn_with_is_found(one: float, two: float) -> None:
-    rng = np.random.default_rng(1)
-    n = 200_000
-    m = rng.gamma(0.5, 40.0, n) + 0.01
-    noise = np.full(n, 25.0)
-    truth = m + np.sqrt(Spread(one, two).variance(m)) * rng.normal(size=n)
-    found = spread_of(m, (truth + 5.0 * rng.normal(size=n) - m) ** 2, noise)
-    assert found.one == pytest.approx(one, rel=0.1, abs=0.1)
-    assert found.two == pytest.approx(two, rel=0.1, abs=0.002)
+Floats = NDArray[np.float64]
+NOISE = 25.0
 
 
-def test_parts_are_never_more_alike_than_random_ones() -> None:
-    m = np.array([1.0, 5.0, 20.0, 100.0])
-    assert spread_of(m, np.zeros(4), np.full(4, 9.0)) == Spread(1.0, 0.0)
-    assert spread_of(np.empty(0), np.empty(0), np.empty(0)) == Spread(1.0, 0.0)
+def _numbers(spread: float, n: int = 100_000, seed: int = 1) -> tuple[Floats, Floats, Cells]:
+    """Expectations of one class, numbers spread around them, and the same with noise."""
+    rng = np.random.default_rng(seed)
+    m = rng.uniform(20.0, 40.0, n)
+    truth = np.maximum(m + spread * m * rng.normal(size=n), 0.0)
+    return m, truth, Cells(m, truth + np.sqrt(NOISE) * rng.normal(size=n), np.full(n, NOISE), np.ones(n))
 
 
-def test_expected_is_the_product_of_row_and_column_and_the_mean_is_by_precision() -> None:
+def _uniform(n: int) -> list[Floats]:
+    rng = np.random.default_rng(9)
+    return [rng.random(n), rng.random(n)]
+
+
+@pytest.mark.parametrize("spread", [0.3, 0.6])
+def test_the_mean_errs_as_the_best_linear_one_and_knows_by_how_much(spread: float) -> None:
+    m, truth, cells = _numbers(spread)
+    mean, variance = Shrinkage.of([cells]).mean(cells)
+    prior = m + (spread * m) ** 2
+    known = np.mean(((cells.estimate * (prior - m) + m * NOISE) / (prior - m + NOISE) - truth) ** 2)
+    error = float(np.mean((mean - truth) ** 2))
+    assert error < 1.04 * known
+    assert float(variance.mean()) == pytest.approx(error, rel=0.1)
+
+
+def test_where_areas_are_as_random_parts_of_their_parent_the_expectation_says_most() -> None:
+    rng = np.random.default_rng(2)
+    m = np.full(50_000, 2.0)
+    truth = rng.poisson(m)
+    cells = Cells(m, truth + 5.0 * rng.normal(size=len(m)), np.full(len(m), NOISE), np.ones(len(m)))
+    mean, _ = Shrinkage.of([cells]).mean(cells)
+    assert np.mean((mean - truth) ** 2) < 1.15 * (2.0 * NOISE / (2.0 + NOISE))
+
+
+def test_a_number_that_contradicts_its_expectation_keeps_its_measurement() -> None:
+    """One in two hundred is eight times what is expected: a normal spread for all would take most of that away."""
+    rng = np.random.default_rng(3)
+    m = np.full(40_000, 10.0)
+    strange = rng.random(len(m)) < 0.005
+    truth = np.where(strange, 80.0, m + np.sqrt(m) * rng.normal(size=len(m)))
+    y = truth + 5.0 * rng.normal(size=len(m))
+    mean, _ = Shrinkage.of([one := Cells(m, y, np.full(len(m), NOISE), np.ones(len(m)))]).mean(one)
+    assert abs(np.mean((mean - truth)[strange])) < 2.0
+    spread = float(np.mean((y - m) ** 2)) - NOISE
+    normal = m + (y - m) * spread / (spread + NOISE)
+    assert np.mean((normal - truth)[strange]) < -15.0
+    assert np.mean((mean - truth)[~strange] ** 2) < 1.05 * 10 * NOISE / (10 + NOISE)
+
+
+@pytest.mark.parametrize("spread", [0.3, 0.6])
+def test_what_is_drawn_varies_as_the_truth_and_neither_the_mean_nor_the_measurement_does(spread: float) -> None:
+    m, truth, cells = _numbers(spread)
+    shrinkage = Shrinkage.of([cells])
+    of_truth = float(np.std(truth - m))
+    drawn, _ = shrinkage.drawn(cells, _uniform(len(m)))
+    assert float(np.std(drawn - m)) == pytest.approx(of_truth, rel=0.03)
+    assert float(np.std(shrinkage.mean(cells)[0] - m)) < 0.98 * of_truth
+    assert float(np.std(cells.estimate - m)) > 1.03 * of_truth
+
+
+def test_draws_have_as_many_zeros_as_the_truth() -> None:
+    rng = np.random.default_rng(4)
+    m = np.full(60_000, 30.0)
+    truth = np.where(rng.random(len(m)) < 0.4, 0.0, 50.0)
+    cells = Cells(m, truth + 5.0 * rng.normal(size=len(m)), np.full(len(m), NOISE), np.ones(len(m)))
+    drawn, _ = Shrinkage.of([cells]).drawn(cells, _uniform(len(m)))
+    assert np.mean(np.rint(drawn) == 0) == pytest.approx(0.4, abs=0.05)
+
+
+def test_where_sums_are_held_draws_vary_as_the_truth_once_they_are_held() -> None:
+    """Parts of 3 of 100: the deviations have two dimensions, and so has the noise that is left."""
+    rng = np.random.default_rng(5)
+    n = 30_000
+    away = rng.normal(0.0, 9.0, (n, 3, 1))
+    away -= away.mean(axis=1, keepdims=True)
+    y, free = centred(away + np.sqrt(NOISE) * rng.normal(size=away.shape), np.ones(away.shape, bool), of_rows=False)
+    m = np.full(away.shape, 100 / 3)
+    cells = Cells(m, m + y, np.full(away.shape, NOISE), free)
+    drawn, _ = Shrinkage.of([cells]).drawn(cells, [one.reshape(away.shape) for one in _uniform(away.size)])
+    held = drawn - drawn.mean(axis=1, keepdims=True)
+    assert float(held.std()) == pytest.approx(float(away.std()), rel=0.03)
+
+
+def test_centred_deviations_are_those_beside_the_held_sums() -> None:
+    rng = np.random.default_rng(6)
+    used = np.zeros((1, 4, 3), bool)
+    used[:, :3] = True
+    out, free = centred(rng.normal(size=used.shape), used)
+    np.testing.assert_allclose(out.sum(axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(out.sum(axis=2), 0.0, atol=1e-12)
+    np.testing.assert_allclose(free[used], (1 - 1 / 3) * (1 - 1 / 3))
+    # The part that is left of the variance, by dense algebra.
+    centre = np.eye(3) - 1 / 3
+    np.testing.assert_allclose(np.diag(np.kron(centre, centre)), free[0, :3].ravel())
+
+
+def test_expected_is_the_product_of_row_and_column() -> None:
     rows, columns = np.array([[6, 4, 0]]), np.array([[5, 5]])
     tables = Tables(np.full((1, 3, 2), 7.0), np.full((1, 3, 2), 2.0), rows, columns)
     np.testing.assert_allclose(expected(tables)[0], [[3, 3], [2, 2], [0, 0]])
-    both = Spread(1.0, 1.0).weighted(tables)
-    spread = 3.0 + 9.0
-    assert both.estimate[0, 0, 0] == pytest.approx((7 / 2 + 3 / spread) / (1 / 2 + 1 / spread))
-    assert both.variance[0, 0, 0] == pytest.approx(1 / (1 / 2 + 1 / spread))
+
+
+def test_what_is_not_there_stays_so() -> None:
+    zero = np.zeros((2, 3))
+    mean, variance = Shrinkage.of([one := Cells(zero, zero + 5.0, zero + NOISE, zero)]).mean(one)
+    np.testing.assert_array_equal(mean, 0.0)
+    np.testing.assert_array_equal(variance, NOISE)
