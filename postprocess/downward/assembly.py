@@ -11,6 +11,8 @@ import numpy as np
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
 from postprocess.families.family import Family, GroupRange, Solution
+from postprocess.families.few_sums import FewSums
+from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.rounding import GroupLevel, tie_breaks
 from postprocess.families.wide import WIDE, Sums, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
@@ -105,11 +107,17 @@ def member_of(
     )
     classes, kind = _renumbered(task.classes[rows])
     terms = task.terms[number]
+    few_sums: FewSums | None = None
     if terms.linear is not None:
         precision = np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]])
         linear = terms.linear[rows][:, cells]
     else:
-        precision = task.basis.dense(terms.precision[classes], cells)
+        if not ranges:
+            few_sums = _few_sums(task, current, classes, cells, rows.stop - rows.start)
+        if few_sums is None:
+            precision = task.basis.dense(terms.precision[classes], cells)
+        else:
+            precision = np.zeros((len(classes), 0, 0))
         linear = _linear(task, rows, cells)
     if (implied := task.implied) is not None and (
         expected := _members_in(implied, current, cells, rows.start)
@@ -136,10 +144,25 @@ def member_of(
         held=None if held_values is None else held_values.astype(np.float64),
         ranges=tuple(ranges),
         kind=kind,
+        few_sums=few_sums,
     )
     children = np.arange(task.first_child + rows.start, task.first_child + rows.stop)
     ties = tie_breaks(task.seed, [np.array([task.level * 64 + number]), children[:, None], cells[None, :]])
     return Member(parent, cells, family, tuple(chain), ties, used)
+
+
+def _few_sums(task: LevelTask, current: Pass, classes: IntArray, cells: IntArray, n: int) -> FewSums | None:
+    """The precisions of some classes on some cells of a large family, where they are weights on few sums of cells.
+
+    None where something of the family is stated by matrices.
+    """
+    has_parent = task.parents is not None
+    if not is_projected(n, len(cells), has_parent=has_parent) or task.implied is not None:
+        return None
+    if any(says_more(current, shared.query) for shared in task.shares) or task.few_sums is None:
+        return None
+    found = task.few_sums.on(classes, cells)
+    return found if found.n_sums <= MOST_SUMS * len(cells) else None
 
 
 def _wide_area(

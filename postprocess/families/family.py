@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
+from postprocess.families.few_sums import FewSums
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Family:
 
     Attributes:
         name: the parent's level and geocode, for messages.
-        precision: `(K, k, k)` the different ones; positive definite.
+        precision: `(K, k, k)` the different ones; positive definite. Of none of the cells where `few_sums` has them.
         linear: `(C, k)`.
         upper: `(C, k)`; 0 where the cell is impossible in the child.
         parent: `(k,)` whole numbers; None at the top of the spine, where C = 1 and nothing is above.
@@ -36,6 +37,7 @@ class Family:
         held: `(C, m)` whole numbers.
         ranges: inequalities on groups of cells.
         kind: `(C,)` which precision a child has; None where all share one (K = 1) or each has its own (K = C).
+        few_sums: the precisions of a large family where they are weights on few sums of cells; else None.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Family:
     held: FloatArray | None
     ranges: tuple[GroupRange, ...] = ()
     kind: IntArray | None = None
+    few_sums: FewSums | None = None
 
     @property
     def n_children(self) -> int:
@@ -70,8 +73,14 @@ class Family:
             return self.kind
         return np.zeros(self.n_children, dtype=np.int64) if self.shared else np.arange(self.n_children)
 
+    def with_matrices(self) -> Family:
+        """The same family with its precisions as matrices over all cells."""
+        return self if self.few_sums is None else replace(self, precision=self.few_sums.dense(), few_sums=None)
+
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""
+        if self.few_sums is not None:
+            return np.ascontiguousarray(self.few_sums.times(np.ascontiguousarray(x.T), self.kinds).T)
         n_kinds = len(self.precision)
         if n_kinds == 1:
             return np.asarray(x @ self.precision[0])
