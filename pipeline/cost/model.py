@@ -3,7 +3,7 @@
 Seconds of one core, of the calibrating machine, by the sizes of the work (`Size`):
 
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
-    run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
+    run  = START + PER_PUBLISHED published + PER_USE uses + PER_COLUMN columns + what cvxpy checks + pass
            + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
            + SIMULATED for each simulated run
            + what joint draws cost (`draw_cost`)
@@ -137,8 +137,9 @@ def _leaves_of(spine: Spine, cut: int | None, level: int) -> int:
 START, ENGINE, WORKER_START = 5.6, 10.0, 1.3
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
 PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2.0e-7, 3.2e-7, 5.7e-11
-#: Seconds for each query of a level whose privacy losses are composed.
-PER_USE = 0.14
+#: Seconds for each query of a level whose privacy losses are composed; and for each answer of a table at a level, which
+#: is a few columns that are written, read again for the report and compared, beyond those of the smallest runs.
+PER_USE, PER_COLUMN, COLUMNS = 0.14, 1.5e-3, 1000
 #: Seconds that cvxpy takes for each family that it solves again, and per square of these.
 CHECK, PER_CHECKED = 0.0073, 4.0e-7
 #: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
@@ -259,7 +260,7 @@ def cost_of(
     start += sum(
         PER_PUBLISHED * size.published + PER_USE * size.uses + CHECK * size.n_checked + PER_CHECKED * size.checked
         for size in sizes
-    )
+    ) + PER_COLUMN * max(0, sum(size.columns for size in sizes) - COLUMNS)
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
     seconds = [_simulated_seconds(size, of) for size, of in zip(sizes, simulations, strict=True)]
     simulated = sum(seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,9 +13,11 @@ from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
 from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS, CHECKED_SHARE
 from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
+from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.stack import is_large
 from postprocess.families.wide import WIDE
 from postprocess.linear.alike import ChildGroups
+from postprocess.marginal import refines
 
 #: Records in a leaf, and how many of an area's records have the r-th most common cell if a schema has several
 #: attributes: a share proportional to (r + OFFSET) ** -EXPONENT. A plan does not know them, so typical values are
@@ -30,8 +33,11 @@ PATTERNS, ALL_PATTERNS = 3, 64
 #: answers of the largest query where it is not. Of the 44,544 cells of 1940's schema 1,836 were, of the 2,784 answers
 #: of its largest query about 410, which made 6,622 cells positive.
 POSITIVE_SHARE, POSITIVE_ANSWERS = 0.05, 0.15
-#: What a large family takes of the time that its squares stand for: it has few matrices, and is begun near its end.
-LARGE_SHARE = 0.05
+#: The power of the number of areas by which cells of a wide schema that have persons become fewer from level to level.
+FEWER = -0.5
+#: What a large family takes of the time that its squares stand for, since it is begun near its end, and cubes of its
+#: cells. Where its precisions are weights on few sums (`few_sums`) it takes what so many squares do for each cell.
+LARGE_SHARE, LARGE_CUBES, SQUARES_PER_CELL = 0.05, 1.5, 17.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class Size:
         batch: cells of the largest batch of families.
         published: numbers in tables.
         widest: answers of the largest table.
+        columns: answers of the tables at each level.
         filled_cells: per level but the last, cells of a geounit that are assumed not to be empty.
         tables: per level, whether tables are published.
     """
@@ -80,6 +87,7 @@ class Size:
     batch: float
     published: int
     widest: int
+    columns: int
     filled_cells: tuple[float, ...]
     tables: tuple[bool, ...]
 
@@ -97,16 +105,11 @@ class Size:
         in_family = [at_top, *(_filled(possible, common, spine.n_leaves / n) for n in counts[:-1])]
         together = 0.0
         if at_top < possible:
-            most = [min(at_top, RECORDS * spine.n_leaves / n) for n in counts[:-1]]
+            most = [min(at_top * n**FEWER, RECORDS * spine.n_leaves / n) for n in counts[:-1]]
             in_family[1:] = [max(k, cells_of) for k, cells_of in zip(in_family[1:], most, strict=True)]
             kinds = [min(n / above, many) for n, above, many in zip(counts[1:], counts[:-1], upward[1:], strict=True)]
             together = max(((2 * n + 1) * k * k for n, k in zip(kinds, in_family[1:], strict=True)), default=0.0)
-        squares = [n * k * k * min(k, 100.0) / 100.0 for n, k in zip(counts, in_family, strict=True)]
-        if at_top < possible:
-            squares = [
-                size * (LARGE_SHARE if is_large(round(n / above), int(k), has_parent=True) else 1.0)
-                for size, n, above, k in zip(squares, counts, [1, *counts[:-1]], in_family, strict=True)
-            ]
+        squares, cubes = _solved(universe, [1, *counts], in_family, wide=at_top < possible)
         at_once = [
             min(n * cells, BATCH_CELLS, max(1.0, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k))) * k)
             for n, k in zip(counts, in_family, strict=True)
@@ -131,7 +134,7 @@ class Size:
             squares=sum(squares),
             checked=checked,
             n_checked=n_checked,
-            cubes=float(sum(upward) * block * basis.n_asymmetric) + at_top**3,
+            cubes=float(sum(upward) * block * basis.n_asymmetric) + cubes,
             batch=max(at_once),
             published=sum(
                 counts[spine.index_of(level)] * measured.query.size
@@ -139,6 +142,7 @@ class Size:
                 for level in measured.levels
             ),
             widest=max((measured.query.size for measured in universe.tables), default=0),
+            columns=sum(measured.query.size * len(measured.levels) for measured in universe.tables),
             filled_cells=tuple(in_family[1:]),
             tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
         )
@@ -176,6 +180,45 @@ def _filled(cells: int, common: bool, leaves: float) -> float:
         return min(float(cells), MOST_RECORDS * leaves)
     shares = (np.arange(1, cells + 1) + OFFSET) ** -EXPONENT
     return float(-np.expm1(-RECORDS * leaves * shares / shares.sum()).sum())
+
+
+def _solved(
+    universe: Universe, counts: Sequence[int], in_family: Sequence[float], *, wide: bool
+) -> tuple[list[float], float]:
+    """Squares of the cells that each level's solutions take, and the cubes of all.
+
+    Args:
+        universe: whose measurements they follow from.
+        counts: geounits of each level, and 1 for what is above the top.
+        in_family: cells of each family, by the level of the children.
+        wide: whether the positive cells alone are in the problem at the top.
+    """
+    squares, cubes = [], 0.0
+    few = _few_sums(universe)
+    for level, (parents, n, k) in enumerate(zip(counts, counts[1:], in_family, strict=False)):
+        own = n * k * k * min(k, 100.0) / 100.0
+        if few <= MOST_SUMS * k and is_projected(round(n / parents), int(k), has_parent=level > 0) and not wide:
+            own = SQUARES_PER_CELL * n * k
+        elif not level:
+            cubes += k**3
+        elif wide and n == parents:  # only children are copies of their parents
+            own = 0.0
+        elif wide and is_large(round(n / parents), int(k), has_parent=True):
+            own, cubes = LARGE_SHARE * own, cubes + LARGE_CUBES * parents * k**3
+        squares.append(own)
+    return squares, cubes
+
+
+def _few_sums(universe: Universe) -> float:
+    """The sums that all precisions are weights on, besides the detail; infinite where the detail is not measured."""
+    coarse = list(universe.strategy.distinct_queries())
+    measured = [[own.query.size for own in level.queries] for level in universe.strategy.levels]
+    if universe.bounds or not all(universe.schema.n_cells in sizes for sizes in measured):
+        return math.inf
+    coarse = [query for query in coarse if query.size < universe.schema.n_cells]
+    return float(
+        sum(query.size for query in coarse if not any(refines(other, query) for other in coarse if other is not query))
+    )
 
 
 def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequence[float]) -> tuple[float, float]:

@@ -11,14 +11,16 @@ import numpy as np
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
 from postprocess.families.family import Family, GroupRange, Solution
+from postprocess.families.few_sums import FewSums
 from postprocess.families.in_blocks import InBlocks
+from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.rounding import GroupLevel, tie_breaks
 from postprocess.families.wide import WIDE, Sums, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
 
 if TYPE_CHECKING:
-    from postprocess.downward.tasks import LevelTask, PassTerms
+    from postprocess.downward.tasks import LevelTask
 
 #: Numbers of dense precisions from which on they are left in blocks: a quarter of a gigabyte.
 LEAST_IN_BLOCKS = 1 << 25
@@ -109,14 +111,15 @@ def member_of(
         chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], rows.stop - rows.start
     )
     classes, kind = _renumbered(task.classes[rows])
-    precision: FloatArray | InBlocks
+    precision: FloatArray | InBlocks | FewSums
     if terms.linear is not None:
         precision = np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]])
         linear = terms.linear[rows][:, cells]
     else:
-        precision = _precision_of_cells(task, terms, classes, cells)
+        plain = not ranges and (task.implied is None) and not _is_shared(task, current)
+        precision = _precision_of_cells(task, number, classes, cells, plain=plain, n=rows.stop - rows.start)
         linear = _linear(task, rows, cells)
-    if not isinstance(precision, InBlocks):  # nothing is added to those
+    if isinstance(precision, np.ndarray):  # nothing is added to others
         if (implied := task.implied) is not None and (
             expected := _members_in(implied, current, cells, rows.start)
         ) is not None:
@@ -148,8 +151,28 @@ def member_of(
     return Member(parent, cells, family, tuple(chain), ties, used)
 
 
-def _precision_of_cells(task: LevelTask, terms: PassTerms, classes: IntArray, cells: IntArray) -> FloatArray | InBlocks:
-    """The detail's precisions on some cells: in blocks where they would be large, and nothing is added to them."""
+def _is_shared(task: LevelTask, current: Pass) -> bool:
+    """Whether public shares say something of the families of a pass."""
+    return any(says_more(current, shared.query) for shared in task.shares)
+
+
+def _precision_of_cells(
+    task: LevelTask, number: int, classes: IntArray, cells: IntArray, *, plain: bool, n: int
+) -> FloatArray | InBlocks | FewSums:
+    """The detail's precisions of some classes on some cells of n children.
+
+    As matrices; but of a large family to which nothing is added as weights on few sums of cells, where they are that;
+    and in blocks where they would be large.
+
+    Args:
+        task, number, classes, cells, n: of the family.
+        plain: whether nothing is added to the precisions, and no sums have ranges.
+    """
+    terms, has_parent = task.terms[number], task.parents is not None
+    if plain and is_projected(n, len(cells), has_parent=has_parent) and task.few_sums is not None:
+        few_sums = task.few_sums.on(classes, cells)
+        if few_sums.n_sums <= MOST_SUMS * len(cells):
+            return few_sums
     of_classes = terms.precision[classes]
     if not terms.in_blocks:
         return task.basis.dense(of_classes, cells)

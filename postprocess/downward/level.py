@@ -141,7 +141,7 @@ def _differences(task: LevelTask, member: Member, solution: Solution) -> tuple[f
         return ()
     if solution.solver != "batched":
         return ()
-    reference = solve_again(family)
+    reference = solve_again(family.with_matrices())
     difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
     if difference > LARGEST_DIFFERENCE:
         raise SolverError(

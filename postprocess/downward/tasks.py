@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
+from postprocess.families.few_sums import FewSums
 from postprocess.families.wide import WIDE
 from postprocess.linear.information import BLIND, RANK_TOLERANCE, ROUNDING, TINY, full_rank, inverse_off, null_projector
 from postprocess.linear.known import zero_masks
@@ -87,6 +89,12 @@ class LevelTask:
     kinds: NDArray[np.signedinteger] | None = None
     implied: Implied | None = None
     shares: tuple[Shared, ...] = ()
+
+    @cached_property
+    def few_sums(self) -> FewSums | None:
+        """The precisions of the detail, of all classes, as weights on few sums of cells; None where they are not."""
+        terms = self.terms[-1]
+        return FewSums.of(self.basis, self.basis.patterns_of(terms.precision) if terms.in_blocks else terms.precision)
 
 
 def _coarse_terms(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
+from postprocess.families.few_sums import FewSums
 from postprocess.families.in_blocks import InBlocks
 
 
@@ -29,7 +30,8 @@ class Family:
 
     Attributes:
         name: the parent's level and geocode, for messages.
-        precision: `(K, k, k)` the different ones, positive definite; in the block basis where these would be too large.
+        precision: `(K, k, k)` the different ones, positive definite; of a large family perhaps as weights on few sums
+            of cells, or in the block basis.
         linear: `(C, k)`.
         upper: `(C, k)`; 0 where the cell is impossible in the child.
         parent: `(k,)` whole numbers; None at the top of the spine, where C = 1 and nothing is above.
@@ -40,7 +42,7 @@ class Family:
     """
 
     name: str
-    precision: FloatArray | InBlocks
+    precision: FloatArray | InBlocks | FewSums
     linear: FloatArray
     upper: FloatArray
     parent: FloatArray | None
@@ -67,15 +69,15 @@ class Family:
     @property
     def matrices(self) -> FloatArray:
         """All numbers of the precisions, `(K, k, k)`."""
-        return self.precision.matrices() if isinstance(self.precision, InBlocks) else self.precision
+        return self.precision if isinstance(self.precision, np.ndarray) else self.precision.matrices()
 
     @property
     def scale(self) -> float:
         """The median of the precisions' diagonals."""
         precision = self.precision
-        if isinstance(precision, InBlocks):
-            return float(np.median(precision.diagonals()))
-        return float(np.median(np.diagonal(precision, axis1=1, axis2=2)))
+        if isinstance(precision, np.ndarray):
+            return float(np.median(np.diagonal(precision, axis1=1, axis2=2)))
+        return float(np.median(precision.diagonals()))
 
     @cached_property
     def kinds(self) -> IntArray:
@@ -84,9 +86,15 @@ class Family:
             return self.kind
         return np.zeros(self.n_children, dtype=np.int64) if self.shared else np.arange(self.n_children)
 
+    def with_matrices(self) -> Family:
+        """The same family with its precisions as matrices over all cells."""
+        return self if isinstance(self.precision, np.ndarray) else replace(self, precision=self.matrices)
+
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""
         precision = self.precision
+        if isinstance(precision, FewSums):
+            return np.ascontiguousarray(precision.times(np.ascontiguousarray(x.T), self.kinds).T)
         if isinstance(precision, InBlocks):
             out = np.empty_like(x)
             for kind in range(len(precision)):

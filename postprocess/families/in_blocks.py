@@ -99,7 +99,7 @@ class InBlocks:
 
     @cached_property
     def _tables(self) -> FloatArray:
-        return np.asarray(np.einsum("pb,nbij->npij", self.basis.to_pattern_form, self.blocks, optimize=True))
+        return self.basis.patterns_of(self.blocks)
 
     def diagonals(self) -> FloatArray:
         """`(K, k)`."""

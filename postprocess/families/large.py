@@ -161,7 +161,7 @@ def _mean_precision(family: Family) -> FloatArray:
     weights = np.bincount(family.kinds, minlength=len(family.precision)) / family.n_children
     if isinstance(family.precision, InBlocks):
         return family.precision.mean(weights)
-    return family.precision[0] if family.shared else np.tensordot(weights, family.precision, 1)
+    return family.matrices[0] if family.shared else np.asarray(np.tensordot(weights, family.matrices, 1))
 
 
 def _resolvent(precision: FloatArray, scale: float) -> Matrices:

@@ -18,7 +18,9 @@ from postprocess.families.active_set import MANY, Exact, Guess, solve_exactly
 from postprocess.families.admm import solve_by_admm
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, one_hot
+from postprocess.families.few_sums import FewSums
 from postprocess.families.large import guesses as guesses_of
+from postprocess.families.projected import solve_by_projection
 from postprocess.families.stack import is_large
 
 #: Persons: another solver's distance from zero in a cell that is zero, or from a limit that is reached.
@@ -39,7 +41,7 @@ def solve_families(families: Sequence[Family], solver: str, near: Sequence[Solut
         SolverError: a family was not solved to its tolerance; the message names it.
     """
     if solver == "cvxpy":
-        return [solve_with_cvxpy(family) for family in families]
+        return [solve_with_cvxpy(family.with_matrices()) for family in families]
     guesses = None if near is None else [_reached(*pair) for pair in zip(families, near, strict=True)]
     solutions = solve_batched(families, guesses)
     if solver == "batched":
@@ -49,7 +51,7 @@ def solve_families(families: Sequence[Family], solver: str, near: Sequence[Solut
                     f'{family.name}: the batched solver did not converge; solver = "auto" would have asked cvxpy'
                 )
     return [
-        finished(family, solve_with_cvxpy(family)) if solution is None else solution
+        finished(own := family.with_matrices(), solve_with_cvxpy(own)) if solution is None else solution
         for family, solution in zip(families, solutions, strict=True)
     ]
 
@@ -71,11 +73,17 @@ def solve_batched(families: Sequence[Family], guesses: Sequence[Guess] | None = 
 
 
 def _is_large(family: Family) -> bool:
-    return is_large(family.n_children, family.n_cells, has_parent=family.parent is not None)
+    return isinstance(family.precision, FewSums) or is_large(
+        family.n_children, family.n_cells, has_parent=family.parent is not None
+    )
 
 
 def _solved_large(family: Family) -> Solution | None:
     """The solution of a large family from the first guess that leads to it, else as that of a small one."""
+    if isinstance(family.precision, FewSums):
+        if (exact := solve_by_projection(family)) is not None:
+            return _solution(exact, "batched", exact.rounds)
+        return solve_batched([family.with_matrices()])[0]
     for guess in guesses_of(family):
         (result,) = solve_exactly([family], [guess])
         if isinstance(result, Exact):

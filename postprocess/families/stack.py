@@ -97,7 +97,7 @@ class Stack:
             shape=shape,
             first=np.cumsum([0, *sizes[:-1]]),
             family=np.repeat(np.arange(len(families)), sizes),
-            precision=_as_it_is(families[0].precision) if alone else np.zeros((sum(kinds), k, k)),
+            precision=_as_it_is(families[0]) if alone else np.zeros((sum(kinds), k, k)),
             kind=np.zeros(n, dtype=np.int64),
             linear=np.zeros((n, k)),
             upper=np.zeros((n, k)),
@@ -183,8 +183,8 @@ class Stack:
         return np.asarray(np.add.reduceat(values, self.first, axis=0))
 
 
-def _as_it_is(precision: FloatArray | InBlocks) -> FloatArray | InBlocks:
-    return precision if isinstance(precision, InBlocks) else np.ascontiguousarray(precision)
+def _as_it_is(family: Family) -> FloatArray | InBlocks:
+    return family.precision if isinstance(family.precision, InBlocks) else np.ascontiguousarray(family.matrices)
 
 
 def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: FloatArray, held: BoolArray) -> None:

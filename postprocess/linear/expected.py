@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, diagonals
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses, summed_over
 from postprocess.linear.information import BLIND, fixed_answers, inverse_off
@@ -213,7 +213,7 @@ def error_by_final(
         answer: the one answer whose error is meant, as in `of_answer`; None for the sum over all.
     """
     recode, factors = basis.answer_factors(marginal)
-    diagonal = np.einsum("gi,nbij,gj->nbg", recode, covariances.final, recode)
+    diagonal = diagonals(recode, covariances.final)
     variances = np.einsum("nbg,bf->ngf", diagonal, factors)
     known = variances <= EXACT_VARIANCE
     by_variance = np.where(known, 0.0, 0.5 * MEAN_ABSOLUTE / np.sqrt(np.where(known, 1.0, variances)))

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from geography.spine import Spine
-from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray, Weights
+from postprocess.algebra import LARGE, Basis
+from postprocess.arrays import FloatArray, IntArray, Weights
 from postprocess.linear.areas import area_blocks, entering
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import LevelCovariances
@@ -29,13 +29,20 @@ from postprocess.statistics import Moments
 def product_form(basis: Basis, blocks: FloatArray, left: Weights, right: Weights) -> FloatArray:
     """The products left' M right, `(n, k)`, of each sum with its own partner, for blocks `(n, n_blocks, a, a)`."""
     asymmetric_left, asymmetric_right = _asymmetric(basis, left), _asymmetric(basis, right)
-    out = np.zeros((len(blocks), len(asymmetric_left)))
+    place: IntArray | slice = slice(None)
+    if basis.n_asymmetric >= LARGE:
+        # Many answers differ in symmetric attributes alone; small blocks keep their sums to the last bit.
+        both = np.hstack([asymmetric_left, asymmetric_right])
+        _, first, place = np.unique(both, axis=0, return_index=True, return_inverse=True)
+        asymmetric_left, asymmetric_right, place = asymmetric_left[first], asymmetric_right[first], place.ravel()
+    out = np.zeros((len(blocks), len(left[0])))
     for b, subset in enumerate(basis.subsets):
-        factor = np.ones(len(asymmetric_left))
+        factor = np.ones(len(left[0]))
         for j, n, inside in zip(basis.symmetric, basis.symmetric_shape, subset, strict=True):
             constant = left[j].sum(axis=1) * right[j].sum(axis=1) / n
             factor *= (left[j] * right[j]).sum(axis=1) - constant if inside else constant
-        out += factor * np.einsum("ki,nij,kj->nk", asymmetric_left, blocks[:, b], asymmetric_right, optimize=True)
+        sums = np.einsum("ki,nij,kj->nk", asymmetric_left, blocks[:, b], asymmetric_right, optimize=True)
+        out += factor * sums[:, place]
     return out
 
 

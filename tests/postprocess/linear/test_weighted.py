@@ -7,10 +7,12 @@ import pytest
 from oracles.dense import dense_covariance, leaves_below
 from oracles.random_problems import random_problem
 
+from postprocess.algebra import Basis
+from postprocess.linear import weighted
 from postprocess.linear.classes import geounit_classes
 from postprocess.linear.expected import covariances
 from postprocess.linear.upward import basis_of
-from postprocess.linear.weighted import moments, of_leaves, of_level
+from postprocess.linear.weighted import moments, of_leaves, of_level, product_form
 
 
 def flat(weights: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -50,6 +52,22 @@ def test_equals_dense_least_squares(seed: int) -> None:
         leaves = rng.choice(np.array(signs, dtype=float), spine.n_leaves)
         got = moments(basis, of_leaves(spine, classes, found, leaves), left, right)
         compare(tuple(part[0] for part in got), leaves)
+
+
+def test_sums_that_differ_in_symmetric_attributes_alone_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As blocks of many rows do: compared with the matrices of all cells."""
+    monkeypatch.setattr(weighted, "LARGE", 0)
+    rng = np.random.default_rng(0)
+    shape = (5, 3, 2)
+    basis = Basis(shape, (1, 2))
+    blocks = rng.normal(size=(3, basis.n_blocks, 5, 5))
+    blocks += np.swapaxes(blocks, -1, -2)
+    left, right = (tuple(rng.integers(-1, 2, (12, n)).astype(float) for n in shape) for _ in range(2))
+    left = (left[0][np.arange(12) % 2], *left[1:])
+    right = (right[0][np.arange(12) % 4], *right[1:])
+    matrices = basis.restricted(blocks, np.arange(30))
+    expected = np.stack([(flat(left) @ matrix * flat(right)).sum(axis=1) for matrix in matrices])
+    np.testing.assert_allclose(product_form(basis, blocks, left, right), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_what_invariants_fix_has_no_variance() -> None:

@@ -1,0 +1,210 @@
+"""Large families whose precisions are weights on few sums of cells: projected conjugate gradients, and an active set.
+
+The eigenvalues of such precisions (`few_sums`) lie close together: c is the least and belongs to most of them. So with
+some cells fixed at 0 the stationary point of a family is found by conjugate gradients among the directions that change
+none of the parent's sums and no held one (Gould, Hribar and Nocedal 2001); no matrix of cells is needed. Which cells
+are 0 is found as in `active_set`, by the primal-dual active set method, from all cells free: negative ones are fixed,
+and those released whose multiplier has the wrong sign. While many change a round is solved to a tenth only; the last
+ones are to rounding error, so that the result satisfies the optimality conditions in all cells: it is the same solution
+as by matrices. Families with ranges, with an upper limit that is reached, or whose rounds do not end are left to these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from postprocess.arrays import BoolArray, FloatArray
+from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
+from postprocess.families.equalities import APART, CORRECT, GRADIENT
+from postprocess.families.family import Family, violation
+from postprocess.families.few_sums import FewSums, sums_over
+from postprocess.families.stack import is_large
+
+#: Sums for each cell of a family up to which it is solved in this way; cells from which on an area without a parent is.
+MOST_SUMS, LARGE_ALONE = 0.5, 1000
+#: Rounds of the active set after which it is given up, and steps of conjugate gradients in one.
+MOST_ROUNDS, MOST_STEPS = 60, 400
+#: What is left of the gradient after a round in which many cells change, and less by this where no fewer change than
+#: before; below the least of it, and where few cells change (of all), only what rounding leaves.
+LEFT, LEAST_LEFT, FEW = 0.1, 1e-4, 0.002
+#: Restarts from the gradient itself, which has lost less than the one that is carried on; what is left by one.
+RESTARTS, LEFT_BY_RESTART = 6, 1e-8
+#: Children above which the matrices of the held sums, one number for each two of them, are not made.
+MOST_CHILDREN = 500
+#: Relative size of eigenvalues that count as zero.
+NONE = 1e-11
+
+
+def is_projected(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
+    """Whether a family is large enough to be solved in this way."""
+    return is_large(n_children, n_cells, has_parent=True) if has_parent else n_cells > LARGE_ALONE
+
+
+def solve_by_projection(family: Family) -> Exact | None:
+    """The solution of a family with weights on few sums; None where it is not found in this way."""
+    quadratic = family.precision
+    if not isinstance(quadratic, FewSums) or family.ranges or family.n_children > MOST_CHILDREN:
+        return None
+    problem = _Problem(family, quadratic)
+    possible = np.ascontiguousarray((family.upper > 0).T)
+    free, x = possible, _in_proportion(family, possible)
+    left, fewest = LEFT, free.size
+    for number in range(1, MOST_ROUNDS + 1):
+        sums = _Sums(family, free)
+        if not sums.can_be_met:
+            return None
+        x, gradient = problem.stationary(sums, x, left)
+        if gradient is None:
+            return None
+        below = free & (x < -FEASIBLE)
+        release = possible & ~free & (gradient < -SIGN * problem.scale)
+        changes = int(np.count_nonzero(below)) + int(np.count_nonzero(release))
+        if not changes and not left:
+            return problem.exact(x, gradient, free, number)
+        if changes <= FEW * free.size or left <= LEAST_LEFT:
+            left = 0.0
+        elif changes >= fewest:
+            left *= LEFT
+        fewest = min(fewest, changes)
+        free = (free & ~below) | release
+        x = np.where(free, np.maximum(x, 0.0), 0.0)
+    return None
+
+
+def _in_proportion(family: Family, possible: BoolArray) -> FloatArray:
+    """Of each cell of the parent `(k, C)` the same share for a child, where it is possible; zeros without a parent."""
+    if family.parent is None:
+        return np.zeros(possible.shape)
+    return np.asarray(possible * (family.parent / np.maximum(possible.sum(axis=1), 1))[:, None])
+
+
+class _Sums:
+    """The parent's and the held sums of the cells that are free, and projections on what changes none of them.
+
+    Free cells `(k, C)` that are added nu_i to in cell i of the parent and mu_gc to in a held sum g of child c change
+    the sums by a Laplacian times these, which is singular: adding to all nu what is taken off all mu changes nothing.
+    """
+
+    def __init__(self, family: Family, free: BoolArray) -> None:
+        self.free, self.mask = free, free.astype(np.float64)
+        self.has_parent = family.parent is not None
+        count = free.sum(axis=1)
+        self.share = 1.0 / np.maximum(count, 1) if self.has_parent else np.zeros(len(free))
+        self.can_be_met = not self.has_parent or bool(count.all())
+        self.group = family.held_group
+        if family.held_group is None or family.held is None:
+            return
+        size = family.held.shape[1]
+        self.sums = sums_over(family.held_group, size)
+        per_child = self.sums @ self.mask
+        self.can_be_met &= bool((per_child[family.held.T > 0] > 0).all())
+        if not self.has_parent:
+            self.inverse = np.zeros((size, free.shape[1], free.shape[1]))
+            self.inverse[:, 0, 0] = 1.0 / np.maximum(per_child[:, 0], 1.0)
+            return
+        laplacian = np.zeros((size, free.shape[1], free.shape[1]))
+        for number in range(size):
+            own = self.mask[family.held_group == number]
+            laplacian[number] = (
+                np.diag(per_child[number]) - (own * self.share[family.held_group == number, None]).T @ own
+            )
+        self.inverse = np.asarray(np.linalg.pinv(laplacian, rcond=NONE, hermitian=True), dtype=np.float64)
+
+    def of(self, cells: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """The sums of cells, 0 where they are not free: the parent's `(k,)` and the held ones `(m, C)`."""
+        return cells.sum(axis=1), None if self.group is None else self.sums @ cells
+
+    def multipliers(self, by_cell: FloatArray, by_group: FloatArray | None) -> FloatArray:
+        """nu_i + mu_gc in all cells `(k, C)`, for which the free ones have the given sums."""
+        nu = by_cell * self.share
+        if by_group is None or self.group is None:
+            return np.asarray(np.broadcast_to(nu[:, None], self.free.shape))
+        if len(by_group) == 1:
+            mu = (by_group[0] - nu @ self.mask) @ self.inverse[0]
+            return np.asarray((nu - (self.mask @ mu) * self.share)[:, None] + mu)
+        mu = np.matmul(self.inverse, (by_group - self.sums @ (self.mask * nu[:, None]))[:, :, None])[:, :, 0]
+        on_cells = mu[self.group]
+        nu -= np.einsum("kc,kc->k", self.mask, on_cells) * self.share
+        return np.asarray(nu[:, None] + on_cells)
+
+    def projected(self, cells: FloatArray) -> FloatArray:
+        """The nearest cells, 0 where they are not free, whose sums are all 0."""
+        inside = cells * self.mask
+        return (inside - self.multipliers(*self.of(inside))) * self.mask
+
+
+class _Problem:
+    """The objective of a family, in cells `(k, C)`."""
+
+    def __init__(self, family: Family, quadratic: FewSums) -> None:
+        self.family, self.quadratic, self.kinds = family, quadratic, family.kinds
+        self.linear = np.ascontiguousarray(family.linear.T)
+        self.scale = max(1.0, float(np.abs(family.linear).max(initial=0.0)))
+        self.persons = (
+            max(CORRECT, APART * float(np.abs(family.parent).max(initial=0.0)))
+            if family.parent is not None
+            else CORRECT
+        )
+        self.held = None if family.held is None else np.ascontiguousarray(family.held.T)
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        """Of the objective."""
+        return self.quadratic.times(x, self.kinds) - self.linear
+
+    def stationary(self, sums: _Sums, x: FloatArray, left: float) -> tuple[FloatArray, FloatArray | None]:
+        """The least of the objective among free cells with the right sums, and the gradient of the Lagrangian there.
+
+        `left` is the share of the gradient along these cells that may be left; with 0 it is no more than rounding
+        leaves, and None is returned for the gradient where that was not reached.
+        """
+        gradient = np.zeros_like(x)
+        for turn in range(2 if left else RESTARTS):
+            x = self._with_right_sums(sums, x)
+            gradient = self.gradient(x)
+            residual = -sums.projected(gradient)
+            size = float(np.abs(residual).max(initial=0.0))
+            if size <= GRADIENT * self.scale or (left and turn):
+                break
+            step = self._descent(sums, residual, max(0.3 * GRADIENT * self.scale, size * (left or LEFT_BY_RESTART)))
+            if step is None:
+                return x, None
+            x = x + step
+        else:
+            return x, None
+        return x, gradient - sums.multipliers(*sums.of(gradient * sums.mask))
+
+    def _descent(self, sums: _Sums, residual: FloatArray, least: float) -> FloatArray | None:
+        """Conjugate gradients from a projected residual until its largest entry is at most `least`."""
+        step, direction = np.zeros_like(residual), residual
+        square = float(np.vdot(residual, residual))
+        for _ in range(MOST_STEPS):
+            along = sums.projected(self.quadratic.times(direction, self.kinds))
+            length = square / float(np.vdot(direction, along))
+            step += length * direction
+            residual = residual - length * along
+            if float(np.abs(residual).max()) <= least:
+                return step
+            before, square = square, float(np.vdot(residual, residual))
+            direction = residual + (square / before) * direction
+        return None
+
+    def _with_right_sums(self, sums: _Sums, x: FloatArray) -> FloatArray:
+        """The nearest free cells with the parent's and the held sums."""
+        for _ in range(2):
+            by_cell, by_group = sums.of(x)
+            if self.family.parent is not None:
+                by_cell = self.family.parent - by_cell
+            if by_group is not None and self.held is not None:
+                by_group = self.held - by_group
+            x = x + sums.multipliers(by_cell, by_group) * sums.mask
+        return x
+
+    def exact(self, x: FloatArray, gradient: FloatArray, free: BoolArray, rounds: int) -> Exact | None:
+        """The solution with the residuals of its optimality conditions; None if a limit is missed."""
+        family = self.family
+        clipped = np.clip(x.T, 0.0, family.upper)
+        primal = max(float(np.abs(clipped - x.T).max(initial=0.0)), violation(family, clipped))
+        if primal > MET:
+            return None
+        dual = float(np.abs(gradient[free]).max(initial=0.0)) / self.scale
+        return Exact(np.ascontiguousarray(clipped), rounds, primal, dual, np.zeros((family.n_children, 0)))
