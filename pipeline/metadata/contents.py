@@ -6,7 +6,7 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,8 @@ from pipeline.model.texts.sentences import sentence
 from pipeline.release.joined.means import COUNT, MEAN, SUM
 from pipeline.release.joined.sizes import AVERAGE, HOUSEHOLDS, PERSONS
 from pipeline.release.layout import RunDirectory, file_name
+from pipeline.release.long_tables import ANSWERS, LONG_ENDS, is_long
+from pipeline.release.long_tables import COUNT as LONG_COUNT
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ class DataFile:
         keys: the columns that name a row; () where rows have no name.
         versions: of chosen detail: the answers of each version, in their order.
         axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
+        wide: of a long table, the same with a column for each answer; None where the file has these.
+        widened: whether it is that of a long table.
     """
 
     path: str
@@ -90,6 +94,14 @@ class DataFile:
     axes: tuple[Axis, ...] = ()
     note: str = ""
     versions: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    wide: Callable[[], DataFile] | None = None
+    widened: bool = False
+
+    @property
+    def with_intervals(self) -> bool:
+        """Whether intervals stand beside the numbers."""
+        names = [column.name for column in self.columns]
+        return names[-1] in LONG_ENDS if self.wide is not None else any(map(_is_of_interval, names))
 
     def with_names(self, column: str, title: str) -> DataFile:
         """The file with a column of areas' names after the geocodes."""
@@ -151,18 +163,41 @@ class Contents:
         """A table of a universe at a level."""
         universe, table, level = self._universe(file), file.subject, file.level
         labels = self._spec.labels(universe.name)
-        answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
-        counts = [column for name, title in answers for column in self._with_interval(name, "integer", title)]
         heading = universe.measure.heading(self._texts, self._counted(universe, table))
-        return DataFile(
-            f"{_prefix(universe)}{table.name}/{level}",
-            "table",
-            file.path,
-            *(universe.name, table.name, level),
-            *self._titles(heading, level),
-            (self._geocode(level), *counts),
-            axes=axes_of(table.query, labels, universe.name),
-        )
+
+        def with_columns(columns: Sequence[Column]) -> DataFile:
+            return DataFile(
+                f"{_prefix(universe)}{table.name}/{level}",
+                "table",
+                file.path,
+                *(universe.name, table.name, level),
+                *self._titles(heading, level),
+                (self._geocode(level), *columns),
+                axes=axes_of(table.query, labels, universe.name),
+            )
+
+        def wide() -> DataFile:
+            answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
+            return with_columns([one for name, title in answers for one in self._with_interval(name, "integer", title)])
+
+        if not is_long(table.query.size):
+            return wide()
+        described = with_columns(self._long_columns(axes_of(table.query, labels, universe.name), heading))
+        return replace(described, keys=(), wide=lambda: replace(wide(), widened=True))
+
+    def _long_columns(self, axes: Sequence[Axis], heading: str) -> list[Column]:
+        """The columns of a long table after the geocode."""
+        texts, ends = self._texts, zip(LONG_ENDS, INTERVAL_SUFFIXES, strict=True)
+        return [
+            *(Column(axis.term, "string", axis.label, filled=False, values=axis.values) for axis in axes),
+            Column(ANSWERS, "integer", texts("Answers that the row is of; without a category all others, zeros")),
+            Column(LONG_COUNT, "integer", heading),
+            *(
+                Column(name, "number", f"{heading}: {texts(SUFFIX_WORDS[suffix])}", filled=False)
+                for name, suffix in ends
+                if self._spec.publish.margins
+            ),
+        ]
 
     def household_size(self, file: ProductFile) -> DataFile:
         """Average household sizes of a joined companion at a level."""
@@ -241,20 +276,25 @@ class Contents:
     def _measured(self, file: ProductFile, what: str, what_varies: str = VARIANCE) -> DataFile:
         """A file of answers, with a column for each; in the file they are lists."""
         query, labels = file.subject, self._spec.labels(file.universe)
-        answers = zip(query.answer_labels(), labels.answers(query), strict=True)
-        return DataFile(
+        variance = Column(variance_column(query.terms), "number", self._texts(what_varies))
+
+        def wide() -> DataFile:
+            names = query.answer_labels()
+            answers = zip(names, labels.answers(query), strict=True)
+            columns = [Column(name, "integer", title) for name, title in answers]
+            return replace(described, columns=(geocode, *columns, replace(variance, name=variance_column(names))))
+
+        geocode = self._geocode(file.level)
+        described = DataFile(
             self._run.name_of(file.path).removesuffix(".parquet"),
             "measurement",
             file.path,
             *(file.universe, query.name, file.level),
             *self._titles(self._texts(what, query=query.name), file.level),
-            (
-                self._geocode(file.level),
-                *(Column(name, "integer", title) for name, title in answers),
-                Column(variance_column(query.answer_labels()), "number", self._texts(what_varies)),
-            ),
+            (geocode, variance),
             axes=axes_of(query, labels, file.universe),
         )
+        return replace(described, wide=wide) if is_long(query.n_asked) and query.n_asked == query.size else wide()
 
     def selection(self, file: ProductFile) -> DataFile:
         """Noisy answers of the detail that was chosen for each area, with the answers of each version."""
@@ -342,6 +382,10 @@ class Contents:
             if self._spec.publish.margins
         ]
         return [Column(name, kind, title, filled=filled), *ends]
+
+
+def _is_of_interval(name: str) -> bool:
+    return name.endswith(INTERVAL_SUFFIXES)
 
 
 def axes_of(query: Query, labels: Labels, universe: str) -> tuple[Axis, ...]:

@@ -24,7 +24,7 @@ from pipeline.release.microdata import (
     write_joined_microdata,
     write_microdata,
 )
-from pipeline.release.tables import ReleasedTable, rows_at_once, write_table
+from pipeline.release.tables import ReleasedTable, long_terms, rows_at_once, write_table
 from postprocess.errors import SolverError
 from postprocess.joins.assignment import assigned_spans
 from postprocess.joins.flow import AssignmentError
@@ -65,8 +65,8 @@ def _parts(
     table: Table, level: int, geounits: Level, counts: sp.csr_array, margins: MarginSource
 ) -> Iterator[ReleasedTable]:
     """The table of one level, some geounits at a time."""
-    labels = table.query.answer_labels()
-    step = rows_at_once(labels, with_margins=bool(margins.replicates))
+    labels, terms = table.query.answer_labels(), long_terms(table.name, table.query)
+    step = rows_at_once(labels, with_margins=bool(margins.replicates), terms=terms)
     for start in range(0, len(geounits), step):
         rows = slice(start, min(start + step, len(geounits)))
         answers = table.query.answer_csr(counts[rows])
@@ -80,6 +80,7 @@ def _parts(
             counts=answers,
             lows=lows,
             highs=highs,
+            terms=terms,
         )
 
 

@@ -20,6 +20,7 @@ from geography.spine import Level, Spine
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.texts.sentences import sentence
 from pipeline.model.universe import Table, Universe
+from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
 from pipeline.report.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.report.encoding import packed_lines, packed_numbers
@@ -86,7 +87,7 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
         }
         for universe in sources.universes
         for table in universe.tables
-        if not universe.measure.signed
+        if not universe.measure.signed and not is_long(table.query.size)
     }
     by_household = sources.spec.tables_of_households()
     tables |= {
@@ -131,7 +132,8 @@ def _add_moments(
     level = sources.spine.levels[number].name
     for universe in sources.universes:
         for table in universe.tables:
-            chunk = None if universe.measure.signed else tables[universe.name, table.name]["levels"].get(level)
+            shown = tables.get((universe.name, table.name))
+            chunk = None if shown is None else shown["levels"].get(level)
             if chunk is not None and chunk["ends"]:
                 moments = sources.moments(universe.name, number, table)
                 if moments is not None:
@@ -244,7 +246,8 @@ def _table(
 ) -> dict[str, object] | None:
     """Read a table, once; where its numbers are, as `decode.js` reads them; None where they are not in the explorer.
 
-    Nor are sums that may be below 0: they have no shares, and no order by size.
+    Nor are sums that may be below 0: they have no shares, and no order by size; nor long tables, which nobody reads in
+    a list of areas.
     """
     key = (universe.name, table.name, level.name)
     packed = sources.packed(universe.name, sources.spine.index_of(level.name), table)
@@ -282,7 +285,7 @@ def _numbers(
         name: of the table's own file.
         areas, size: of the level, and answers of the table; with intervals there are three columns for each.
     """
-    if areas * size > _MOST_BESIDE:
+    if areas * size > _MOST_BESIDE or is_long(size):
         explorer.left_out.append(name)
         for _ in parts:
             pass
