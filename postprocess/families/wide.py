@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ from postprocess.arrays import FloatArray, IntArray
 from postprocess.errors import SolverError
 from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
+from postprocess.families.watching import Watch
 from postprocess.marginal import Marginal
 
 #: Attributes are transformed by one matrix together as long as it has no more rows.
@@ -220,6 +222,7 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
     u = np.zeros_like(z)
     w = [np.clip(at, one.lower, one.upper) for at, one in zip(answers(z), area.sums, strict=True)]
     v = [np.zeros_like(at) for at in w]
+    watch = Watch(area.name)
     for iteration in range(1, TRY_AT[-1] + 1):
         pulled = z - u
         for of, at, off in zip(answers_of, w, v, strict=True):
@@ -227,6 +230,7 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
         x = times(resolvent, linear + penalty * pulled)
         sums = answers(x)
         before = [z, *w]
+        watch.at(partial(_where, iteration, x, z))
         z, u = _clipped(x, z, u, limits)
         for i, one in enumerate(area.sums):
             w[i], v[i] = _clipped(sums[i], w[i], v[i], (one.lower, one.upper))
@@ -241,6 +245,10 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
             found = np.empty_like(z)
             found[cells] = z
             yield found
+
+
+def _where(iteration: int, x: FloatArray, z: FloatArray) -> str:
+    return f"step {iteration:,}, {_largest(x, z):.1g} persons off"
 
 
 def _clipped(
