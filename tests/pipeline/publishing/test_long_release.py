@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -178,3 +179,20 @@ def test_tables_of_earlier_versions_are_read_and_judged(copy: Path, release: Rel
     assert pq.read_schema(copy / TABLE).names[1:6:4] == ["a0 * f * g0", "a0 * f * g1"]
     assert open_release(copy).table("all", "tract").equals(release.table("all", "tract"))
     assert check_release(copy) == []
+
+
+def test_coverage_is_counted_by_size_and_half_the_width_shows(
+    released: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `benchmarks/bench_wide.py --part coverage` counts it."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[3] / "benchmarks")
+    bench = importlib.import_module("bench_wide")
+    spec = spec_once(tmp_path_factory, "long", write_long)
+    whole, half = (bench.classes(spec, released, width) for width in (1.0, 0.5))
+    assert whole.drop(columns="inside").equals(half.drop(columns="inside"))
+    by = whole.groupby("by")[["numbers", "inside"]].sum()
+    assert by.loc["true"].equals(by.loc["released"])
+    assert by.loc["true", "numbers"] > 7 * SIZE / 2
+    inside, of_half = (int(rows.loc[rows["size"] > 0, "inside"].sum()) for rows in (whole, half))
+    assert of_half < 0.6 * inside
+    assert len(bench.missed(half)) > len(bench.missed(whole))
