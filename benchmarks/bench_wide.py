@@ -1,12 +1,14 @@
 """A wide schema: the Bureau's test on the census of 1940, 44,544 cells, with and without the detail measured.
 
-    python benchmarks/bench_wide.py [--part with without] [--keys 1] [--margins] [--areas]
+    python benchmarks/bench_wide.py [--part with without coverage] [--keys 1] [--margins] [--replicates 20] [--areas]
 
 Runs `examples/wide_1940.toml` and prints time, peak memory of all processes, and what the plan foretold; and the L1
 errors of the seven queries and their mean, over the areas of each level, beside the published means of the Bureau's own
 code on the whole census of 1940, at epsilon 4: other data, and other levels above, so that only their size can be
-compared. "without" gives the detail's share of the budget to the other queries. `--areas` writes the list of districts
-that the example names, and ends. Needs ../shared/data beside the project; without it says so and ends.
+compared. "without" gives the detail's share of the budget to the other queries. "coverage" (some ten minutes) publishes
+the 90 % intervals with the detail measured, and prints how many of the true numbers they hold, by true and by released
+size; then the same of intervals of half the width, a planted fault that most classes show. `--areas` writes the
+list of districts that the example names, and ends. Needs ../shared/data beside the project.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from measured_run import PROJECT, measured_run
 from pipeline.cost.model import cost_of
 from pipeline.inputs.geography import read_spine
 from pipeline.release.histograms import read_histogram
+from pipeline.release.tables import read_table
 from pipeline.spec.release_spec import load_spec
 
 DATA = PROJECT.parent / "shared" / "data" / "wide_1940_like.parquet"
@@ -38,7 +41,10 @@ COARSE = {
     "age * hispanic * race * citizen": "5/9",
     **{f"{age} * sex": "1/18" for age in ("age", "age_4", "age_16", "age_64")},
 }
-PARTS = ("with", "without")
+PARTS = ("with", "without", "coverage")
+#: Lower ends of the classes of counts; what is to be covered, at least and, from ten on, at most; numbers of a class.
+SIZES = np.array([0, 1, 5, 10, 100, 1000])
+LEAST, MOST, ENOUGH = 0.88, 0.93, 300
 
 
 def write_areas(path: Path) -> None:
@@ -81,6 +87,63 @@ def errors(spec: Path, release: Path) -> pd.DataFrame:
     return pd.DataFrame(rows).round(0).astype(int)
 
 
+def classes(spec: Path, release: Path, width: float = 1.0) -> pd.DataFrame:
+    """Numbers and share covered by level, table, true or released size; of numbers that are not exact.
+
+    Args:
+        spec, release: of a run with margins.
+        width: of the intervals, as a share of what is published; less than 1 is a planted fault.
+    """
+    universe, rows = load_spec(spec).universes()[0], []
+    for table in universe.tables:
+        for level in table.levels:
+            found = read_table(release / "public" / "tables" / table.name / f"{level}.parquet")
+            truth = release / "restricted" / "histograms" / f"{level}.parquet"
+            true = table.query.answer_csr(read_histogram(truth, found.geocodes, universe.schema))
+            assert found.lows is not None
+            assert found.highs is not None
+            free = found.highs > found.lows
+            low, high = ((found.counts + width * (end - found.counts))[free] for end in (found.lows, found.highs))
+            inside = (low <= true[free]) & (true[free] <= high)
+            for by, counts in (("true", true), ("released", found.counts)):
+                size = SIZES[np.searchsorted(SIZES, counts[free], side="right") - 1]
+                rows.append(
+                    pd.DataFrame({"level": level, "table": table.name, "by": by, "size": size, "inside": inside})
+                )
+    grouped = pd.concat(rows).groupby(["level", "table", "by", "size"], sort=False)["inside"]
+    return grouped.agg(numbers="size", inside="sum").reset_index()
+
+
+def missed(rows: pd.DataFrame) -> pd.DataFrame:
+    """The classes of at least `ENOUGH` numbers whose coverage is not as it is to be."""
+    rows = rows[rows["numbers"] >= ENOUGH].assign(coverage=lambda frame: frame["inside"] / frame["numbers"])
+    return rows[(rows["coverage"] < LEAST) | ((rows["size"] >= 10) & (rows["coverage"] > MOST))]
+
+
+def cover(keys: int, replicates: int) -> None:
+    """Print the coverage over runs with different keys, and of intervals of half the width."""
+    published, halved = [], []
+    for key in range(1, keys + 1):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_areas(folder / "areas.csv")
+            text = spec_text("with", key, folder / "areas.csv", margins=True)
+            spec = folder / "release.toml"
+            spec.write_text(f"{text}replicates = {replicates}\n", encoding="utf-8")
+            measured_run(spec, folder / "out")
+            release = next(path for path in (folder / "out").iterdir() if path.is_dir())
+            published.append(classes(spec, release))
+            halved.append(classes(spec, release, width=0.5))
+    keyed = ["level", "table", "by", "size"]
+    for what, runs in (("as published", published), ("of half the width", halved)):
+        rows = pd.concat(runs).groupby(keyed, sort=False)[["numbers", "inside"]].sum().reset_index()
+        enough = rows[rows["numbers"] >= ENOUGH]
+        wrong = missed(rows)
+        print(f"intervals {what}: {len(wrong)} of {len(enough)} classes not within {LEAST} and, from 10 on, {MOST}")
+        shown = enough.assign(coverage=(enough["inside"] / enough["numbers"]).round(3)).drop(columns="inside")
+        print(shown.to_string(index=False), flush=True)
+
+
 def measure(part: str, key: int, *, margins: bool) -> pd.DataFrame:
     """One run: prints what it took, beside what was foretold; its errors."""
     with tempfile.TemporaryDirectory() as name:
@@ -102,9 +165,10 @@ def measure(part: str, key: int, *, margins: bool) -> pd.DataFrame:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=["with", "without"])
     parser.add_argument("--keys", type=int, default=1)
     parser.add_argument("--margins", action="store_true")
+    parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--areas", action="store_true")
     arguments = parser.parse_args()
     if not DATA.exists():
@@ -113,7 +177,9 @@ if __name__ == "__main__":
         write_areas(AREAS)
         print(AREAS)
     else:
-        for each in arguments.part:
+        if "coverage" in arguments.part:
+            cover(arguments.keys, arguments.replicates)
+        for each in (part for part in arguments.part if part != "coverage"):
             of_keys = [measure(each, key, margins=arguments.margins) for key in range(1, arguments.keys + 1)]
             means = pd.concat(of_keys).groupby(level=0, sort=False).mean()
             print(means.round(0).astype(int).to_string(), flush=True)

@@ -62,6 +62,11 @@ class NotebookBar:
         if self._count.step is not None and time.monotonic() - self._drawn > _PAUSE:
             self._draw(self._count.step.name)
 
+    def within(self, what: str, where: str) -> None:
+        """See `Within.within`."""
+        if self._count.step is not None and time.monotonic() - self._drawn > _PAUSE:
+            self._draw(f"{self._count.step.name}, {what}: {where}")
+
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """Draw the bar at the end of a step."""
         self._count.finish(skipped=skipped)

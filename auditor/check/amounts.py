@@ -20,6 +20,7 @@ from auditor.reading.counts import Counts, LevelFile, impossible_sums
 from auditor.reading.errors import FormError
 from auditor.reading.files import Files
 from auditor.reading.findings import Findings
+from auditor.reading.long_tables import COUNT, ENDS, is_long, read_long
 from auditor.reading.places import Places
 from auditor.reading.spec import Amount, PublicUniverse
 from auditor.reading.spine import Level
@@ -111,8 +112,8 @@ def _check_file(
     counted = _counted(summed, answers, level.name, cells)
     path = run.means(summed.universe.name, table, level.name)
     file = LevelFile(files, path, level, findings, once=True)
-    sums = _table(files, run, summed.universe.name, table, answers.labels, level, margins)
-    counts = None if counted is None else _table(files, run, "", counted, answers.labels, level, margins)
+    sums = _table(files, run, summed.universe.name, table, answers, level, margins)
+    counts = None if counted is None else _table(files, run, "", counted, answers, level, margins)
     check = findings.check(file.name, "numbers that do not follow from the tables")
     parts = [":sum", *([":count", ":mean"] if counts is not None else [])]
     ends = (":moe90", *_ENDS) if margins else ()
@@ -185,12 +186,21 @@ def _table(
     run: Places,
     universe: str,
     table: str,
-    labels: tuple[str, ...],
+    answers: Query,
     level: Level,
     margins: bool,
 ) -> dict[str, Floats]:
     """The columns of a table with the ends of its intervals, by geounit."""
-    file = LevelFile(files, run.universe(universe).table(table, level.name), level, Findings(), once=True)
+    path, labels = run.universe(universe).table(table, level.name), answers.labels
+    if is_long(files, path, answers):
+        long = read_long(files, path, level, answers, Findings(), margins=margins)
+        ends = [(":" + name, name) for name in ENDS if margins]
+        return {
+            label + suffix: long.column(name, number)
+            for number, label in enumerate(labels)
+            for suffix, name in [("", COUNT), *ends]
+        }
+    file = LevelFile(files, path, level, Findings(), once=True)
     names = [label + suffix for label in labels for suffix in ("", *((":moe90", *_ENDS) if margins else ()))]
     out = {name: np.full(len(level.codes), np.nan) for name in names}
     for rows, geounits in file.parts(names):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from auditor.reading.counts import Counts, LevelFile
 from auditor.reading.errors import FormError
 from auditor.reading.files import LARGEST, Files, value_text, whole_numbers
 from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.long_tables import COUNT, ENDS, ZEROS, LongTable, is_long, read_long
 from auditor.reading.spec import Bound
 from auditor.reading.spine import Level
 
@@ -41,6 +43,11 @@ def check_table(
         FormError: the file is missing or damaged.
     """
     required = None if cells is None else cells.answers(answers)
+    if is_long(files, path, answers):
+        _check_long(
+            read_long(files, path, level, answers, findings, margins=margins), required, findings, answers, least
+        )
+        return
     file = LevelFile(files, path, level, findings, once=True)
     counted = findings.check(file.name, f"counts that are not whole numbers{_from(least)}")
     equal = findings.check(file.name, "counts that are not the histogram's")
@@ -58,6 +65,56 @@ def check_table(
                 right = actual if expected is None else np.where(actual == expected[:, index], actual, least - 1)
                 intervals = [part.column(label + suffix) for suffix in _INTERVAL]
                 _check_intervals(intervals, right, label, geounits, file, precise, least)
+
+
+def _check_long(table: LongTable, required: Counts | None, findings: Findings, answers: Query, least: int) -> None:
+    """The same of a table with a row for each answer; `required`: of the histogram."""
+    file, size, level = table.file, answers.size, table.file.level
+    counts, whole = whole_numbers(table.rows.column(COUNT), COUNT, file.name)
+    whole &= counts >= least
+    zeros = table.answers == ZEROS
+
+    def place(row: int) -> str:
+        answer = "its zeros" if zeros[row] else repr(answers.labels[table.answers[row]])
+        return f"{level.label(table.geounits[row])}, {answer}"
+
+    findings.check(file.name, f"counts that are not whole numbers{_from(least)}").add(
+        ~whole | (zeros & (counts != 0)),
+        lambda row: (
+            f"{place(row)}: found {value_text(table.rows.column(COUNT), row)}, "
+            f"{'a zero is' if zeros[row] else f'whole numbers{_from(least)} are'} required"
+        ),
+    )
+    keys = table.geounits * size + table.answers
+    right = whole.copy()
+    if required is not None:
+        # What a row of zeros stands for is found by what else must have a row.
+        stated = np.unique(keys[~zeros])
+        lacking = required.keys[(required.counts != 0) & ~np.isin(required.keys, stated)]
+        expected = np.where(zeros, 0, required.at(keys))
+        right &= counts == expected
+        equal = findings.check(file.name, "counts that are not the histogram's")
+        why = "the sum over the histogram's cells"
+        equal.add(
+            whole & ~zeros & (counts != expected),
+            lambda row: f"{place(row)}: {surplus(int(counts[row]), int(expected[row]))} ({why})",
+        )
+        equal.add(
+            np.ones(len(lacking), dtype=np.bool_),
+            lambda at: (
+                f"{level.label(int(lacking[at]) // size)}, {answers.labels[int(lacking[at]) % size]!r}: "
+                f"{surplus(0, int(required.at(lacking[at : at + 1])[0]))} ({why})"
+            ),
+        )
+    if ENDS[0] in table.rows.column_names:
+        _check_ends(
+            [table.rows.column(name) for name in ENDS],
+            np.where(right, counts, least - 1),
+            file.name,
+            findings.check(file.name, "intervals that are not whole numbers around the count"),
+            least,
+            lambda row: f"{place(row)}, its interval",
+        )
 
 
 def check_invariant(
@@ -210,7 +267,23 @@ def _check_intervals(
 
     All three numbers are NaN where nothing is known of it.
     """
-    read = [whole_numbers(column, label + suffix, file.name) for column, suffix in zip(columns, _INTERVAL, strict=True)]
+    where = f"interval of {label!r}"
+    _check_ends(
+        columns, counts, file.name, precise, least, lambda row: f"{_geounit(file, geounits, row)}, {where}", label
+    )
+
+
+def _check_ends(
+    columns: Sequence[pa.ChunkedArray],
+    counts: NDArray[np.int64],
+    name: str,
+    precise: Check,
+    least: int,
+    place: Callable[[int], str],
+    label: str = "",
+) -> None:
+    """The same of columns of margins, low and high ends; `place`: of a row, as sentences name it."""
+    read = [whole_numbers(column, label + suffix, name) for column, suffix in zip(columns, _INTERVAL, strict=True)]
     (margins, *_), (lows, *_), (highs, *_) = read
     whole = np.logical_and.reduce([numbers[1] for numbers in read])
     right = whole & (lows >= least) & (lows <= counts) & (counts <= highs)
@@ -219,7 +292,7 @@ def _check_intervals(
     precise.add(
         (counts >= least) & ~(unknown | right),
         lambda row: (
-            f"{_geounit(file, geounits, row)}, interval of {label!r}: found {value_text(columns[1], row)} to "
+            f"{place(row)}: found {value_text(columns[1], row)} to "
             f"{value_text(columns[2], row)} with margin of error {value_text(columns[0], row)} for the count "
             f"{counts[row]}; whole numbers around the count (or NaN, unknown) are required"
         ),

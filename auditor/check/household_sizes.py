@@ -21,6 +21,7 @@ from auditor.reading.errors import FormError
 from auditor.reading.files import Files, value_text
 from auditor.reading.findings import Check, Findings, surplus
 from auditor.reading.joins import NO_LIMIT, JoinedGroup
+from auditor.reading.long_tables import ENDS, is_long, read_long
 from auditor.reading.places import Places
 from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
@@ -185,7 +186,11 @@ def _equal(
 def _ends(files: Files, run: Places, universe: str, number: Number, level: Level) -> NDArray[np.float64]:
     """`(2, n)` ends of the interval of a number in its table; NaN where unknown."""
     table, answers, answer = number
-    file = LevelFile(files, run.universe(universe).table(table, level.name), level, Findings(), once=True)
+    path = run.universe(universe).table(table, level.name)
+    if is_long(files, path, answers):
+        long = read_long(files, path, level, answers, Findings(), margins=True)
+        return np.stack([long.column(name, answer) for name in ENDS[1:]])
+    file = LevelFile(files, path, level, Findings(), once=True)
     out = np.full((2, len(level.codes)), np.nan)
     names = [label + suffix for label in answers.labels for suffix in ("", *_SUFFIXES)]
     for part, geounits in file.parts(names):

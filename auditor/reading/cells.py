@@ -24,6 +24,7 @@ class Query:
         name: as the spec has it.
         groups: one list an attribute: which group each of its values is in; all 0 where the attribute is summed out.
         terms: the labels of the groups of each attribute that is not summed out.
+        names: of these, as the spec has them.
         of_cell: `(n_cells,)` the number of the answer that each cell counts in.
     """
 
@@ -31,6 +32,7 @@ class Query:
     groups: tuple[tuple[int, ...], ...]
     terms: tuple[tuple[str, ...], ...]
     of_cell: NDArray[np.int64]
+    names: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -99,7 +101,8 @@ class Cells:
         for number, labels, of_value in factors:
             groups[number] = tuple(of_value.tolist())
             of_cell = of_cell * len(labels) + of_value[self._codes[number]]
-        return Query(name, tuple(groups), tuple(labels for _, labels, _ in factors), of_cell)
+        names = tuple(sorted(terms, key=lambda term: self._terms[term][0]))
+        return Query(name, tuple(groups), tuple(labels for _, labels, _ in factors), of_cell, names)
 
     def fitting(self, combination: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
         """`(n_cells,)`: whether a cell has one of the values of each term."""

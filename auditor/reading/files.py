@@ -41,6 +41,12 @@ class Files:
         """The file as sentences name it."""
         return f"{self._label}/{path.relative_to(self.folder).as_posix()}"
 
+    def columns(self, path: Path) -> list[str]:
+        """The names of the file's columns; FormError where it cannot be read."""
+        self.seen.add(path)
+        with _reading(self.name(path)), GuardedFile(path) as file:
+            return list(file.schema_arrow.names)
+
     def read(
         self, path: Path, columns: Sequence[str], rows: int | None = None, values: int | None = None
     ) -> Iterator[pa.Table]:

@@ -78,6 +78,7 @@ def _all_files(scope: ReleaseScope, choice: Choice) -> Iterator[DataFile]:
     if not choice.tables:
         yield from described(scope, *area_products(scope.spec.of_features, "averages"))
     if choice.measurements:
-        yield from described(scope, *_measured(scope), INVARIANTS)
+        for file in described(scope, *_measured(scope), INVARIANTS):
+            yield file if file.wide is None else file.wide()
     if choice.microdata:
         yield from described(scope, MICRODATA)

@@ -87,7 +87,7 @@ def _frames(
         raise InputError(f"--format {layout}: no level that was chosen has polygons; those that have: {known}")
     rows = Rows(release)
     shapes = {level: _shapes(release, level, geopandas) for level in {file.level for file in with_polygons}}
-    for file in with_polygons:
+    for file in (file if file.wide is None else file.wide() for file in with_polygons):
         table = without_nan(pa.concat_tables(rows.parts(file)))
         codes = table.column("geocode").to_pylist()
         column = _geometry_column(table.column_names)

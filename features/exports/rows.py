@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from features.exports.words import area_names, name_column, with_names
+from features.exports.words import area_names, name_column, with_names, with_names_by_code
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.release.measurements import open_measurement
+from pipeline.release.tables import read_table_parts
 from pipeline.storage.plain_tables import plain_parts
 
 #: Kinds of files with a row for each geounit of a level, in the spine's order.
@@ -73,7 +74,19 @@ class Rows:
         if file.kind == "measurement":
             return _labelled(file)
         names = self.names(file.level) if file.kind in _BY_AREA else None
+        if file.widened:
+            return with_names(_widened(file), names, cells=cells)
+        if file.wide is not None and names is not None:
+            codes = self._release.spine.level(file.level).geocodes.tolist()
+            return with_names_by_code(plain_parts(file.source), dict(zip(codes, names, strict=True)), cells=cells)
         return with_names(plain_parts(file.source), names, cells=cells)
+
+
+def _widened(file: DataFile) -> Iterator[pa.Table]:
+    """A long table with a column for each answer."""
+    for part in read_table_parts(file.source):
+        columns = {name: pa.array(values) for name, values in part.columns()}
+        yield pa.table({"geocode": pa.array(part.geocodes.tolist(), pa.string()), **columns})
 
 
 def _labelled(file: DataFile) -> Iterator[pa.Table]:

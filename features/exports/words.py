@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,6 +43,14 @@ def with_names(parts: Iterator[pa.Table], names: Sequence[str] | None, *, cells:
             continue
         texts = names[row : row + part.num_rows]
         row += part.num_rows
+        column = pa.array([as_cell(text) for text in texts] if cells else texts, pa.string())
+        yield part.add_column(1, name_column(part.column_names), column)
+
+
+def with_names_by_code(parts: Iterator[pa.Table], names: Mapping[str, str], *, cells: bool) -> Iterator[pa.Table]:
+    """The same of parts with any number of rows for each area, by geocode."""
+    for part in parts:
+        texts = [names[code] for code in part.column("geocode").to_pylist()]
         column = pa.array([as_cell(text) for text in texts] if cells else texts, pa.string())
         yield part.add_column(1, name_column(part.column_names), column)
 

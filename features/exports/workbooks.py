@@ -60,6 +60,7 @@ def write_workbooks(release: PublishedRelease, folder: Path, files: Sequence[Dat
     """
     require_openpyxl()
     rows, texts = Rows(release), texts_in(release.spec.report.language)
+    files = [file if file.wide is None else file.wide() for file in files]
     by_level = {level.name: len(level) for level in release.spine.levels}
     for file in files:  # before anything is written
         columns = rows.described(file).columns

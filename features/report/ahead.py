@@ -23,6 +23,7 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.layout import UniverseDirectory
+from pipeline.release.long_tables import is_long
 from postprocess.arrays import Weights
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors
@@ -55,7 +56,7 @@ def begin_tables(job: Job) -> None:
             continue
         for level, table in tables_by_level(universe, job.spine):
             areas, name = job.spine.levels[level], _table(universe, level, table)
-            if len(areas) * table.query.size <= _MOST_NUMBERS:
+            if len(areas) * table.query.size <= _MOST_NUMBERS and not is_long(table.query.size):
                 path, exact = job.folder(universe).table(table.name, areas.name), _exact(begun, level, table)
                 job.begun[name] = [job.workers.begin(packed_table, path, len(areas), exact)]
 
@@ -174,8 +175,9 @@ def alike_numbers(task: AlikeAreas) -> AlikeNumbers:
     if not task.universe.measure.signed:
         packing = MomentPacking()
         for level, table in tables_by_level(task.universe, task.spine):
-            moments = table_moments(expectation, planned, level, table)
-            found.moments[level, table.name] = packing.packed(moments)
+            if not is_long(table.query.size):  # which no page shows
+                moments = table_moments(expectation, planned, level, table)
+                found.moments[level, table.name] = packing.packed(moments)
     return found
 
 

@@ -26,6 +26,7 @@ from pipeline.model.universe import Table, Universe
 from pipeline.pages.areas import areas_of_level, lines_of_areas, rows_of_table
 from pipeline.pages.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.pages.encoding import packed_numbers
+from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
 
 #: Numbers of one table and level beyond which the report leaves it to the table's own file.
@@ -79,7 +80,7 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
         }
         for universe in sources.universes
         for table in universe.tables
-        if not universe.measure.signed
+        if not universe.measure.signed and not is_long(table.query.size)
     }
     linked = tables_of(sources.links)
     tables |= {
@@ -124,7 +125,8 @@ def _add_moments(
     level = sources.spine.levels[number].name
     for universe in sources.universes:
         for table in universe.tables:
-            chunk = None if universe.measure.signed else tables[universe.name, table.name]["levels"].get(level)
+            shown = tables.get((universe.name, table.name))
+            chunk = None if shown is None else shown["levels"].get(level)
             if chunk is not None and chunk["ends"]:
                 moments = sources.moments(universe.name, number, table)
                 if moments is not None:
@@ -181,7 +183,8 @@ def _table(
 ) -> dict[str, object] | None:
     """Read a table, once; where its numbers are, as `decode.js` reads them; None where they are not in the explorer.
 
-    Nor are sums that may be below 0: they have no shares, and no order by size.
+    Nor are sums that may be below 0: they have no shares, and no order by size; nor long tables, which nobody reads in
+    a list of areas.
     """
     key = (universe.name, table.name, level.name)
     packed = sources.packed(universe.name, sources.spine.index_of(level.name), table)
@@ -219,7 +222,7 @@ def _numbers(
         name: of the table's own file.
         areas, size: of the level, and answers of the table; with intervals there are three columns for each.
     """
-    if areas * size > _MOST_BESIDE:
+    if areas * size > _MOST_BESIDE or is_long(size):
         explorer.left_out.append(name)
         for _ in parts:
             pass

@@ -51,6 +51,7 @@ class Bar:
         self._name = ""
         self._progress = Progress(_Line(self), console=console, transient=True)
         self._memory, self._measured = "", 0.0
+        self._within = ""
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Take note of all steps, before the first."""
@@ -61,15 +62,21 @@ class Bar:
     def start(self, step: Step) -> None:
         """A step begins."""
         self._count.start(step)
-        self._name = step.name
+        self._name, self._within = step.name, ""
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
         self._count.advance(geounits)
+        self._within = ""
+
+    def within(self, what: str, where: str) -> None:  # noqa: ARG002 - there is no room for it
+        """See `Within.within`; shown until more geounits are done."""
+        self._within = where
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
         self._count.finish(skipped=skipped)
+        self._within = ""
         if skipped:
             self._name = f"{step.name} (done before)"
 
@@ -89,7 +96,7 @@ class Bar:
         room, share, left = (24 if width >= _WIDE else 18), count.share, count.seconds_left
         name = self._name if len(self._name) <= room else f"{self._name[: room - 1]}\N{HORIZONTAL ELLIPSIS}"
         facts = f"{share:>4.0%}  {'time left not known' if left is None else f'{shown_time(left)} left'}"
-        for more in (count.geounits_done, self._memory):
+        for more in (self._within or count.geounits_done, self._memory):
             if len(facts) + len(more) + 2 > width - room - _LEAST_BAR:
                 break
             facts += f"  {more}" if more else ""
@@ -136,6 +143,13 @@ class Lines:
             self._printed_at = now
             parts = (self._count.geounits_done, self._left(), shown_memory())
             self._print(f"{self._count.step.name}: {', '.join(part for part in parts if part)}")
+
+    def within(self, what: str, where: str) -> None:
+        """See `Within.within`."""
+        now = time.monotonic()
+        if self._count.step is not None and now - self._printed_at >= _QUIET:
+            self._printed_at = now
+            self._print(f"{self._count.step.name}: {what}: {where}, {shown_memory()}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""

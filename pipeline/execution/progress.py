@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol, runtime_checkable
 
 from pipeline.execution.steps import Step
 
@@ -32,6 +33,19 @@ class Progress(Protocol):
 
     def close(self) -> None:
         """Nothing more is reported, because of an error or at the end."""
+
+
+@runtime_checkable
+class Within(Protocol):
+    """A progress that also shows how far one long computation within a step is."""
+
+    def within(self, what: str, where: str) -> None:
+        """Where the computation of `what`, such as a family, is; may be called by another thread."""
+
+
+def listener_of(progress: Progress) -> Callable[[str, str], None] | None:
+    """What a progress is told from within long computations; None where it does not show it."""
+    return progress.within if isinstance(progress, Within) else None
 
 
 class Silent:
@@ -81,6 +95,12 @@ class Together:
         """The step has ended; `skipped` if an earlier run had done it."""
         for listener in self._listeners:
             listener.finish(step, skipped=skipped)
+
+    def within(self, what: str, where: str) -> None:
+        """See `Within.within`."""
+        for listener in self._listeners:
+            if isinstance(listener, Within):
+                listener.within(what, where)
 
     def found(self) -> None:
         """The release was finished before, from the same: nothing is done."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from pipeline.execution.memory import peak_memory, peak_of_children
-from pipeline.execution.progress import Progress
+from pipeline.execution.progress import Progress, Within
 from pipeline.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 
@@ -66,6 +66,11 @@ class Logged:
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
         self._progress.advance(geounits)
+
+    def within(self, what: str, where: str) -> None:
+        """See `Within.within`; not in the log."""
+        if isinstance(self._progress, Within):
+            self._progress.within(what, where)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from multiprocessing import connection, parent_process
@@ -26,11 +27,14 @@ from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.light_arrow import spare_pandas
 from pipeline.execution.spawn import WorkerContext, ensure_tracker, forget_start
 from pipeline.execution.threads import limit_threads, spare_garbage_collection
+from postprocess.families.watching import Listener, listen, listening
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Given = ParamSpec("Given")
 
+#: Characters of a family's name, and bytes of all that a worker says at once: fewer than a pipe takes as a whole.
+_LONGEST_NAME, _LONGEST = 60, 400
 #: Tasks handed out for each worker: one that it works on, one that waits.
 AHEAD = 2
 #: Seconds of work, all steps together, that this process does itself before it starts others: what they take to start.
@@ -62,6 +66,7 @@ class Workers:
     Args:
         count: number of processes.
         start_after: seconds of work that are done in this process before the others are started.
+        told: called with where the solution of a large family is, in whichever of the processes; also by a thread.
 
     Raises:
         InputError: `count` is below 1.
@@ -70,12 +75,14 @@ class Workers:
     #: Whether the parts of a spine are handed to other machines.
     shares_parts = False
 
-    def __init__(self, count: int, start_after: float = START_AFTER) -> None:
+    def __init__(self, count: int, start_after: float = START_AFTER, told: Listener | None = None) -> None:
         if count < 1:
             raise InputError(f"workers: found {count}; at least 1 is needed")
         self.count = count
         self._pool: ProcessPoolExecutor | None = None
         self._left = start_after
+        self._told = told
+        self._telling: connection.Connection | None = None
 
     def run(
         self,
@@ -97,7 +104,8 @@ class Workers:
         rest = deque(tasks)
         while rest and (self.count == 1 or len(rest) < 2 or (self._pool is None and self._left > 0)):
             task, began = rest.popleft(), time.process_time()  # where others are at work too, a start takes longer
-            result = apart(function, task)
+            with listening(self._told):
+                result = apart(function, task)
             self._left -= time.process_time() - began
             if done is not None:
                 done(task)
@@ -155,7 +163,12 @@ class Workers:
         """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
             ensure_tracker()  # it lets interrupts through when it starts, so not in the block below
-            self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=begin_worker)
+            if self._told is not None:
+                heard, self._telling = connection.Pipe(duplex=False)
+                threading.Thread(target=_hear, args=(heard, self._told), daemon=True).start()
+            self._pool = ProcessPoolExecutor(
+                self.count, mp_context=WorkerContext(), initializer=_begin_telling, initargs=(self._telling,)
+            )
         with without_interrupts():
             return self._pool.submit(partial(apart, function, *immutable(given), **immutable(named)))
 
@@ -172,6 +185,9 @@ class Workers:
                 self._pool._result_queue._writer.close()  # type: ignore[attr-defined]
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = None
+        if self._telling is not None:
+            self._telling.close()
+            self._telling = None
 
     def __enter__(self) -> Workers:
         return self
@@ -253,6 +269,27 @@ def begin_worker() -> None:
 
     threadpool_limits(1)
     spare_pandas()
+
+
+def _begin_telling(there: connection.Connection | None) -> None:
+    """Prepare a worker process that says where its solutions are, if there is someone to say it to."""
+    begin_worker()
+    if there is None:
+        return
+
+    def tell(what: str, where: str) -> None:
+        with suppress(OSError):  # nobody listens any more
+            there.send_bytes(f"{what[:_LONGEST_NAME]}\n{where}".encode()[:_LONGEST])
+
+    listen(tell)
+
+
+def _hear(there: connection.Connection, told: Listener) -> None:
+    """Pass on what workers say, until the last of them has ended; what they say is short, so that it comes whole."""
+    with there, suppress(EOFError, OSError):
+        while True:
+            what, _, where = there.recv_bytes().decode(errors="replace").partition("\n")
+            told(what, where)
 
 
 def _end_with(sentinel: int) -> None:

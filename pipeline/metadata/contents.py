@@ -20,6 +20,8 @@ from pipeline.model.source import VARIANCE
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import marked
 from pipeline.release.layout import RunDirectory, file_name
+from pipeline.release.long_tables import ANSWERS, LONG_ENDS, is_long
+from pipeline.release.long_tables import COUNT as LONG_COUNT
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ class DataFile:
         versions: of chosen detail: the answers of each version, in their order.
         read: of numbers: reads those of at most so many geounits; ReleaseError where the file is damaged.
         axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
+        wide: of a long table, the same with a column for each answer; None where the file has these.
+        widened: whether it is that of a long table.
     """
 
     path: str
@@ -98,6 +102,14 @@ class DataFile:
     note: str = ""
     versions: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     read: Callable[[Path, int], AreaNumbers] | None = None
+    wide: Callable[[], DataFile] | None = None
+    widened: bool = False
+
+    @property
+    def with_intervals(self) -> bool:
+        """Whether intervals stand beside the numbers."""
+        names = [column.name for column in self.columns]
+        return names[-1] in LONG_ENDS if self.wide is not None else any(map(_is_of_interval, names))
 
     def with_names(self, column: str, title: str) -> DataFile:
         """The file with a column of areas' names after the geocodes."""
@@ -163,18 +175,41 @@ class Contents:
         """A table of a universe at a level."""
         universe, table, level = self.universe(file), file.subject, file.level
         labels = self.spec.labels(universe.name)
-        answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
-        counts = [column for name, title in answers for column in self.with_interval(name, "integer", title)]
         heading = universe.measure.heading(self.texts, self.counted(universe, table))
-        return DataFile(
-            f"{_prefix(universe)}{table.name}/{level}",
-            "table",
-            file.path,
-            *(universe.name, table.name, level),
-            *self.titles(heading, level),
-            (self.geocode(level), *counts),
-            axes=axes_of(table.query, labels, universe.name),
-        )
+
+        def with_columns(columns: Sequence[Column]) -> DataFile:
+            return DataFile(
+                f"{_prefix(universe)}{table.name}/{level}",
+                "table",
+                file.path,
+                *(universe.name, table.name, level),
+                *self.titles(heading, level),
+                (self.geocode(level), *columns),
+                axes=axes_of(table.query, labels, universe.name),
+            )
+
+        def wide() -> DataFile:
+            answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
+            return with_columns([one for name, title in answers for one in self.with_interval(name, "integer", title)])
+
+        if not is_long(table.query.size):
+            return wide()
+        described = with_columns(self._long_columns(axes_of(table.query, labels, universe.name), heading))
+        return replace(described, keys=(), wide=lambda: replace(wide(), widened=True))
+
+    def _long_columns(self, axes: Sequence[Axis], heading: str) -> list[Column]:
+        """The columns of a long table after the geocode."""
+        texts, ends = self.texts, zip(LONG_ENDS, INTERVAL_SUFFIXES, strict=True)
+        return [
+            *(Column(axis.term, "string", axis.label, filled=False, values=axis.values) for axis in axes),
+            Column(ANSWERS, "integer", texts("Answers that the row is of; without a category all others, zeros")),
+            Column(LONG_COUNT, "integer", heading),
+            *(
+                Column(name, "number", f"{heading}: {texts(SUFFIX_WORDS[suffix])}", filled=False)
+                for name, suffix in ends
+                if self.spec.publish.margins
+            ),
+        ]
 
     def measurement(self, file: ProductFile) -> DataFile:
         """Noisy answers that the release or another one has measured, or what its respondents sent."""
@@ -192,20 +227,25 @@ class Contents:
     def _measured(self, file: ProductFile, what: str, what_varies: str = VARIANCE) -> DataFile:
         """A file of answers, with a column for each; in the file they are lists."""
         query, labels = file.subject, self.spec.labels(file.universe)
-        answers = zip(query.answer_labels(), labels.answers(query), strict=True)
-        return DataFile(
+        variance = Column(variance_column(query.terms), "number", self.texts(what_varies))
+
+        def wide() -> DataFile:
+            names = query.answer_labels()
+            answers = zip(names, labels.answers(query), strict=True)
+            columns = [Column(name, "integer", title) for name, title in answers]
+            return replace(described, columns=(geocode, *columns, replace(variance, name=variance_column(names))))
+
+        geocode = self.geocode(file.level)
+        described = DataFile(
             self.run.name_of(file.path).removesuffix(".parquet"),
             "measurement",
             file.path,
             *(file.universe, query.name, file.level),
             *self.titles(self.texts(what, query=query.name), file.level),
-            (
-                self.geocode(file.level),
-                *(Column(name, "integer", title) for name, title in answers),
-                Column(variance_column(query.answer_labels()), "number", self.texts(what_varies)),
-            ),
+            (geocode, variance),
             axes=axes_of(query, labels, file.universe),
         )
+        return replace(described, wide=wide) if is_long(query.n_asked) and query.n_asked == query.size else wide()
 
     def selection(self, file: ProductFile) -> DataFile:
         """Noisy answers of the detail that was chosen for each area, with the answers of each version."""
@@ -283,6 +323,10 @@ class Contents:
             if self.spec.publish.margins
         ]
         return [Column(name, kind, title, filled=filled), *ends]
+
+
+def _is_of_interval(name: str) -> bool:
+    return name.endswith(INTERVAL_SUFFIXES)
 
 
 def axes_of(query: Query, labels: Labels, universe: str) -> tuple[Axis, ...]:

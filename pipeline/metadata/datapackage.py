@@ -5,12 +5,13 @@ It follows version 2 (https://datapackage.org/standard/data-package/) in what ve
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.metadata.contents import Column, DataFile
+from pipeline.metadata.contents import Axis, Column, DataFile
 from pipeline.metadata.licences import is_address, licence_of
 from pipeline.model.about import About
 from pipeline.storage.files import sha256_file
@@ -104,21 +105,36 @@ def measured(file: DataFile, path: str) -> dict[str, Any]:
     """A published measurement: its answers are one list a row, whose places the field `value` names.
 
     Args:
-        file: of measurements, with a column for each answer.
+        file: of measurements, with a column for each answer; with none where the answers are many.
         path: relative to the descriptor.
     """
     geocode, *answers, variance = file.columns
+    n_answers = len(answers) or math.prod(len(axis.values) for axis in file.axes)
     described = resource(file, path)
-    value = {
+    value: dict[str, Any] = {
         "name": "value",
         "type": "array",
         "title": "The answers, in the order of `answers`",
-        "constraints": {"required": True, "minLength": len(answers), "maxLength": len(answers)},
+        "constraints": {"required": True, "minLength": n_answers, "maxLength": n_answers},
         "arrayItem": {"type": "integer"},
-        "answers": [{"name": one.name, "title": one.title} for one in answers],
     }
+    if answers:
+        value["answers"] = [{"name": one.name, "title": one.title} for one in answers]
+    else:
+        value["title"] = "The answers, in the order of the combinations of `terms`, the last of which runs fastest"
+        value["terms"] = [_term(axis) for axis in file.axes]
     fields = [_field(geocode), value, _field(variance) | {"name": "variance"}]
     return described | {"schema": {"fields": fields, "missingValues": [""], "primaryKey": ["geocode"]}}
+
+
+def _term(axis: Axis) -> dict[str, Any]:
+    """A term of a query, with its values in their order."""
+    values = zip(axis.values, axis.labels, strict=True)
+    return {
+        "name": axis.term,
+        "title": axis.label,
+        "values": [{"name": name, "title": title} for name, title in values],
+    }
 
 
 def selected(file: DataFile, path: str) -> dict[str, Any]:

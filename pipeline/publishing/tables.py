@@ -13,7 +13,7 @@ from geography.spine import Level
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table, Universe
 from pipeline.release.microdata import write_microdata
-from pipeline.release.tables import ReleasedTable, rows_at_once, write_table
+from pipeline.release.tables import ReleasedTable, long_terms, rows_at_once, write_table
 
 
 class MarginSource(Protocol):
@@ -51,8 +51,8 @@ def _parts(
     table: Table, level: int, geounits: Level, counts: sp.csr_array, margins: MarginSource
 ) -> Iterator[ReleasedTable]:
     """The table of one level, some geounits at a time."""
-    labels = table.query.answer_labels()
-    step = rows_at_once(labels, with_margins=bool(margins.replicates))
+    labels, terms = table.query.answer_labels(), long_terms(table.name, table.query)
+    step = rows_at_once(labels, with_margins=bool(margins.replicates), terms=terms)
     for start in range(0, len(geounits), step):
         rows = slice(start, min(start + step, len(geounits)))
         answers = table.query.answer_csr(counts[rows])
@@ -66,6 +66,7 @@ def _parts(
             counts=answers,
             lows=lows,
             highs=highs,
+            terms=terms,
         )
 
 

@@ -3,17 +3,20 @@
 Columns: geocode, then for each answer its count (int64) under the answer's label and, where margins of error are
 published, three columns (float64, whole persons, NaN where unknown) right after it: "<label>:low90" and
 "<label>:high90", the ends of an interval that covers the truth at 90 %, and "<label>:moe90", the larger of their
-distances from the count. All geounits of the level have a row, empty ones too.
+distances from the count. All geounits of the level have a row, empty ones too. Tables with many answers have another
+form (`pipeline.release.long_tables`), and are read as these are.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +24,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
+from pipeline.release.long_tables import (
+    LONG_COLUMNS,
+    LONG_VALUES,
+    Ends,
+    Terms,
+    dense_rows,
+    is_long,
+    labels_of_terms,
+    long_rows,
+    long_schema,
+)
 from pipeline.storage.files import (
     open_parquet,
     parquet_sink,
@@ -30,6 +44,9 @@ from pipeline.storage.files import (
     rows_per_group,
     strings,
 )
+
+if TYPE_CHECKING:
+    from pipeline.model.query import Query
 
 #: Suffixes of the columns with the ends of the 90 % interval, and of the margin of error: the larger distance from the
 #: count to an end. Persons.
@@ -41,6 +58,8 @@ INTERVAL_SUFFIXES = (MARGIN_SUFFIX, LOW_SUFFIX, HIGH_SUFFIX)
 _VALUES_PER_ROW_GROUP = 1 << 24
 #: Numbers in a small part.
 _AT_ONCE = 1 << 17
+#: More cells than a schema can have.
+_MOST_ANSWERS = 100_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +75,7 @@ class ReleasedTable:
         counts: `(n, size)` int64, persons.
         lows, highs: `(n, size)` float64, persons, the ends of the 90 % intervals; NaN where unknown, None where none
             are published.
+        terms: name and labels of each term of the query, where its file is long; else empty.
     """
 
     name: str
@@ -66,6 +86,7 @@ class ReleasedTable:
     counts: NDArray[np.int64]
     lows: NDArray[np.float64] | None = None
     highs: NDArray[np.float64] | None = None
+    terms: Terms = ()
 
     def __post_init__(self) -> None:
         shape = (len(self.geocodes), len(self.labels))
@@ -76,12 +97,18 @@ class ReleasedTable:
         for ends in (self.lows, self.highs):
             if ends is not None and (ends.shape != shape or ends.dtype != np.float64):
                 raise ValueError(f"intervals must be float64 of shape {shape}, got {ends.dtype} of {ends.shape}")
-        check_labels(self.name, self.labels)
+        if not self.terms:
+            check_labels(self.name, self.labels)
 
     @cached_property
     def margins(self) -> NDArray[np.float64] | None:
         """Margins of error `(n, size)`: the larger distance from a count to an end of its interval."""
         return None if self.lows is None or self.highs is None else margins_of(self.counts, self.lows, self.highs)
+
+    @property
+    def ends(self) -> Ends | None:
+        """Both ends of the intervals; None where none are published."""
+        return None if self.lows is None or self.highs is None else (self.lows, self.highs)
 
     def columns(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """The columns after the geocode, with their names."""
@@ -134,6 +161,23 @@ def check_labels(table: str, labels: Sequence[str]) -> None:
             )
 
 
+def long_terms(table: str, query: Query) -> Terms:
+    """The terms of a query whose tables are long; none where they are not.
+
+    Raises:
+        InputError: a term is called as one of the columns beside the terms.
+    """
+    if not is_long(query.size):
+        return ()
+    for term in query.terms:
+        if term in LONG_COLUMNS:
+            raise InputError(
+                f"tables.{table}: {term!r} cannot be a term of a table of {query.size:,} numbers an area: terms become "
+                f"columns beside {', '.join(map(repr, LONG_COLUMNS))}; give it another name"
+            )
+    return tuple(zip(query.terms, (values for values in query.labels if values), strict=True))
+
+
 def _columns(labels: Sequence[str], with_margins: bool) -> pa.Schema:
     fields = [pa.field("geocode", pa.string(), nullable=False)]
     for label in labels:
@@ -148,8 +192,10 @@ def n_columns(answers: int, *, with_margins: bool) -> int:
     return 1 + answers * (1 + len(INTERVAL_SUFFIXES) * with_margins)
 
 
-def rows_at_once(labels: Sequence[str], *, with_margins: bool) -> int:
-    """Geounits in one row group of a table."""
+def rows_at_once(labels: Sequence[str], *, with_margins: bool, terms: Terms = ()) -> int:
+    """Geounits in one part of a table, which is a row group unless the table is long."""
+    if terms:
+        return rows_per_group(len(labels), LONG_VALUES)
     return rows_per_group(len(_columns(labels, with_margins)), _VALUES_PER_ROW_GROUP)
 
 
@@ -164,22 +210,55 @@ def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> 
     first = next(rest, None)
     if first is None:
         raise ValueError("a table needs at least one part")
-    columns = _columns(first.labels, first.margins is not None)
-    header = {
+    with_margins = first.margins is not None
+    header: dict[str, object] = {
         "kind": "table",
         "name": first.name,
         "level": first.level,
         "query": first.query,
-        "margins": first.margins is not None,
+        "margins": with_margins,
     }
-    rows = rows_at_once(first.labels, with_margins=first.margins is not None)
-    last = rows
-    with parquet_sink(target, staging, columns, header) as sink:
-        for part in chain([first], rest):
-            if last != rows or len(part.geocodes) > rows:
-                raise ValueError(f"a part of a table must have {rows} geounits, unless it is the last")
-            last = len(part.geocodes)
+    parts = _of_size(chain([first], rest), rows_at_once(first.labels, with_margins=with_margins, terms=first.terms))
+    if first.terms:
+        header["terms"] = [[name, list(values)] for name, values in first.terms]
+        with parquet_sink(target, staging, long_schema(first.terms, with_margins=with_margins), header) as sink:
+            for columns in _long_groups(parts):
+                sink.write(*columns)
+        return
+    with parquet_sink(target, staging, _columns(first.labels, with_margins), header) as sink:
+        for part in parts:
             sink.write(strings(part.geocodes), *(pa.array(values) for _, values in part.columns()))
+
+
+def _of_size(parts: Iterable[ReleasedTable], rows: int) -> Iterator[ReleasedTable]:
+    """The parts; ValueError where one has not as many geounits as it must."""
+    last = rows
+    for part in parts:
+        if last != rows or len(part.geocodes) > rows:
+            raise ValueError(f"a part of a table must have {rows} geounits, unless it is the last")
+        last = len(part.geocodes)
+        yield part
+
+
+def _long_groups(parts: Iterable[ReleasedTable]) -> Iterator[list[pa.Array]]:
+    """The row groups of a long table: of as many parts as fit one."""
+    waiting: list[list[pa.Array]] = []
+    for part in parts:
+        rows = long_rows(part.terms, part.geocodes, part.counts, part.ends)
+        if waiting and sum(len(each[0]) for each in waiting) + len(rows[0]) > LONG_VALUES:
+            yield _joined(waiting)
+            waiting = []
+        waiting.append(rows)
+    yield _joined(waiting)
+
+
+def _joined(parts: list[list[pa.Array]]) -> list[pa.Array]:
+    """The columns of several parts one after the other; each has its own geocodes in its dictionary."""
+    columns = []
+    for each in zip(*parts, strict=True):
+        column = pa.chunked_array(each).unify_dictionaries().combine_chunks()
+        columns.append(column.chunk(0) if isinstance(column, pa.ChunkedArray) else column)
+    return columns
 
 
 def read_table(path: Path, rows: int | None = None, geocodes: NDArray[np.str_] | None = None) -> ReleasedTable:
@@ -248,22 +327,54 @@ def _check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.st
 
 
 def _parts(path: Path, rows: int | None) -> Iterator[ReleasedTable]:
-    with open_parquet(path, rows) as file, reading(path):
+    with open_parquet(path) as file, reading(path):
         facts = _facts(file, path)
-        labels, with_margins = facts.labels, facts.lows is not None
-        step = 1 + len(INTERVAL_SUFFIXES) if with_margins else 1
+        if rows is not None:
+            file.at_most(rows * len(facts.labels) if facts.terms else rows)
         parts = read_row_groups(file, path) if file.metadata.num_row_groups else iter([file.read()])
         for part in parts:
-            # Column by column, as they are in the file.
-            counts = np.empty((part.num_rows, len(labels)), dtype=np.int64, order="F")
-            ends = [np.empty(counts.shape, order="F") for _ in range(2)] if with_margins else [None, None]
-            for index in range(len(labels)):
-                counts[:, index] = part.column(1 + step * index).to_numpy()
-                for number, end in enumerate(ends):
-                    if end is not None:
-                        end[:, index] = part.column(3 + number + step * index).to_numpy()
-            geocodes = np.asarray(part.column(0).to_numpy(), dtype=np.str_)
-            yield replace(facts, geocodes=geocodes, counts=counts, lows=ends[0], highs=ends[1])
+            yield from _dense_parts(part, facts, path) if facts.terms else [_wide_part(part, facts)]
+
+
+def _wide_part(part: pa.Table, facts: ReleasedTable) -> ReleasedTable:
+    """A row group of a table with a column for each answer."""
+    labels, with_margins = facts.labels, facts.lows is not None
+    step = 1 + len(INTERVAL_SUFFIXES) if with_margins else 1
+    # Column by column, as they are in the file.
+    counts = np.empty((part.num_rows, len(labels)), dtype=np.int64, order="F")
+    ends = [np.empty(counts.shape, order="F") for _ in range(2)] if with_margins else [None, None]
+    for index in range(len(labels)):
+        counts[:, index] = part.column(1 + step * index).to_numpy()
+        for number, end in enumerate(ends):
+            if end is not None:
+                end[:, index] = part.column(3 + number + step * index).to_numpy()
+    geocodes = np.asarray(part.column(0).to_numpy(), dtype=np.str_)
+    return replace(facts, geocodes=geocodes, counts=counts, lows=ends[0], highs=ends[1])
+
+
+def _dense_parts(group: pa.Table, facts: ReleasedTable, path: Path) -> Iterator[ReleasedTable]:
+    """A row group of a long table, so few geounits at a time that their numbers fit a part."""
+    size, with_margins = len(facts.labels), facts.lows is not None
+    geocodes, starts, (answers, of_row, ends) = dense_rows(group, facts.terms, path, with_margins=with_margins)
+    step = rows_at_once(facts.labels, with_margins=with_margins, terms=facts.terms)
+    for first in range(0, max(1, len(geocodes)), step):
+        codes = geocodes[first : first + step]
+        cut = slice(starts[first], starts[first + len(codes)])
+        rows = np.repeat(np.arange(len(codes)), np.diff(starts[first : first + len(codes) + 1]))
+        listed = answers[cut] >= 0
+        places = rows[listed], answers[cut][listed]
+
+        def dense(of_row: NDArray[Any], rows: NDArray[np.int64] = rows, cut: slice = cut, places: Any = places) -> Any:
+            """`(n, size)` from the numbers of rows: what stands in the row of the zeros is of all others."""
+            listed = answers[cut] >= 0
+            of_zeros = np.zeros(int(rows.max(initial=-1)) + 1, dtype=of_row.dtype)
+            of_zeros[rows[~listed]] = of_row[cut][~listed]
+            out = np.repeat(of_zeros[:, None], size, axis=1)
+            out[places] = of_row[cut][listed]
+            return out
+
+        lows, highs = (None, None) if ends is None else map(dense, ends)
+        yield replace(facts, geocodes=codes, counts=dense(of_row), lows=lows, highs=highs)
 
 
 def small_parts(parts: Iterable[ReleasedTable]) -> Iterator[ReleasedTable]:
@@ -282,12 +393,18 @@ def read_table_facts(path: Path) -> ReleasedTable:
 
 def _facts(file: pq.ParquetFile, path: Path) -> ReleasedTable:
     header = read_header(file, path)
-    if header.get("kind") != "table" or header.keys() != {"kind", "name", "level", "query", "margins"}:
+    if header.get("kind") != "table" or header.keys() - {"terms"} != {"kind", "name", "level", "query", "margins"}:
         raise ReleaseError(f"{path} is not a table of a release")
     with_margins = bool(header["margins"])
-    labels = tuple(file.schema_arrow.names[1 :: 1 + len(INTERVAL_SUFFIXES) if with_margins else 1])
-    if not file.schema_arrow.equals(_columns(labels, with_margins)):
-        raise ReleaseError(f"{path} is damaged: its columns are not geocode and then a count for each answer")
+    terms = _terms(header, path)
+    if terms:
+        labels = labels_of_terms(terms)
+        if not file.schema_arrow.equals(long_schema(terms, with_margins=with_margins)):
+            raise ReleaseError(f"{path} is damaged: its columns are not those that its header states")
+    else:
+        labels = tuple(file.schema_arrow.names[1 :: 1 + len(INTERVAL_SUFFIXES) if with_margins else 1])
+        if not file.schema_arrow.equals(_columns(labels, with_margins)):
+            raise ReleaseError(f"{path} is damaged: its columns are not geocode and then a count for each answer")
     return ReleasedTable(
         name=str(header["name"]),
         level=str(header["level"]),
@@ -297,4 +414,18 @@ def _facts(file: pq.ParquetFile, path: Path) -> ReleasedTable:
         counts=np.empty((0, len(labels)), dtype=np.int64),
         lows=np.empty((0, len(labels))) if with_margins else None,
         highs=np.empty((0, len(labels))) if with_margins else None,
+        terms=terms,
     )
+
+
+def _terms(header: Mapping[str, Any], path: Path) -> Terms:
+    """The terms that the header of a long table states; none of a wide one."""
+    stated = header.get("terms", [])
+    try:
+        terms = tuple((str(name), tuple(map(str, values))) for name, values in stated)
+    except (TypeError, ValueError):
+        terms = ()
+    size = math.prod(len(values) for _, values in terms)
+    if stated and (not is_long(size) or size > _MOST_ANSWERS or any(len(set(own)) < len(own) for _, own in terms)):
+        raise ReleaseError(f"{path} is damaged: its header does not state the terms of a long table")
+    return terms

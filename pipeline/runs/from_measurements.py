@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress
+from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
@@ -66,7 +66,11 @@ def estimate_release(
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     _check_folder(measurements, spec, universes)
     try:
-        with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"estimated": spec.name}) as run:
+        with (
+            threadpool_limits(1),
+            Workers(workers, told=listener_of(progress)) as pool,
+            open_run(root, {"estimated": spec.name}) as run,
+        ):
             public.keep_remarks(run)
             job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
             _take_in(job, measurements)

@@ -22,7 +22,7 @@ from pipeline.release.beacon import Beacon
 from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
-from pipeline.release.tables import check_labels
+from pipeline.release.tables import check_labels, long_terms
 from pipeline.runs.beacons import check_beacon
 from pipeline.runs.chosen_clips import check_chosen
 from pipeline.runs.given_records import require_given, with_given
@@ -165,7 +165,10 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
     Each raises InputError if it fails: there are more cells than can be solved, there is no noise for the budget, two
     columns of a table would have the same name, or a link says of records what no bound can state.
     """
-    tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
+    tables: list[Callable[[], object]] = [
+        partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables
+    ]
+    tables += [partial(long_terms, table.name, table.query) for table in universe.tables]
     links = [] if universe.name else [link for one in spec.stated_links() for link in one.links(one.universes)]
     tables += [partial(check_labels, table.name, table.labels) for table in tables_of(links)]
     if spec.publish.draws:

@@ -21,7 +21,7 @@ from pipeline.confidential.repeat import Repeating
 from pipeline.errors import InputError, MemoryShortError, RefusedError, ReleaseError
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
-from pipeline.execution.progress import Progress
+from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.steps import Perform, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.metadata.products import level_of, order_of
@@ -218,7 +218,7 @@ def rerun_release(
     """
     manifest = read_manifest(run.manifest)
     refuse_unwritten(run, manifest)
-    with _closed_folder(run) as folder, Workers(workers) as pool, threadpool_limits(1):
+    with _closed_folder(run) as folder, Workers(workers, told=listener_of(progress)) as pool, threadpool_limits(1):
         again = RunDirectory(folder / "release")
         with _keeping_refusal(run):
             computed = _compute(run, again, manifest, universes, measured, pool, progress, perform)

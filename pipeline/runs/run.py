@@ -23,7 +23,7 @@ from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.perform import perform_steps
-from pipeline.execution.progress import Progress
+from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.run_log import Logged, RunLog
 from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
@@ -237,7 +237,7 @@ def release_run(
         threadpool_limits(1),
         open_run(checked.run.root, identity) as run,
         RunLog.open(run) as log,
-        _workers(checked, fit.cost.workers) as workers,
+        _workers(checked, fit.cost.workers, progress) as workers,
     ):
         if _is_large(public.spine, public.universes):
             workers.prepare(*_USED_BY_WORKERS)
@@ -270,11 +270,11 @@ def _way(checked: CheckedRequest, spine: Spine) -> Fitting:
     return replace(fit, cost=fit.requested)
 
 
-def _workers(checked: CheckedRequest, count: int) -> Workers:
+def _workers(checked: CheckedRequest, count: int, progress: Progress) -> Workers:
     """The processes, or the cluster, that the request names."""
     request, engine = checked.request, checked.request.engine
     if engine.scheduler is None:
-        return Workers(count)
+        return Workers(count, told=listener_of(progress))
     from pipeline.execution.cluster import ClusterWorkers
 
     scratch = str(checked.run.staging.resolve()) if engine.scratch is None else engine.scratch

@@ -20,7 +20,7 @@ from pipeline.estimation.answers.together import PartByPartError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress
+from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers
@@ -146,7 +146,7 @@ def update_release(
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     existed, resumed = root.exists(), RunDirectory(root).record.exists()
     doubts = [doubt_of_records(one.path, one.folder, one.manifest, before) for one in given]
-    with threadpool_limits(1), Workers(workers) as pool, open_run(root, identity) as run:
+    with threadpool_limits(1), Workers(workers, told=listener_of(progress)) as pool, open_run(root, identity) as run:
         # Again, now that no other process can change it.
         if run.manifest.exists() or (not resumed and any(run.public.iterdir())):
             raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")

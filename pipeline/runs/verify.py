@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress
+from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope, OfRelease
 from pipeline.model.universe import Universe
@@ -100,7 +100,7 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
     release = open_finished(run.root, check_hashes=False)
     with (
         temporary_folder("verify") as folder,
-        Workers(workers) as pool,
+        Workers(workers, told=listener_of(progress)) as pool,
         threadpool_limits(1),
     ):
         again = RunDirectory(folder / "release")

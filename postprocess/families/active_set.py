@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.linalg import lapack
@@ -23,6 +24,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.equalities import Active, Stationary, stationary
 from postprocess.families.family import Family, violation
 from postprocess.families.stack import ALONE, LARGE_ALONE, Shape, Stack
+from postprocess.families.watching import Watch
 
 #: Rounds after which a family is given up; most need five to ten.
 MOST_ROUNDS = 300
@@ -144,6 +146,7 @@ class _Method:
 
     def run(self) -> list[Exact | Guess]:
         """The results, by family."""
+        watch = Watch(self.stack.families[0].name if self.stack.families else "")
         for round_number in range(1, MOST_ROUNDS + 1):
             self._drop(self._stuck())
             if not len(self.place):
@@ -154,12 +157,17 @@ class _Method:
                 break
             self.tries -= not now.single
             self._drop(self._round(round_number, now))
+            watch.at(partial(self._where, round_number))
             if not len(self.place):
                 break
         for place, best in enumerate(self.best):
             if best is not None and isinstance(self.results[place], Guess):
                 self.results[place] = best.guess()
         return self.results
+
+    def _where(self, number: int) -> str:
+        broken = self.fewest[np.isfinite(self.fewest)]
+        return f"round {number:,}, limits that are off: {int(broken.sum()):,}"
 
     def _round(self, number: int, now: Stationary) -> BoolArray:
         """Change the active inequalities; returns which families have ended."""

@@ -17,6 +17,7 @@ Crowder 1974). Ranges are left to the exact method. Its solution is unique: wher
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family, one_hot
 from postprocess.families.in_blocks import InBlocks
 from postprocess.families.inverses import inverse
+from postprocess.families.watching import Watch
 
 RELAXATION = 1.6
 #: The first penalty, as a share of the median of the precision's diagonal.
@@ -52,13 +54,14 @@ def guesses(family: Family) -> Iterator[Guess]:
     quadratic = _Quadratic(family, scale)
     z = np.where(possible, family.parent / np.maximum(possible.sum(axis=0), 1), 0.0)
     u = np.zeros_like(z)
-    tries = list(TRY_BELOW)
+    tries, watch = list(TRY_BELOW), Watch(family.name)
     for iteration in range(1, LOOK_AT[-1] + 1):
         x = quadratic.minimiser(family.linear + scale * (z - u))
         before = z
         u = u + RELAXATION * x + (1.0 - RELAXATION) * z
         z = _on_simplices(u, family.parent, possible)
         u = u - z
+        watch.at(partial(_where, iteration, x, z))
         if iteration not in LOOK_AT:
             continue
         primal, dual = float(np.abs(x - z).max()), float(np.abs(z - before).max())
@@ -74,6 +77,10 @@ def guesses(family: Family) -> Iterator[Guess]:
         if tried or change != 1.0:
             scale, u = scale * change, u / change
             quadratic = _Quadratic(family, scale)
+
+
+def _where(iteration: int, x: FloatArray, z: FloatArray) -> str:
+    return f"step {iteration:,}, {np.abs(x - z).max():.1g} persons off"
 
 
 def _guess(family: Family, z: FloatArray, gradient: FloatArray, possible: BoolArray) -> Guess:

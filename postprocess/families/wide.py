@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from postprocess.errors import SolverError
 from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
 from postprocess.families.in_blocks import Coordinates
+from postprocess.families.watching import Watch
 from postprocess.marginal import Marginal
 
 #: Possible cells at the top up to which all are solved together, with a number for each two of them.
@@ -175,6 +177,7 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
     u = np.zeros_like(z)
     w = [np.clip(at, one.lower, one.upper) for at, one in zip(answers(z), area.sums, strict=True)]
     v = [np.zeros_like(at) for at in w]
+    watch = Watch(area.name)
     for iteration in range(1, TRY_AT[-1] + 1):
         pulled = z - u
         for of, at, off in zip(answers_of, w, v, strict=True):
@@ -182,6 +185,7 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
         x = times(resolvent, linear + penalty * pulled)
         sums = answers(x)
         before = [z, *w]
+        watch.at(partial(_where, iteration, x, z))
         z, u = _clipped(x, z, u, limits)
         for i, one in enumerate(area.sums):
             w[i], v[i] = _clipped(sums[i], w[i], v[i], (one.lower, one.upper))
@@ -196,6 +200,10 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
             found = np.empty_like(z)
             found[cells] = z
             yield found
+
+
+def _where(iteration: int, x: FloatArray, z: FloatArray) -> str:
+    return f"step {iteration:,}, {_largest(x, z):.1g} persons off"
 
 
 def _clipped(

@@ -135,7 +135,7 @@ class Structure:
                 own[0].heading,
                 tuple(own),
                 tuple(self._term(axis) for axis in own[0].axes),
-                any(column.name.endswith(INTERVAL_SUFFIXES) for column in own[0].columns),
+                own[0].with_intervals,
                 self.area_name is not None,
                 _coded(texts),
                 _ends(texts),

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pipeline.execution.progress import Counted, Silent, Together, shown_time
+from pipeline.execution.progress import Counted, Silent, Together, listener_of, shown_time
 from pipeline.execution.steps import Step
 
 STEPS = (
@@ -107,3 +107,22 @@ def test_together_passes_everything_on_in_order() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(42, "42 s"), (99.6, "100 s"), (720, "12 min"), (12600, "3.5 h")])
 def test_times_are_shown_in_their_unit(seconds: float, text: str) -> None:
     assert shown_time(seconds) == text
+
+
+class Telling(Silent):
+    """Takes note of what it is told within a step."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str]] = []
+
+    def within(self, what: str, where: str) -> None:
+        self.heard.append((what, where))
+
+
+def test_what_is_told_within_a_step_goes_to_those_who_show_it() -> None:
+    telling = Telling()
+    assert listener_of(Silent()) is None
+    listener = listener_of(Together(Silent(), telling))
+    assert listener is not None
+    listener("family", "step 7")
+    assert telling.heard == [("family", "step 7")]

@@ -11,6 +11,7 @@ import pytest
 
 from geography.errors import InputError
 from pipeline.execution.workers import WorkerError, Workers, default_workers
+from postprocess.families.watching import Watch
 
 
 def slow_square(number: int) -> int:
@@ -152,3 +153,30 @@ def test_at_least_one_worker_is_needed() -> None:
     with pytest.raises(InputError, match="workers: found 0; at least 1"):
         Workers(0)
     assert default_workers() >= 1
+
+
+def say(number: int) -> int:
+    watch = Watch(f"family {number} {'é' * 100}")
+    watch._next = 0.0  # as if it had begun long ago
+    watch.at(lambda: f"step {number}")
+    return os.getpid()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_said_of_long_solutions_comes_from_whichever_process(count: int) -> None:
+    heard: list[tuple[str, str]] = []
+    with Workers(count, start_after=0.0, told=lambda what, where: heard.append((what, where))) as workers:
+        processes = set(workers.run(say, range(6)))
+    ends = time.monotonic() + 20
+    while len(heard) < 6 and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert sorted(where for _, where in heard) == [f"step {number}" for number in range(6)]
+    assert all(what.startswith(f"family {where[-1]}") for what, where in heard)
+    assert (os.getpid() in processes) == (count == 1)
+    say(9)
+    assert len(heard) == 6, "nobody listens after the block"
+
+
+def test_nothing_is_said_where_nobody_listens() -> None:
+    with Workers(2, start_after=0.0) as workers:
+        assert len(list(workers.run(say, range(4)))) == 4

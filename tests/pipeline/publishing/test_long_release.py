@@ -1,0 +1,198 @@
+"""A release with a table of many numbers an area: made again, judged, read, compared and exported as any other."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from releases.long import AGES, GROUPS, write_long
+from releases.once import release_once, spec_once
+from releases.small import run
+
+from auditor.check.release import check_release, examine
+from features.exports.release import export_release
+from pipeline.execution.progress import Silent
+from pipeline.published import open_finished
+from pipeline.reading.compare import compare
+from pipeline.reading.release import Release, open_release
+from pipeline.release.histograms import read_histogram
+from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import read_table, write_table
+from pipeline.runs.verify import verify_release
+
+SIZE = len(AGES) * len(GROUPS) * 2
+TABLE = Path("public/tables/all/tract.parquet")
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return release_once(tmp_path_factory, "long", spec_once(tmp_path_factory, "long", write_long))
+
+
+@pytest.fixture(scope="module")
+def release(released: Path) -> Release:
+    return open_release(released)
+
+
+@pytest.fixture
+def copy(released: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(released, tmp_path / "long"))
+
+
+def _true(release: Release, root: Path, level: str) -> np.ndarray:
+    path = root / "public" / "histograms" / f"{level}.parquet"
+    counts = read_histogram(path, release.spine.level(level).geocodes, release.schema)
+    return np.asarray(counts.toarray())
+
+
+def test_the_table_is_the_histogram_and_small(released: Path, release: Release) -> None:
+    for level in ("county", "tract"):
+        table = release.table("all", level)
+        assert table.shape == (len(release.spine.level(level)), 4 * SIZE)
+        labels = [name for name in table.columns if ":" not in name]
+        assert np.array_equal(table[labels], _true(release, released, level))
+        frame = pd.read_parquet(released / "public" / "tables" / "all" / f"{level}.parquet")
+        assert (frame.groupby("geocode", observed=True)["answers"].sum() == SIZE).all()
+        assert frame["count"].sum() == release.table("total", level)["total"].sum()
+        assert len(frame) < 0.6 * len(table) * SIZE
+
+
+def test_it_follows_from_the_measurements_and_the_second_program_agrees(released: Path) -> None:
+    assert verify_release(RunDirectory(released), 1, Silent()) == []
+    assert examine(released).problems == []
+
+
+def test_what_the_package_says_is_what_the_files_have(released: Path) -> None:
+    package = json.loads((released / "public" / "datapackage.json").read_text("utf-8"))
+    fields = {one["path"]: one["schema"]["fields"] for one in package["resources"]}
+    stored = pd.read_parquet(released / TABLE)
+    described = fields["tables/all/tract.parquet"]
+    assert [field["name"] for field in described] == list(stored.columns)
+    assert described[1]["constraints"]["enum"] == list(AGES)
+    value = fields["measurements/tract/detailed.parquet"][1]
+    assert value["constraints"]["minLength"] == SIZE
+    assert [[one["name"] for one in term["values"]] for term in value["terms"]] == [
+        list(AGES),
+        ["f", "m"],
+        list(GROUPS),
+    ]
+    assert "answers" in fields["measurements/tract/sex.age.parquet"][1]
+
+
+def test_the_report_leaves_it_to_its_files(released: Path) -> None:
+    page = (released / "public" / "report.html").read_text("utf-8")
+    assert "tables/all/tract.parquet" in page
+    assert page.count("a69 * m * g14") == 0
+
+
+def test_every_export_has_its_numbers(released: Path, release: Release, tmp_path: Path) -> None:
+    published, table = open_finished(released, check_hashes=True), release.table("all", "tract")
+    labels = [name for name in table.columns if ":" not in name]
+
+    def exported(layout: str) -> Path:
+        return export_release(published, layout, tmp_path / layout, tables=["all"], levels=["tract"])
+
+    stored = pd.read_parquet(released / TABLE)
+    csv = pd.read_csv(exported("csv") / "all" / "tract.csv")
+    assert list(csv.columns) == ["geocode", "name", *stored.columns[1:]]
+    assert csv["count"].tolist() == stored["count"].tolist()
+    assert (csv["name"] == "Tract " + csv["geocode"]).all()
+    plain = pd.read_parquet(exported("parquet") / "all" / "tract.parquet")
+    assert plain["high90"].equals(stored["high90"])
+    with duckdb.connect(str(exported("duckdb") / "long.duckdb"), read_only=True) as opened:
+        (found,) = opened.sql("select count(*), sum(answers), sum(count) from all_tract").fetchall()
+    assert found == (len(stored), len(table) * SIZE, int(table[labels].to_numpy().sum()))
+    sdmx = pd.read_csv(next(exported("sdmx").rglob("*.csv")))
+    assert len(sdmx) == len(table) * SIZE
+    assert sdmx["OBS_VALUE"].tolist() == table[labels].to_numpy().ravel().tolist()
+    assert np.array_equal(sdmx["HIGH90"], table[[f"{label}:high90" for label in labels]].to_numpy().ravel())
+    sheet = pd.read_excel(exported("xlsx") / "all.xlsx", sheet_name="tract")
+    assert np.array_equal(sheet[labels], table[labels])
+
+
+@pytest.mark.slow
+def test_two_of_them_are_compared_number_by_number(release: Release, tmp_path: Path) -> None:
+    other = open_release(run(write_long(tmp_path / "in", key=6, margins=False), tmp_path / "out"))
+    (found,) = [one for one in compare(release, other).tables if (one.table, one.level) == ("all", "tract")]
+    first, second = release.table("all", "tract"), other.table("all", "tract")
+    labels = list(second.columns)
+    assert found.numbers == 5 * SIZE
+    assert found.mean_absolute == pytest.approx(np.abs((first[labels] - second[labels]).to_numpy()).mean())
+
+
+def one_more(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(count=frame["count"] + (frame.index == frame.index[frame["count"] > 0][0]))
+
+
+def made_zero(frame: pd.DataFrame) -> pd.DataFrame:
+    """A number that is not a zero is among the zeros without a row, which are one more."""
+    row = frame.index[frame["count"] > 0][0]
+    of_zeros = frame["age"].isna() & (frame["geocode"] == frame["geocode"][row])
+    return frame.assign(answers=frame["answers"] + of_zeros).drop(index=row)
+
+
+def lacking(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["geocode"] != "B03"]
+
+
+FAULTS: list[tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = [
+    (one_more, "1 too many (the sum over the histogram's cells)"),
+    (made_zero, "too few (the sum over the histogram's cells)"),
+    (lambda frame: frame.drop(index=frame.index[frame["count"] > 0][0]), "its rows say that they are of 2,099 answers"),
+    (lambda frame: pd.concat([frame.iloc[:1], frame]), "its rows say that they are of 2,101 answers"),
+    (lambda frame: frame.assign(answers=frame["answers"] - (frame["age"].isna() & (frame["geocode"] == "A01"))),
+     "its rows say that they are of 2,099 answers"),
+    (lambda frame: frame.assign(count=frame["count"] + frame["age"].isna()), "its zeros: found 1, a zero is required"),
+    (lacking, "(Tract B03): its rows say that they are of 0 answers"),
+    (lambda frame: frame.assign(age=frame["age"].where(frame.index != 0)), "row 1 has no known label of some term"),
+    (lambda frame: frame.assign(high90=frame["high90"] - 99 * (frame.index == 0)), "with margin of error"),
+    (lambda frame: frame.assign(high90=frame["high90"] - 99 * frame["age"].isna()), "its zeros, its interval: found"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(FAULTS)))
+def test_the_second_program_names_what_is_wrong(copy: Path, number: int) -> None:
+    how, needed = FAULTS[number]
+    frame = pd.read_parquet(copy / TABLE)
+    for name in ("geocode", "age", "sex", "group"):
+        frame[name] = frame[name].astype(object)
+    how(frame).to_parquet(copy / TABLE, index=False)
+    problems = check_release(copy)
+    assert problems
+    assert any(needed in problem for problem in problems), problems
+
+
+@pytest.mark.slow
+def test_tables_of_earlier_versions_are_read_and_judged(copy: Path, release: Release) -> None:
+    """They have a column for each number, however many."""
+    table = read_table(copy / TABLE)
+    write_table(copy / TABLE, copy, [replace(table, terms=())])
+    assert pq.read_schema(copy / TABLE).names[1:6:4] == ["a0 * f * g0", "a0 * f * g1"]
+    assert open_release(copy).table("all", "tract").equals(release.table("all", "tract"))
+    assert check_release(copy) == []
+
+
+def test_coverage_is_counted_by_size_and_half_the_width_shows(
+    released: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `benchmarks/bench_wide.py --part coverage` counts it."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[3] / "benchmarks")
+    bench = importlib.import_module("bench_wide")
+    spec = spec_once(tmp_path_factory, "long", write_long)
+    whole, half = (bench.classes(spec, released, width) for width in (1.0, 0.5))
+    assert whole.drop(columns="inside").equals(half.drop(columns="inside"))
+    by = whole.groupby("by")[["numbers", "inside"]].sum()
+    assert by.loc["true"].equals(by.loc["released"])
+    assert by.loc["true", "numbers"] > 7 * SIZE / 2
+    inside, of_half = (int(rows.loc[rows["size"] > 0, "inside"].sum()) for rows in (whole, half))
+    assert of_half < 0.6 * inside
+    assert len(bench.missed(half)) > len(bench.missed(whole))
