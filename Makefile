@@ -14,7 +14,7 @@ PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
 export PYTHONDONTWRITEBYTECODE :=
 # Two tests at a time; those of a file stay together, and share what they prepare.
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
-BENCHMARKS := $(filter-out %/bench_national.py,$(sort $(wildcard benchmarks/bench_*.py)))
+BENCHMARKS := $(filter-out %/bench_national.py,$(shell grep -l -e '"--json"' benchmarks/bench_*.py))
 
 .PHONY: help setup release test test-slow test-all test-version lint types imports check format docs texts site report-js golden same bench bench-national clean
 
@@ -112,7 +112,7 @@ texts: $(STAMP)
 report-js: $(STAMP)
 	$(BIN)/python tests/project/report_script.py
 
-# Each prints its table, and writes its figures as JSON to bench/.
+# Each of those that take --json prints its table, and writes its figures as JSON to bench/.
 bench: $(STAMP)
 	@mkdir -p bench
 	@set -e; for file in $(BENCHMARKS); do \

@@ -1,6 +1,6 @@
 """Releases from randomised reports: coverage and errors by level, beside theory, debiasing alone and the central model.
 
-    PYTHONPATH=tests python benchmarks/bench_local.py [--part state|mixed|words|many-words]
+    python benchmarks/bench_local.py [--part state|mixed|words|many-words]
 
 A survey of 2 counties, 6 tracts and 240 blocks with 0 to 49 respondents, whose shares of answers differ; some surveys
 for each mechanism. With `--part state`, the million people of the example state answer, in 25,000 blocks. With `--part
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,11 +25,9 @@ import numpy as np
 import pandas as pd
 from local_held import held_if_large, shown_if_large
 from local_many_words import words_of_many
-from local_mixed import mixed
 from local_state import measured_state, of_totals
 from local_words import words_of_state
 from measured_run import PROJECT
-from releases.survey import Survey, write_survey
 from survey_of_state import StateSurvey
 
 from features.local.collected_answers import CollectedAnswers
@@ -40,6 +39,10 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import load_spec
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("", "tests")]
+from local_mixed import mixed  # noqa: E402 - uses what the tests share, as does the next
+from releases.survey import Survey, write_survey  # noqa: E402
 
 _PARTS: Final = ("state", "mixed", "words", "many-words")
 #: Mechanism, number of answers, epsilon.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from features.registry import installed_features
 from flows.commands import (
@@ -129,7 +129,23 @@ def _add_commands() -> None:
 
 
 class _Command(TyperCommand):
-    """A command whose files are looked at before anything is done: no pipe is waited for, and no device read."""
+    """A command whose files are looked at before anything is done: no pipe is waited for, and no device read.
+
+    Where one of several arguments is missing, the message says which are needed, and what stands for the others.
+    """
+
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line; typer.BadParameter where they do not fit."""
+        try:
+            return super().parse_args(context, args)
+        except typer.BadParameter as error:
+            needed = [one for one in self.params if isinstance(one, TyperArgument) and one.required]
+            if error.message or error.param not in needed or len(needed) < 2:
+                raise
+            given = {str(one.metavar or one.name): context.params.get(one.name or "") for one in needed}
+            taken = [f"{value} was taken as {name}" for name, value in given.items() if value is not None]
+            error.message = "; ".join([f"Needed are {' and '.join(given)}, in this order", *taken])
+            raise
 
     def invoke(self, context: Any) -> Any:
         """Refuse paths that are neither regular files nor folders; then run the command."""

@@ -68,7 +68,8 @@ class Product:
         files: those that a release has.
         description: of its columns; None for what no Data Package describes.
         of_leaves: its rows are of the lowest level, whose name is not in its path.
-        after: of a feature's, the path of the one of the core that it is written after.
+        after: of a feature's, the path of the one of the core that it is written after; of several they stand by their
+            place in a Data Package, whichever feature is listed first.
         in_report: its row in the report's list of files: the path, and what is in it as a marked text; None for those
             that the page itself lists.
     """
@@ -86,6 +87,11 @@ class Product:
     def stage(self) -> str:
         """The first part of its path, by which a path is known to be of it."""
         return self.path.split("/")[0].split(".")[0]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where a Data Package has it; before all others what none describes."""
+        return (0, 0) if self.description is None else self.description.place
 
     @property
     def level_part(self) -> int | None:
@@ -361,7 +367,10 @@ def products_of(features: Iterable[object]) -> tuple[Product, ...]:
     found = list(PRODUCTS)
     for feature in features:
         for one in feature.products() if isinstance(feature, HasProducts) else ():
-            found.insert(1 + [other.path for other in found].index(one.after), one)
+            at = 1 + [other.path for other in found].index(one.after)
+            while at < len(found) and found[at].after == one.after and found[at].place < one.place:
+                at += 1
+            found.insert(at, one)
     return tuple(found)
 
 
@@ -387,9 +396,8 @@ def area_products(features: Iterable[object], *kinds: str) -> tuple[Product, ...
         features: as for `products_of`.
         kinds: values of `Description.of_areas`.
     """
-    found = [(one.description, one) for one in products_of(features) if one.description is not None]
-    chosen = [(what.place, one) for what, one in found if what.of_areas in kinds]
-    return tuple(one for _, one in sorted(chosen, key=lambda pair: pair[0]))
+    found = (one for one in products_of(features) if one.description and one.description.of_areas in kinds)
+    return tuple(sorted(found, key=lambda one: one.place))
 
 
 def described(of: ReleaseScope, *products: Product) -> Iterator[DataFile]:
@@ -403,7 +411,7 @@ def resources(of: ReleaseScope) -> list[dict[str, Any]]:
     contents = Contents(of.spec, of.universes, of.run)
     placed = sorted(
         (product for product in products_of(of.spec.of_features) if product.description is not None),
-        key=lambda one: (0, 0) if one.description is None else one.description.place,
+        key=lambda one: one.place,
     )
     return [
         description.entry(description.data_file(contents, file), of.run.name_of(file.path))

@@ -93,6 +93,11 @@ def test_an_example_prints_the_path_of_its_spec(tmp_path: Path) -> None:
         (("run", "{town}", "--key-file", "nowhere"), "one key is allowed, remove one of the two"),
         (("run", "{town}", "--workers", "0"), "Input should be greater than or equal to 1"),
         (("run",), "Missing argument"),
+        (
+            ("validate", "town.toml"),
+            "Error: Missing argument 'SPEC'. Needed are DATA and SPEC, in this order; town.toml was taken as DATA\n",
+        ),
+        (("validate", "--json"), "Error: Missing argument 'DATA'. Needed are DATA and SPEC, in this order\n"),
         (("verify", "{folder}"), "no finished release is here"),
         (("walk",), "No such command 'walk'"),
     ],

@@ -1,4 +1,4 @@
-"""Docstrings name what is there: `module.name`, `Class.attribute`, and names by themselves."""
+"""Docstrings and pages of features name what is there: `module.name`, `Class.attribute`, and names by themselves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from project.documents import PROJECT
 
 PACKAGES = ("geography", "postprocess", "pipeline", "features", "flows", "spinewise", "auditor")
@@ -127,6 +128,11 @@ def test_docstrings_name_what_is_there() -> None:
         for name in dead_names(text, own)
     }
     assert found == set()
+
+
+@pytest.mark.parametrize("page", sorted((PROJECT / "features").glob("*/README.md")), ids=lambda page: page.parent.name)
+def test_pages_of_features_name_what_is_there(page: Path) -> None:
+    assert dead_names(page.read_text("utf-8"), set()) == []
 
 
 def test_a_dead_name_is_found() -> None:

@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,8 @@ _BELOW = (
     ".github",
 )
 _PATH = re.compile(rf"`((?:{'|'.join(map(re.escape, _BELOW))})/[\w./-]+|[\w.-]+\.(?:toml|md|cff|yaml|yml))`")
+#: A file of the folder that a page describes.
+_OF_A_FOLDER = re.compile(r"`([\w/]+\.py|assets/[\w.-]+)`")
 #: File names that stand for files of users.
 _OF_USERS = {"persons.parquet", "release.toml", "blocks.csv"}
 
@@ -131,6 +134,17 @@ def test_paths_exist(page: str) -> None:
     named = sorted(set(_PATH.findall(_text(page))) - _OF_USERS)
     assert len(named) > 5
     assert [path for path in named if not (PROJECT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted((PROJECT / "features").glob("*/README.md")), ids=lambda page: page.parent.name)
+def test_files_that_a_feature_names_exist(page: Path) -> None:
+    """So it is for the page of a feature, which names modules and templates of its own by their place in the folder."""
+    text = page.read_text("utf-8")
+    own = set(_OF_A_FOLDER.findall(text))
+    assert len(own) > 1
+    assert [path for path in sorted(own) if not any((place / path).exists() for place in (page.parent, PROJECT))] == []
+    named = set(_PATH.findall(text)) - _OF_USERS
+    assert [path for path in sorted(named) if not (PROJECT / path).exists()] == []
 
 
 def test_names_behind_paths_exist() -> None:

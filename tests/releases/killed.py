@@ -1,7 +1,8 @@
 """Runs a release and kills itself: `python -m releases.killed SPEC OUT EVENT NUMBER`.
 
-EVENT is "start" or "finish" of a step, "advance" within one, or "sync", a write to the disk, which comes before each
-file is moved into place and after it; NUMBER says at which of these the process ends, without any cleaning up.
+EVENT is "start" or "finish" of a step, "finish NAME" of one with a name, "advance" within one, or "sync", a write to
+the disk, which comes before each file is moved into place and after it; NUMBER says at which of these the process
+ends, without any cleaning up.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Killer(Silent):
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:  # noqa: ARG002
         self.happens("finish")
+        self.happens(f"finish {step.name}")
 
 
 def kill_at(spec: Path, out: Path, event: str, number: int) -> bool:

@@ -63,6 +63,20 @@ def test_a_killed_run_is_gone_on_with(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_killed_before_its_report_makes_the_same_one(
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, workers: int
+) -> None:
+    """The step before it, which is not done again, begins what the report is made of."""
+    assert kill_at(town_spec, tmp_path, "finish package", 1)
+    left = RunDirectory(tmp_path / "town")
+    assert left.package.exists()
+    assert not left.report.exists()
+    assert_nothing_half_written(left.root)
+    assert public_bytes(run(town_spec, tmp_path, workers=workers)) == undisturbed
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("event", "step"), [("start", 5), ("sync", 37), ("advance", 11)])
 def test_it_does_not_matter_where(
     town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, event: str, step: int

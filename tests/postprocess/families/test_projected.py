@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, random_problem
 
@@ -182,6 +182,7 @@ def test_what_is_not_found_so_is_found_by_matrices() -> None:
 
 
 @settings(max_examples=6, deadline=None)
+@example(seed=1, zeros=False, invariants=False, complete=True, of="full")
 @given(seed=st.integers(0, 10**6), zeros=st.booleans(), invariants=st.booleans(), complete=st.booleans(), of=ESTIMATORS)
 def test_a_release_has_the_same_numbers(seed: int, zeros: bool, invariants: bool, complete: bool, of: str) -> None:
     """Every level of small random problems, all families solved in this way where they can be."""
@@ -206,4 +207,4 @@ def test_a_release_has_the_same_numbers(seed: int, zeros: bool, invariants: bool
             same, _ = downward_level(problem, basis, level, estimate, above)
         assert np.array_equal(counts.toarray(), same.toarray())
         above = counts
-    assert solved or not complete
+    assert solved or zeros or not complete  # impossible cells can leave nothing to solve
