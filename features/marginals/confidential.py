@@ -204,8 +204,9 @@ def charge_of(work: ChoiceWork, key: MasterKey, fingerprint: str) -> Charge:
         )
         for one in terms.earlier.uses
     )
-    use = KeyUse(key.commitment(), _STREAM, work.layout, fingerprint)
-    return Charge(work.dataset, run, work.release, neighbours, groups, key=use)
+    use = KeyUse.read_so(key.commitment(), _STREAM, work.layout, fingerprint, work.reading)
+    # What the cliques cost is not charged yet; a choice that no release could follow from is not made.
+    return Charge(work.dataset, run, work.release, neighbours, groups, key=use, later=terms.rest)
 
 
 def _drawn(

@@ -244,18 +244,30 @@ def _grown(plan: Plan, cliques: Sequence[Clique], most_cells: int) -> tuple[Cliq
 
 def _refuse_confidential(universes: Sequence[Universe], like: Path) -> None:
     """InputError where the public data look as if they were not."""
-    place = like.resolve()
+    places = [like.resolve(), _file_of(like).resolve()]
     own = [one.input.file for one in universes if one.input is not None and isinstance(one.input.file, Path)]
-    if place in [file.resolve() for file in own]:
+    if any(place == file.resolve() or _is_same(place, file) for place in places for file in own):
         raise InputError(
             f"--like {like}: these are the records of the release. Cliques that follow from them disclose what no "
             "budget covers: name a public sample or an earlier release, or choose privately with [marginals.choose]"
         )
-    if "restricted" in place.parts:
+    if any("restricted" in place.parts for place in places):
         raise InputError(
             f"--like {like}: lies in a restricted folder, which is confidential; a public sample or an earlier release "
             "is needed"
         )
+
+
+def _is_same(place: Path, file: Path) -> bool:
+    """Whether both are names of one file."""
+    return place.exists() and file.exists() and place.samefile(file)
+
+
+def _file_of(like: Path) -> Path:
+    """The file with the records of a public sample, or of an earlier release."""
+    if not like.is_dir():
+        return like
+    return RunDirectory(like.parent if like.name == "public" else like).main.microdata
 
 
 def read_sample(like: Path, attributes: Sequence[Attribute], universe: Universe) -> IntArray:
@@ -267,10 +279,9 @@ def read_sample(like: Path, attributes: Sequence[Attribute], universe: Universe)
     Raises:
         InputError: there is no such file, a column is missing, or a text is none of these.
     """
-    path, stated = like, universe.input
+    path, stated = _file_of(like), universe.input
     if like.is_dir():
-        run = RunDirectory(like.parent if like.name == "public" else like)
-        path, stated = run.main.microdata, None
+        stated = None
         if not path.is_file():
             raise InputError(f"--like {like}: no release with records is here; {path} is missing")
     columns = {one.name: one.name for one in attributes}

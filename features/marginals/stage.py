@@ -62,10 +62,14 @@ class ChoiceWork:
 
     @property
     def layout(self) -> str:
-        """SHA-256 over how the records are read and counted."""
-        reading = self.records.reading([one.name for one in self.attributes])
-        content = repr([self.spine.fingerprint(), [(one.name, *one.values) for one in self.attributes], reading])
+        """SHA-256 over how the records are counted, however they are read: see `KeyUse`."""
+        content = repr([self.spine.fingerprint(), [(one.name, *one.values) for one in self.attributes]])
         return hashlib.sha256(content.encode()).hexdigest()
+
+    @property
+    def reading(self) -> list[object]:
+        """What the rows stand for."""
+        return self.records.reading([one.name for one in self.attributes])
 
 
 def work_of(

@@ -100,7 +100,9 @@ class Terms:
                     f"choose.weights: found {text!r}; two of the attributes are needed, as in "
                     f"{' * '.join(self.domain.names[:2])!r}"
                 )
-            weights[self.domain.clique(names)] = weight
+            if (pair := self.domain.clique(names)) in weights:
+                raise InputError(f"choose.weights: found {self.domain.text(pair)} twice; state each pair once")
+            weights[pair] = weight
         return Pairs(self.domain, weights=weights, most_cells=self.stated.most_cells)
 
     @cached_property

@@ -74,6 +74,7 @@ class Charge:
         key: the key that its noise is drawn from; None where it is not recorded.
         units: the records' column of units that are protected as a whole; "" where each record is alone.
         series: the place in a series, whose groups are then for all of its periods.
+        later: what the run is going to be charged after this, rho or epsilon: it must be left, too, and is not charged.
     """
 
     dataset: str
@@ -85,6 +86,7 @@ class Charge:
     key: KeyUse | None = None
     units: str = ""
     series: SeriesUse | None = None
+    later: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         if not self.groups:

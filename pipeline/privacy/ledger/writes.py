@@ -67,10 +67,10 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             f"{amount_text(cost_of_run, up=True)}, refused; nothing was charged or drawn"
         )
     purpose = state.purpose_of(charge.release)
-    if cost_of_run > state.left_for(purpose):
+    if cost_of_run + charge.later > state.left_for(purpose):
         total = state.total_for(purpose)
         spent = total - state.left_for(purpose)
-        raise OverspentError(state.named(purpose), state.unit, total, spent, cost_of_run)
+        raise OverspentError(state.named(purpose), state.unit, total, spent, cost_of_run + charge.later)
     for group, cost in costs:
         writing.add(
             "charge",

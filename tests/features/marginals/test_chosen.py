@@ -287,16 +287,35 @@ def test_it_is_charged_what_is_declared_once(charged: Callable[[], Made], tmp_pa
     assert spinewise("ledger", "verify").returncode == 0
 
 
+@pytest.mark.parametrize("budget", [Fraction(2, 5), Fraction(2), Fraction(29_999, 10_000)])
 def test_too_small_a_budget_is_refused_before_anything_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: Fraction
 ) -> None:
-    place = _with_ledger(tmp_path, monkeypatch, Fraction(2, 5))
+    """Too small for the choice, or for what is measured after it."""
+    place = _with_ledger(tmp_path, monkeypatch, budget)
     spec = write_wide(tmp_path / "in", CHOSEN, CHARGED)
     monkeypatch.setattr(confidential, "chosen_pairs", None)
-    with pytest.raises(BudgetRefusedError):
+    with pytest.raises(BudgetRefusedError, match="asked for rho = 3, left is"):
         run(spec, tmp_path / "out")
     assert [event["kind"] for event in read_ledger(place)[1]] == ["open"]
     assert not (tmp_path / "out" / "wide" / "restricted" / "choice.npz").exists()
+
+
+@pytest.mark.parametrize("sexes", ['["f", "m"]', '["f"]'])
+def test_a_key_is_for_one_choice_however_the_records_are_read(
+    charged: Callable[[], Made], tmp_path: Path, sexes: str
+) -> None:
+    """Whether another reading changes a count must not show: both are refused, and neither is drawn or charged."""
+    made = charged()
+    with Ledger.open(made.ledger, state=tmp_path / "state") as ledger:
+        before = ledger.dataset("people").spent
+    rows = ('form = "microdata"', f'form = "microdata"\nrows = {{ sex = {sexes} }}')
+    other = write_wide(tmp_path / "other", CHOSEN, CHARGED, rows, ('name = "wide"', 'name = "others"'))
+    key = tmp_path / "out" / "wide" / "restricted" / "key"
+    with pytest.raises(InputError, match="the key of this run was used over other records"):
+        run(other, tmp_path / "out", key_file=key)
+    with Ledger.open(made.ledger, state=tmp_path / "state") as ledger:
+        assert ledger.dataset("people").spent == before
 
 
 def test_the_directory_of_a_choice_is_for_its_release_alone(tmp_path: Path) -> None:
@@ -440,6 +459,16 @@ def test_a_rerun_draws_the_choice_again(
         (
             [(DECLARED, 'choose = { share = "1/9", attributes_share = "1/9", weights = { "age * colour" = 2 } }')],
             "marginals.choose.weights: found 'age * colour'; two of the attributes are needed, as in 'age * sex'",
+        ),
+        (
+            [
+                (
+                    DECLARED,
+                    'choose = { share = "1/9", attributes_share = "1/9", '
+                    'weights = { "sex*age" = 2, "age * sex" = 2 } }',
+                )
+            ],
+            "marginals.choose.weights: found age x sex twice; state each pair once",
         ),
         ([(DECLARED, f'{CHOSEN[1]}\nbudget = "3"')], "marginals.budget: is stated by a run"),
         (

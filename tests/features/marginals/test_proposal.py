@@ -18,6 +18,7 @@ from releases.wide import ATTRIBUTES, records, write_wide
 
 from features.marginals.cliques import filling
 from features.marginals.domain import Domain
+from features.marginals.keys import MarginalsKeys
 from features.marginals.proposal import Plan, proposed, read_sample
 from features.marginals.universes import stated_cliques
 from pipeline.errors import InputError
@@ -80,8 +81,8 @@ def test_what_is_proposed_from_another_sample_is_nearer_to_the_truth_than_pairs_
 
 
 def stated_cliques_of(spec: ReleaseSpec) -> tuple[tuple[int, ...], ...]:
-    (part,) = spec.of_features
-    found = stated_cliques(part.marginals, spec.universes())[1]  # type: ignore[attr-defined]
+    part = next(part for part in spec.of_features if isinstance(part, MarginalsKeys))
+    found = stated_cliques(part.marginals, spec.universes())[1]
     assert found is not None
     return found
 
@@ -124,14 +125,24 @@ def test_a_size_limit_holds_and_an_earlier_release_will_do(tmp_path: Path) -> No
     assert len(read_sample(root, attributes, spec.universes()[0])) == len(published)
 
 
-@pytest.mark.parametrize("likes", ["persons", "restricted", "nothing", "value"])
+@pytest.mark.parametrize(
+    "likes", ["persons", "second name", "link in a release", "restricted", "link to restricted", "nothing", "value"]
+)
 def test_confidential_data_and_others_are_refused_in_one_sentence(likes: str, tmp_path: Path) -> None:
     spec, sample = write_wide(tmp_path / "in"), _sample(tmp_path)
     (tmp_path / "restricted").mkdir()
     shutil.copy(sample, tmp_path / "restricted" / "sample.csv")
+    for number, file in enumerate((tmp_path / "in" / "persons.csv", tmp_path / "restricted" / "sample.csv")):
+        public = tmp_path / f"release{number}" / "public"
+        public.mkdir(parents=True)
+        (public / "microdata.parquet").symlink_to(file)
+    (tmp_path / "second.csv").hardlink_to(tmp_path / "in" / "persons.csv")
     (tmp_path / "value.csv").write_text(sample.read_text().replace("renter", "lodger"))
     like, said = {
         "persons": (tmp_path / "in" / "persons.csv", "these are the records of the release"),
+        "second name": (tmp_path / "second.csv", "these are the records of the release"),
+        "link in a release": (tmp_path / "release0", "these are the records of the release"),
+        "link to restricted": (tmp_path / "release1" / "public", "lies in a restricted folder"),
         "restricted": (tmp_path / "restricted" / "sample.csv", "lies in a restricted folder"),
         "nothing": (tmp_path / "none.csv", "none.csv"),
         "value": (tmp_path / "value.csv", "found 'lodger'; allowed are the values of tenure: owner, renter"),
