@@ -105,16 +105,17 @@ def refines(fine: Marginal, coarse: Marginal, possible: NDArray[np.bool_] | None
     """
     if possible is None:
         return _nested(fine, coarse)
-    return _each_in_one(fine.cell_answer[possible], coarse.cell_answer[possible])
+    return each_in_one(fine.cell_answer[possible], coarse.cell_answer[possible])
 
 
 @lru_cache(maxsize=4096)
 def _nested(fine: Marginal, coarse: Marginal) -> bool:
     """Attribute by attribute, as both are products."""
-    return all(_each_in_one(many, few) for many, few in zip(fine.groups, coarse.groups, strict=True))
+    return all(each_in_one(many, few) for many, few in zip(fine.groups, coarse.groups, strict=True))
 
 
-def _each_in_one(fine: NDArray[np.int64], coarse: NDArray[np.int64]) -> bool:
+def each_in_one(fine: NDArray[np.int64], coarse: NDArray[np.int64]) -> bool:
+    """Whether what has one number in `fine` has one in `coarse`, too; numbers of the same things."""
     return np.unique(np.stack([fine, coarse]), axis=1).shape[1] == len(np.unique(fine))
 
 

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray
+from postprocess.marginal import each_in_one
 
 #: Combinations of the asymmetric attributes above which no partitions are looked for.
 MOST_ASYMMETRIC = 512
@@ -70,7 +71,7 @@ class FewSums:
                 continue
             alike = _alike(forms[:, subset], tolerance)
             for finer, of_finer, within in found:
-                if not (basis.subsets[subset] & ~basis.subsets[finer]).any() and _refines(of_finer, alike):
+                if not (basis.subsets[subset] & ~basis.subsets[finer]).any() and each_in_one(of_finer, alike):
                     within.append(subset)
                     break
             else:
@@ -168,11 +169,6 @@ def _alike(forms: FloatArray, tolerance: float) -> IntArray:
         same = np.abs(rows[left] - rows[left[0]]).max(axis=(1, 2)) <= tolerance
         number[left[same]] = new
     return number
-
-
-def _refines(fine: IntArray, coarse: IntArray) -> bool:
-    """Whether what is alike in one numbering is so in the other."""
-    return len(np.unique(np.stack([fine, coarse]), axis=1).T) == len(np.unique(fine))
 
 
 def _partition(basis: Basis, forms: FloatArray, subset: int, alike: IntArray, within: Sequence[int]) -> Partition:

@@ -18,6 +18,7 @@ from releases.wide import ATTRIBUTES, records, write_wide
 
 from features.marginals.cliques import filling
 from features.marginals.domain import Domain
+from features.marginals.keys import MarginalsKeys
 from features.marginals.proposal import Plan, proposed, read_sample
 from features.marginals.universes import stated_cliques
 from pipeline.errors import InputError
@@ -80,8 +81,9 @@ def test_what_is_proposed_from_another_sample_is_nearer_to_the_truth_than_pairs_
 
 
 def stated_cliques_of(spec: ReleaseSpec) -> tuple[tuple[int, ...], ...]:
-    (part,) = spec.of_features
-    found = stated_cliques(part.marginals, spec.universes())[1]  # type: ignore[attr-defined]
+    part = spec.part(MarginalsKeys)
+    assert part is not None
+    found = stated_cliques(part.marginals, spec.universes())[1]
     assert found is not None
     return found
 
