@@ -382,7 +382,7 @@ def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Univer
 
     The choice of geounit g is drawn at position g of its stream, and the noise on answer a at g * size + a of another,
     size being that of the most detailed version, whichever is chosen. Both keys depend on all that those of
-    measurements depend on (see `confidential.measure_level`).
+    measurements depend on (see `measure_level`).
 
     Args:
         job: the run.

@@ -171,7 +171,7 @@ class MasterKey:
     def stream_key(self, context: Sequence[str | bytes], level: str, query: str) -> bytes:
         """32 bytes, the key of the noise of one query at one level.
 
-        Where noise is added, the arguments are chosen: `measure`, `select` and `questions` of `pipeline.confidential`.
+        Where noise is added, the arguments are chosen: `pipeline.confidential.measure`, and `confidential` of features.
 
         Args:
             context: fingerprints of the confidential input, of the spine and of the privacy-relevant part of the spec,

@@ -70,12 +70,10 @@ def decided(
         InputError: the records, the key or the ledger are others than before.
     """
     for part in checked.spec.of_features:
-        question = (
-            part.undecided(checked.spec, checked.universes, public.spine, run)
-            if isinstance(part, DecidedFirst)
-            else None
-        )
-        if question is None or not isinstance(part, DecidedFirst):
+        if not isinstance(part, DecidedFirst):
+            continue
+        question = part.undecided(checked.spec, checked.universes, public.spine, run)
+        if question is None:
             continue
         spec = part.decided(checked.spec, measured.question(question))
         files = {universe.name: universe.require_input().file for universe in checked.universes}

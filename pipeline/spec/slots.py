@@ -22,8 +22,10 @@ F = TypeVar("F", bound="FeatureKeys")
 class FeatureKeys(Section):
     """Keys that a feature adds to a section of the core.
 
-    What a spec states of them is asked by protocols of those who use it: `pipeline.spec.resolve.StatesFacts`,
-    `pipeline.metadata.products.HasProducts`, `pipeline.inputs.public_input.HasInputs`.
+    What a spec states of them is asked by protocols of those who use it. A spec asks what universes are of and have in
+    common (`pipeline.spec.resolve`, `pipeline.spec.release_spec`), a release its public inputs and files
+    (`pipeline.inputs.public_input.HasInputs`, `pipeline.metadata.products.HasProducts`), a run what is decided before
+    it (`pipeline.runs.decided.DecidedFirst`), the report its sections (`pipeline.pages.facts.HasSection`).
 
     Attributes:
         slot: of the section.

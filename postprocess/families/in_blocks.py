@@ -2,8 +2,7 @@
 
 A matrix of all cells of a wide schema has few and small blocks (`postprocess.algebra`); on some of the cells it has
 none, and as many numbers as the square of these. So it stays in blocks, and what is asked for is worked out: its
-product with vectors that are zero in all other cells, its entries on the few cells that are free in one child, and the
-blocks of (H + s I)^-1.
+product with vectors that are zero in all other cells, and its entries on the few cells that are free in one child.
 
 On a symmetric attribute of n values every block acts on "constant" or on "sums to zero" alone. An orthonormal matrix
 whose first row is constant (Helmert's) turns the first into one coordinate and the second into n - 1. With one such
@@ -122,8 +121,5 @@ class InBlocks:
         """One of them times vectors `(m, k)`."""
         whole = np.zeros((len(x), self.folded_shape[0] * self.folded_shape[1]))
         whole[:, self.places] = x
-        return np.asarray(self.of_all(self.blocks[kind], whole)[:, self.places])
-
-    def of_all(self, blocks: Matrices, whole: Matrices) -> Matrices:
-        """The matrix with the blocks `(n_blocks, a, a)` times vectors `(m, n_cells)` in the order of the basis."""
-        return self.coordinates.times(blocks, whole.reshape(len(whole), *self.folded_shape)).reshape(whole.shape)
+        folded = self.coordinates.times(self.blocks[kind], whole.reshape(len(whole), *self.folded_shape))
+        return np.asarray(folded.reshape(whole.shape)[:, self.places])

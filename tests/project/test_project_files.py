@@ -32,8 +32,7 @@ _BELOW = (
     ".github",
 )
 _PATH = re.compile(rf"`((?:{'|'.join(map(re.escape, _BELOW))})/[\w./-]+|[\w.-]+\.(?:toml|md|cff|yaml|yml))`")
-#: A file of the folder that a page describes.
-_OF_A_FOLDER = re.compile(r"`([\w/]+\.py|assets/[\w.-]+)`")
+README_OF_FEATURES = sorted((PROJECT / "features").glob("*/README.md"))
 #: File names that stand for files of users.
 _OF_USERS = {"persons.parquet", "release.toml", "blocks.csv"}
 
@@ -126,6 +125,12 @@ def test_pages_begin_with_what_the_reader_can_do() -> None:
         assert re.search(r"After reading (this|a) page you\b|At the end you have\b|\*\*Question\.\*\*", text), page
 
 
+def _missing(text: str) -> list[str]:
+    """The files and folders of the project that a text names and that are not there."""
+    named = sorted(set(_PATH.findall(text)) - _OF_USERS)
+    return [path for path in named if "/" in path and not (PROJECT / path).exists()]
+
+
 @pytest.mark.parametrize(
     "page", ["docs/architecture.md", "docs/privacy.md", "docs/decisions/house.md", "CONTRIBUTING.md"]
 )
@@ -136,15 +141,37 @@ def test_paths_exist(page: str) -> None:
     assert [path for path in named if not (PROJECT / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", sorted((PROJECT / "features").glob("*/README.md")), ids=lambda page: page.parent.name)
-def test_files_that_a_feature_names_exist(page: Path) -> None:
-    """So it is for the page of a feature, which names modules and templates of its own by their place in the folder."""
+def test_paths_of_all_pages_exist() -> None:
+    """So it is with those below a folder, on any page but that of versions, whose folders had other names."""
+    texts = {page: page.read_text("utf-8") for page in (*pages(), *README_OF_FEATURES) if page.name != "CHANGELOG.md"}
+    found = {str(page): _missing(text) for page, text in texts.items()}
+    assert {page: missing for page, missing in found.items() if missing} == {}
+    assert _missing("`pipeline/nowhere.py` and `docs/index.md`") == ["pipeline/nowhere.py"]
+
+
+def _strange(page: str, folder: Path) -> list[str]:
+    """Modules and templates named without a folder, in a feature's page: its own, or beside a path in the same row."""
+    found = []
+    for block in re.split(r"\n(?=\|)|\n\n", page):
+        beside = [folder, *((PROJECT / path).parent for path in _PATH.findall(block))]
+        for name in re.findall(r"`((?:\w+/)*\w+(?:\.py|\.html\.j2))`", block):
+            places = [PROJECT, *beside, *(one / "assets" for one in beside)]
+            if not any((place / name).exists() for place in places):
+                found.append(name)
+    for name in re.findall(r"`((?:geography|postprocess|pipeline|features|auditor)(?:\.\w+)+)`", page):
+        place = PROJECT / name.replace(".", "/")
+        if not place.is_dir() and not place.with_suffix(".py").exists():
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("page", README_OF_FEATURES, ids=lambda page: page.parent.name)
+def test_modules_that_a_feature_names_exist(page: Path) -> None:
+    """Every module that the page of a feature names is in its folder, or where the same row says."""
     text = page.read_text("utf-8")
-    own = set(_OF_A_FOLDER.findall(text))
-    assert len(own) > 1
-    assert [path for path in sorted(own) if not any((place / path).exists() for place in (page.parent, PROJECT))] == []
-    named = set(_PATH.findall(text)) - _OF_USERS
-    assert [path for path in sorted(named) if not (PROJECT / path).exists()] == []
+    assert _strange(text, page.parent) == []
+    planted = "\n\n`nowhere.py`\n\n`pipeline.nowhere`"
+    assert _strange(text + planted, page.parent) == ["nowhere.py", "pipeline.nowhere"]
 
 
 def test_names_behind_paths_exist() -> None:

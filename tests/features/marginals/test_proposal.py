@@ -81,7 +81,8 @@ def test_what_is_proposed_from_another_sample_is_nearer_to_the_truth_than_pairs_
 
 
 def stated_cliques_of(spec: ReleaseSpec) -> tuple[tuple[int, ...], ...]:
-    part = next(part for part in spec.of_features if isinstance(part, MarginalsKeys))
+    part = spec.part(MarginalsKeys)
+    assert part is not None
     found = stated_cliques(part.marginals, spec.universes())[1]
     assert found is not None
     return found

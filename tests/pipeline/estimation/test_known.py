@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,6 @@ from releases.wages import write_wages
 
 from features.registry import is_installed
 from geography.spine import Level, Spine
-from pipeline.estimation import known
 from pipeline.estimation.knowledge import Knowledge, Results
 from pipeline.estimation.known import Known
 from pipeline.execution.job import Job
@@ -29,7 +26,6 @@ from pipeline.spec.release_spec import load_spec
 from postprocess.marginal import detail_of
 from postprocess.problem import Constraints, GroupBounds, Problem
 
-ESTIMATION = Path(known.__file__).parent
 #: What every universe is asked for; it may have nothing to say.
 PUBLIC = ["BoundedByFacilities"]
 
@@ -155,17 +151,3 @@ def test_what_is_known_of_each_universe(write: Any, expected: dict[str, list[str
         found = Known.of(job, universe, cast("Results", None), lambda name: cast("Results", name)).knowledge
         kinds = [type(one).__name__ for one in found]
         assert kinds == [*PUBLIC, *expected[universe.name]]
-
-
-def test_estimation_does_not_ask_which_kind_a_universe_is_of() -> None:
-    """What a kind knows is in its own module; the others neither name a kind nor look at what a spec says of it."""
-    own = {"sums.py", "known.py", "constraints.py"}
-    wrong = []
-    for path in sorted(ESTIMATION.rglob("*.py")):
-        if path.name in own:
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            named = re.search(r"links\.sums_of_counts", str(getattr(node, "module", "")))
-            if named:
-                wrong.append(f"{path.name}: line {node.lineno}")  # type: ignore[attr-defined]
-    assert wrong == []
