@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from features.marginals.proposal import Proposal
+    from features.marginals.shown import MarginalsView
     from features.marginals.stage import ChoiceWork
     from features.marginals.together import Cliques
     from geography.spine import Spine
     from pipeline.model.universe import Universe
+    from pipeline.pages.facts import ReleaseFacts
     from pipeline.release.layout import RunDirectory
     from pipeline.spec.problems import Problems
     from pipeline.spec.release_spec import ReleaseSpec
@@ -28,6 +30,8 @@ class MarginalsKeys(FeatureKeys):
 
     slot: ClassVar[str] = ""
     after: ClassVar[str] = "companions"
+    #: See `pipeline.pages.facts.HasSection`.
+    section: ClassVar[tuple[str, str]] = ("features.marginals", "marginals.html.j2")
 
     marginals: MarginalsSection | None = Field(
         default=None, description="records with many attributes: tables of a few of them each are measured"
@@ -88,3 +92,9 @@ class MarginalsKeys(FeatureKeys):
         if self.marginals is None:
             return None
         return redrawn(self.marginals, work_of(spec, universes, spine, run, again))
+
+    def shown(self, facts: ReleaseFacts) -> MarginalsView | None:
+        """See `pipeline.pages.facts.HasSection`."""
+        from features.marginals.shown import marginals_view
+
+        return None if self.marginals is None else marginals_view(self.marginals, facts)

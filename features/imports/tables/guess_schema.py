@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from pipeline.spec.resolve import TAKEN_COLUMNS
 #: about as many as the 2020 redistricting data have.
 MOST_VALUES = 40
 MOST_CELLS = 2_100
+#: Attributes of a table of records with more cells than that.
+MOST_ATTRIBUTES = 40
 #: First years of age groups, and the last age that is mapped.
 _AGE_GROUPS = (0, 5, 18, 25, 45, 65, 85)
 _OLDEST = 130
@@ -27,6 +30,7 @@ _OPEN_AGE = re.compile(
     re.IGNORECASE,
 )
 _YOUNGEST = re.compile(r"(?:under|less than|unter|<|moins de?)\s*1\s*(?:years?|jahre?|an)?|0-1", re.IGNORECASE)
+_FRACTION = re.compile(r"-?[0-9]+(?:[.,][0-9]+)?")
 _AGE_WORDS = frozenset(("age", "ages", "alter", "edad", "idade", "eta", "leeftijd", "alder", "wiek", "ika"))
 
 
@@ -51,20 +55,36 @@ class GuessedAttribute:
 
 @dataclass(frozen=True)
 class GuessedSchema:
-    """The attributes that were found, and a sentence for each column that is none."""
+    """The attributes that were found, and a sentence for each column that is none.
+
+    Attributes:
+        many: they have more cells than all of them could be measured in; pairs of them can.
+    """
 
     attributes: tuple[GuessedAttribute, ...]
     left_out: tuple[str, ...]
+    many: bool = False
+
+    @property
+    def n_cells(self) -> int:
+        """Of a table of all attributes."""
+        return math.prod(len(attribute.values) for attribute in self.attributes)
 
 
-def guess_schema(columns: Mapping[str, Column], used: Iterable[str]) -> GuessedSchema:
+def guess_schema(columns: Mapping[str, Column], used: Iterable[str], *, by_pairs: bool = False) -> GuessedSchema:
     """The attributes among the columns that are not `used` for something else, in the file's order.
 
     A column with more values than fit, ages apart, is left out with the reason.
+
+    Args:
+        columns: of the file.
+        used: names of columns.
+        by_pairs: rows are records, so that attributes with too many cells can be measured in pairs; else those that do
+            not fit are left out.
     """
     attributes: list[GuessedAttribute] = []
     left_out: list[str] = []
-    n_cells = 1
+    n_cells, many = 1, False
     skipped = set(used)
     for name, column in columns.items():
         if name in skipped:
@@ -72,13 +92,16 @@ def guess_schema(columns: Mapping[str, Column], used: Iterable[str]) -> GuessedS
         attribute = _attribute(column, [other.name for other in attributes])
         if isinstance(attribute, str):
             left_out.append(f"column {name!r}: {attribute}")
-        elif n_cells * len(attribute.values) > MOST_CELLS:
+        elif by_pairs and len(attributes) == MOST_ATTRIBUTES:
+            left_out.append(f"column {name!r}: there are {MOST_ATTRIBUTES} attributes before it; more are not proposed")
+        elif n_cells * len(attribute.values) > MOST_CELLS and not by_pairs:
             cells = f"{n_cells * len(attribute.values):,} cells in all, more than {MOST_CELLS:,}"
             left_out.append(f"column {name!r}: its {len(attribute.values)} values would make {cells}")
         else:
             attributes.append(attribute)
             n_cells *= len(attribute.values)
-    return GuessedSchema(tuple(attributes), tuple(left_out))
+            many = many or n_cells > MOST_CELLS
+    return GuessedSchema(tuple(attributes), tuple(left_out), many)
 
 
 def _attribute(column: Column, taken: Sequence[str]) -> GuessedAttribute | str:
@@ -95,11 +118,19 @@ def _attribute(column: Column, taken: Sequence[str]) -> GuessedAttribute | str:
         ages = {text: _age(text) for text in column.values}
         if None not in ages.values() and 5 < max(age for age in ages.values() if age is not None) <= _OLDEST:
             return _ages(name, column)
+    if (
+        column.n_distinct > MOST_VALUES
+        and numbers is None
+        and not column.digits
+        and all(map(_FRACTION.fullmatch, column.values))
+    ):
+        return "its numbers have fractions, as those of an amount have; group them"
     if column.nearly_unique and column.n_distinct > 10:
         return "nearly every row has a value of its own, as an identifier has"
     if column.too_many or column.n_distinct > MOST_VALUES:
         more = "more than " if column.too_many else ""
-        return f"it has {more}{column.n_distinct:,} values; group them, or name the column in --geography"
+        amount = ", all numbers, as an amount has" if numbers is not None and not column.padded else ""
+        return f"it has {more}{column.n_distinct:,} values{amount}; group them, or name the column in --geography"
     texts = sorted(column.values) if numbers is None else list(map(str, numbers))
     labels = value_labels(texts)
     mapped = {text: label for text, label in labels.items() if label != text}

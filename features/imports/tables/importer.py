@@ -16,7 +16,13 @@ from features.imports.tables.coded import Coded
 from features.imports.tables.count_names import about_counts
 from features.imports.tables.filling import check_named, filled_down
 from features.imports.tables.given_schema import has_households, read_given_schema
-from features.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, guess_schema, value_labels
+from features.imports.tables.guess_schema import (
+    MOST_CELLS,
+    GuessedAttribute,
+    GuessedSchema,
+    guess_schema,
+    value_labels,
+)
 from features.imports.tables.guess_spine import level_name
 from features.imports.tables.guess_wide import guess_wide
 from features.imports.tables.households import check_key, guess_key, households_of, place_persons, size_attribute
@@ -39,7 +45,8 @@ from features.imports.tables.total_values import check_total_values
 from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.records.person_numbers import PersonNumber, find_person_numbers
-from pipeline.spec.release_spec import parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.slots import fields_of, installed_slots
 from pipeline.storage.files import check_new
 
 _MOST_LINES = 20
@@ -320,7 +327,9 @@ def _rows(
         used += list(aside)
     elif key is None:
         used += [name for name in parts.area_names if name not in used]
-    schema = _schema(parts.request, "attributes", file, columns, used)
+    can_be_pairs = "marginals" in fields_of(ReleaseSpec, installed_slots())
+    by_pairs = can_be_pairs and reading.form == "microdata" and key is None
+    schema = _schema(parts.request, "attributes", file, columns, used, by_pairs=by_pairs)
     if not schema.attributes:
         again = [code for code, n in columns[placed.leaf].values.items() if n > 1]
         twice = ""
@@ -332,6 +341,11 @@ def _rows(
             f"{'; '.join(schema.left_out) or 'all of them are the geography'}"
         )
     parts.messages.append("attributes: " + ", ".join(f"{a.name} ({len(a.values)} values)" for a in schema.attributes))
+    if schema.many:
+        parts.messages.append(
+            f"a table of all {len(schema.attributes)} attributes has {_about(schema.n_cells)} cells, more than "
+            f"{MOST_CELLS:,}: pairs of them are measured, which a run chooses privately, [marginals.choose]"
+        )
     parts.messages += [f"left out: {text}" for text in schema.left_out]
     count = reading.counts[0] if reading.form == "long" else None
     repeated = False
@@ -353,7 +367,13 @@ def _rows(
         left_out=schema.left_out,
         text=file.text,
         repeated=repeated,
+        by_pairs=schema.many,
     )
+
+
+def _about(n: int) -> str:
+    """A number that may have many digits."""
+    return f"{n:,}" if n < 10**9 else f"about 10^{len(str(n)) - 1}"
 
 
 def _beside_counts(
@@ -390,12 +410,18 @@ def _beside_counts(
 
 
 def _schema(
-    request: TableRequest, of: str, file: TableFile, columns: Mapping[str, Column], used: Sequence[str]
+    request: TableRequest,
+    of: str,
+    file: TableFile,
+    columns: Mapping[str, Column],
+    used: Sequence[str],
+    *,
+    by_pairs: bool = False,
 ) -> GuessedSchema:
     """The attributes of the public list, if there is one; otherwise what is guessed from the records."""
     free = {name: column for name, column in columns.items() if name not in used}
     given = None if request.schema is None else read_given_schema(request.schema, of, file, free)
-    return guess_schema(columns, used) if given is None else given
+    return guess_schema(columns, used, by_pairs=by_pairs) if given is None else given
 
 
 def _possible_numbers(columns: Mapping[str, Column], used: Sequence[str]) -> list[str]:

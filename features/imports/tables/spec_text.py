@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from features.imports.tables.guess_schema import GuessedAttribute
 from features.imports.tables.guess_spine import GuessedSpine
-from features.imports.toml_text import assigned, commented, key, listed, quoted, shares, table_inline
+from features.imports.toml_text import assigned, commented, exact, key, listed, quoted, shares, table_inline
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.spec.value_ranges import collapse_numbers
 
@@ -33,6 +33,7 @@ class GuessedUniverse:
         repeated: whether rows of the same cell are added up.
         size: of households, the attribute that is the number of their persons.
         counted: the noun of what is counted, where it is not people.
+        by_pairs: whether pairs of attributes are measured, which a run chooses, since all together have too many cells.
     """
 
     attributes: tuple[GuessedAttribute, ...]
@@ -46,6 +47,7 @@ class GuessedUniverse:
     repeated: bool = False
     size: GuessedAttribute | None = None
     counted: str | None = None
+    by_pairs: bool = False
 
 
 _HEAD = """
@@ -83,6 +85,14 @@ _JOINED = """
 Persons and households agree in every area: each household has as many members as its size says, and everybody lives in
 one.
 """
+_BY_PAIRS = """
+All attributes together have too many cells to be measured. Pairs of them are, in every area, and along these whole
+records are drawn. Which pairs is chosen from the records when it is run, privately, for these parts of the budget, and
+nothing about it was read from the records here. A number that is within no pair is a guess, without an interval. Where
+you know which attributes go together, state it in place of the choice: [marginals] with cliques = [["a", "b"], ...].
+"""
+#: Of the budget: what the choice of pairs costs, and the noisy tables of single attributes that it is made by.
+_CHOICE = {"share": (Fraction(1, 10), "the choices"), "attributes_share": (Fraction(1, 20), "what they are made by")}
 #: Members of the largest households, if nothing is known of them.
 _MOST_MEMBERS = 20
 
@@ -186,25 +196,41 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str], *, 
     lines += [commented(f"left out: {text}") for text in universe.left_out]
     if universe.counted is not None:
         lines += ["", f"[{prefix}schema.labels]", assigned("records", quoted(universe.counted), "what is counted")]
-    names = [attribute.name for attribute in universe.attributes]
-    lines += [
-        "",
-        f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
-        *shares(_query_shares(names, _n_cells(universe))),
-        "",
+    levels_lines = [
         f"[{prefix}strategy.levels]{'':<9} # each level's share of the budget, top first; adds up to 1",
         *shares(dict.fromkeys(levels, Fraction(1, len(levels)))),
-        "",
+    ]
+    if universe.by_pairs:
+        lines += ["", commented(_BY_PAIRS), "[marginals.choose]"]
+        lines += [assigned(name, exact(share), about) for name, (share, about) in _CHOICE.items()]
+        lines += ["", *levels_lines]
+    else:
+        lines += ["", *_queries(prefix, universe), "", *levels_lines, "", *_tables(prefix, universe)]
+    return [*lines, "", *_input(prefix, universe), ""]
+
+
+def _queries(prefix: str, universe: GuessedUniverse) -> list[str]:
+    """What is measured."""
+    names = [attribute.name for attribute in universe.attributes]
+    return [
+        f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
+        *shares(_query_shares(names, _n_cells(universe))),
+    ]
+
+
+def _tables(prefix: str, universe: GuessedUniverse) -> list[str]:
+    """What is published."""
+    names, n_cells = [attribute.name for attribute in universe.attributes], _n_cells(universe)
+    lines = [
         f"[{prefix}tables]{'':<18} # what is published, besides the histograms; a query each",
         assigned("total", quoted("total")),
-        *(assigned(name, quoted(name)) for name in names if _n_cells(universe) > 1),
+        *(assigned(name, quoted(name)) for name in names if n_cells > 1),
     ]
-    n_cells = _n_cells(universe)
     if len(names) > 1:
         detail = next(name for name in ("all", "every", "everything") if name not in map(str.casefold, names))
         line = assigned(detail, quoted("detailed"))
         lines.append(line if n_cells <= _MOST_PUBLISHED else f"# {line}   a table with {n_cells:,} columns")
-    return [*lines, "", *_input(prefix, universe), ""]
+    return lines
 
 
 def _n_cells(universe: GuessedUniverse) -> int:

@@ -1,0 +1,175 @@
+"""Which attributes were measured together, on the page: against the declared cliques, and as people read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from releases.browser import chromium, opened
+from releases.policy import runs_its_own_scripts_alone
+from releases.small import run
+from releases.wide import ATTRIBUTES, write_wide
+
+from features.marginals import shown
+from features.marginals.shown import MarginalsView, marginals_view
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import load_spec
+
+DECLARED = [("age", "sex", "school"), ("school", "work"), ("work", "tenure", "car"), ("tenure", "rooms")]
+STATED = 'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]'
+#: A ring, which is filled in.
+RING = 'cliques = [["age", "sex"], ["sex", "work"], ["work", "car"], ["car", "age"], ["school"], ["tenure", "rooms"]]'
+CHOOSE = 'choose = { share = "1/10", attributes_share = "1/20" }'
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a release with two attributes that have labels."""
+    folder = tmp_path_factory.mktemp("shown")
+    labels = '[schema.labels.attributes]\nage = "Age <group>"\nrooms = "Number of rooms"\n\n[marginals]'
+    spec = write_wide(folder / "in", ("[marginals]", labels), ("replicates = 2", "replicates = 1"))
+    return RunDirectory(run(spec, folder / "out")).report
+
+
+def _section(page: Path) -> ElementTree.Element:
+    found = re.search(r'<section id="cliques".*?</section>', page.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    return ElementTree.fromstring(found[0])
+
+
+def _text(element: ElementTree.Element) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def _tables(page: Path) -> list[list[list[ElementTree.Element]]]:
+    """Rows of cells of each table of the section, heads first."""
+    tables = _section(page).iter("table")
+    return [[list(row) for row in table.iter("tr")] for table in tables]
+
+
+def test_each_pair_names_the_cliques_that_have_it(page: Path) -> None:
+    """Row and column heads in the schema's order, a number for each declared clique, and else words for a guess."""
+    head, *rows = _tables(page)[0]
+    titles = ["Age <group>", "sex", "school", "work", "tenure", "Number of rooms", "car"]
+    assert [_text(cell) for cell in head[1:]] == titles
+    assert [_text(row[0]) for row in rows] == titles
+    names = list(ATTRIBUTES)
+    for one, row in zip(names, rows, strict=True):
+        for other, cell in zip(names, row[1:], strict=True):
+            have = [str(number) for number, clique in enumerate(DECLARED, start=1) if {one, other} <= {*clique}]
+            expected = "itself" if one == other else ", ".join(have) or "·a guess"
+            assert _text(cell) == expected, (one, other)
+
+
+def test_cliques_have_their_cells_and_pairs_what_they_would_need(page: Path) -> None:
+    """The product of the numbers of values; 13 of 21 pairs are guesses, each is listed once."""
+    _, cliques, needed = _tables(page)
+    sizes = {"Age <group>": 4, "school": 4, "work": 3, "Number of rooms": 5}
+
+    def cells(title: str) -> int:
+        product = 1
+        for name in title.split(" × "):
+            product *= sizes.get(name, 2)
+        return product
+
+    assert [_text(row[0]) for row in cliques[1:]] == ["1", "2", "3", "4"]
+    for table, at in ((cliques, 1), (needed, 0)):
+        for row in table[1:]:
+            assert int(_text(row[at + 1]).replace(",", "")) == cells(_text(row[at]))
+    measured = {pair for clique in DECLARED for pair in combinations(sorted(clique), 2)}
+    assert len(needed) - 1 == 21 - len(measured)
+    assert len({_text(row[0]) for row in needed[1:]}) == len(needed) - 1
+    # A pair of two neighbours closes a triangle over what they share; its table is named with its cells.
+    beyond = {_text(row[0]): _text(row[2]) for row in needed[1:]}
+    assert beyond["Age <group> × work"] == "Age <group> × school × work (48 cells)"
+    assert "without an interval" in _text(_section(page))
+    assert "exponential mechanism" not in _text(_section(page))
+
+
+def test_tables_are_read_by_their_heads(page: Path) -> None:
+    """All heads say of what they are; what scrolls is reached by the keyboard and named."""
+    section = _section(page)
+    for table in section.iter("table"):
+        assert table.find("caption") is not None
+        assert {head.get("scope") for head in table.iter("th")} == {"row", "col"}
+        for row in table.findall("tbody/tr"):
+            assert (row[0].tag, row[0].get("scope")) == ("th", "row")
+            assert all(_text(cell) for cell in row)
+    scrolled = [one for one in section.iter("div") if one.get("class") == "scroll"]
+    assert len(scrolled) == 3
+    assert all(one.get("tabindex") == "0" and one.get("aria-label") and one.get("role") for one in scrolled)
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Callable[..., MarginalsView]:
+    """The section of a spec with other cliques."""
+
+    def of(cliques: str) -> MarginalsView:
+        spec = load_spec(write_wide(tmp_path / "in", (STATED, cliques)))
+        facts: Any = SimpleNamespace(spec=spec, universes=spec.universes())
+        stated = next(part.marginals for part in spec.of_features if hasattr(part, "marginals"))
+        found = marginals_view(stated, facts)
+        assert found is not None
+        return found
+
+    return of
+
+
+def test_what_is_filled_in_is_no_measurement(view: Callable[..., MarginalsView]) -> None:
+    """Pairs within a table that is only estimated are told apart from measured ones and from guesses."""
+    found = view(f"{RING}\nfill = true")
+    assert [table.measured for table in found.tables] == [True] * 6 + [False] * 2
+    alone = [table.number for table in found.tables if not table.measured]
+    age, sex, work, car = (list(ATTRIBUTES).index(name) for name in ("age", "sex", "work", "car"))
+    sides = [(age, sex), (sex, work), (work, car), (car, age)]
+    assert [found.pairs[a][b].measured for a, b in sides] == [True] * 4  # type: ignore[union-attr]
+    across = [found.pairs[a][b] for a, b in ((age, work), (sex, car))]
+    assert sorted((pair.measured, pair.tables) for pair in across if pair) == [(False, ()), (False, tuple(alone))]
+    assert (found.n_pairs, found.n_measured, found.n_guessed) == (21, 5, 15)
+    assert len(found.needed) == 15
+
+
+def test_many_pairs_are_not_listed_one_by_one(
+    view: Callable[..., MarginalsView], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The matrix has them still; `query` names what any would need."""
+    monkeypatch.setattr(shown, "MOST_LISTED", 12)
+    found = view(STATED)
+    assert (found.needed, found.n_guessed) == ((), 13)
+
+
+def test_a_private_choice_states_its_parts_of_the_budget(view: Callable[..., MarginalsView]) -> None:
+    """Six pairs of seven attributes; the cost is that of the mechanisms that the statement has."""
+    choice = view(CHOOSE).choice
+    assert choice is not None
+    assert (choice.pairs, choice.attributes, choice.symbol, choice.budget) == (6, 7, "ρ", "3")
+    assert choice.tables == pytest.approx(1 / 20, abs=1e-12)
+    # epsilon of a choice is at most sqrt(8 rho), rounded down to a multiple of 2^-20.
+    step = Fraction(1, 2**20)
+    epsilon = int(float(8 * Fraction(3, 10) / 6) ** 0.5 / step) * step
+    assert choice.choices == pytest.approx(float(6 * epsilon**2 / 8 / 3), abs=1e-12)
+    assert view(STATED).choice is None
+
+
+@pytest.mark.slow
+def test_the_page_in_a_browser(page: Path, tmp_path: Path) -> None:
+    """At the width of a telephone the matrix scrolls in its frame, and its row heads stay; no other script runs."""
+    with chromium() as browser:
+        runs_its_own_scripts_alone(browser, page, tmp_path, ready=True)
+        narrow = opened(browser, page, width=360).page
+        assert narrow.evaluate("document.documentElement.scrollWidth") <= 360
+        left = "document.querySelector('.matrix tbody th').getBoundingClientRect().left"
+        before = narrow.evaluate(left)
+        moved = narrow.evaluate(
+            "(() => { const one = document.querySelector('.matrix').parentElement; one.scrollLeft = 60; "
+            "return one.scrollLeft; })()"
+        )
+        assert moved > 0
+        assert narrow.evaluate(left) == before
