@@ -176,7 +176,8 @@ def _of_reports(universe: Universe) -> PrivacyStatement:
 def _noise(universe: Universe) -> Iterator[NoiseStatement]:
     """Of every query, then of private choices and what they choose, then of added answers and what was drawn before."""
     framework, neighbours = universe.framework, universe.neighbours
-    own = universe.own_budget / universe.budget
+    # Where there is no budget there is no noise for it, which is said by whoever looks for some.
+    own = universe.own_budget / universe.budget if universe.budget else Fraction(0)
     rest = own * (1 - sum((selection.share for selection in universe.selections), Fraction(0)))
     for level in universe.strategy.levels:
         for measured in level.queries:
