@@ -101,7 +101,7 @@ def test_every_placement_gives_the_same_bytes(
     if cut:
         monkeypatch.setattr("pipeline.runs.verify.Job", partial(Job, most_cells=1, part_cells=1))
     workers = PlacedWorkers(placement)
-    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda _: workers)
+    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda _, told: workers)
     assert verify_release(RunDirectory(released), 1, Silent()) == []
     SEEN.update(workers.kinds)
 
@@ -200,5 +200,5 @@ def test_a_sampled_spine_has_one_set_of_intervals_that_cover(
     done = spinewise("run", spec, "--out", tmp_path, "--workers", 2, PREFECT_HOME=str(prefect_home))
     assert done.returncode == 0, done.stderr
     assert public_bytes(tmp_path / "sampled") == public_bytes(here)
-    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda _: Workers(4, start_after=1e-6))
+    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda _, told: Workers(4, start_after=1e-6, told=told))
     assert verify_release(RunDirectory(here), 4, Silent()) == []
