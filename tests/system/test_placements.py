@@ -101,7 +101,7 @@ def test_every_placement_gives_the_same_bytes(
     if cut:
         monkeypatch.setattr("pipeline.runs.verify.Job", partial(Job, most_cells=1, part_cells=1))
     workers = PlacedWorkers(placement)
-    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda _, told: workers)
+    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda *_, **__: workers)
     assert verify_release(RunDirectory(released), 1, Silent()) == []
     SEEN.update(workers.kinds)
 
