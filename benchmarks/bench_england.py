@@ -18,12 +18,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measured_run import measured_run
+from measured_run import measured_beside_plan
 from synthetic_spine import leaf_codes
-
-from pipeline.cost.model import cost_of
-from pipeline.inputs.geography import read_spine
-from pipeline.spec.release_spec import load_spec
 
 #: Geounits of each level of the whole: country, regions, authorities, MSOAs, LSOAs.
 WHOLE = (1, 10, 331, 7264, 35000)
@@ -129,16 +125,7 @@ def write_population(folder: Path, share: int, *, margins: bool) -> Path:
 def measure(folder: Path, share: int, *, margins: bool) -> None:
     """One release: prints what it took, beside what was foretold."""
     path = write_population(folder, share, margins=margins)
-    spec = load_spec(path)
-    spine = read_spine(spec.geography)
-    foretold = cost_of(spec, spine, 2, engine=False)
-    used = measured_run(path, folder / "out")
-    print(
-        f"1/{share}, {spine.n_leaves:,} leaves, margins {margins}: {used.core_seconds:.0f} core seconds "
-        f"({foretold.core_seconds:.0f} foretold), {used.peak_mb:.0f} MB ({foretold.peak_mb:.0f} foretold), "
-        f"{used.seconds:.0f} s elapsed",
-        flush=True,
-    )
+    measured_beside_plan(path, folder / "out", f"1/{share}, margins {margins}")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,25 @@ def measured_run(spec: Path, out: Path, workers: int = 2, most_mb: float | None 
     return Used(core, time.monotonic() - began, peak)
 
 
+def measured_beside_plan(spec: Path, out: Path, what: str) -> Used:
+    """Run the spec with two workers; prints what it took beside what the plan foretold, after `what` and its leaves."""
+    from pipeline.cost.model import cost_of
+    from pipeline.inputs.geography import read_spine
+    from pipeline.spec.release_spec import load_spec
+
+    stated = load_spec(spec)
+    spine = read_spine(stated.geography)
+    foretold = cost_of(stated, spine, 2, engine=False)
+    used = measured_run(spec, out)
+    print(
+        f"{what}, {spine.n_leaves:,} leaves: {used.core_seconds:.0f} core seconds "
+        f"({foretold.core_seconds:.0f} foretold), {used.peak_mb:.0f} MB ({foretold.peak_mb:.0f} foretold), "
+        f"{used.seconds:.0f} s elapsed",
+        flush=True,
+    )
+    return used
+
+
 def memory_of(pid: int) -> int:
     """Bytes of memory of a process and those that it has started; a page that n share counts 1/n in each."""
     try:
