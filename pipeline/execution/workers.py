@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import import_module
 from multiprocessing import connection, parent_process
@@ -144,8 +144,14 @@ class Workers:
         return wait
 
     def _awaited(self, future: Future[Result]) -> Result:
-        try:
+        with self._a_lost_one_told():
             return immutable(future.result())
+
+    @contextmanager
+    def _a_lost_one_told(self) -> Iterator[None]:
+        """The pool is broken when a result is asked for, or already when a task is handed out."""
+        try:
+            yield
         except BrokenProcessPool:
             self.close()
             raise WorkerError(
@@ -169,7 +175,7 @@ class Workers:
             self._pool = ProcessPoolExecutor(
                 self.count, mp_context=WorkerContext(), initializer=_begin_telling, initargs=(self._telling,)
             )
-        with without_interrupts():
+        with self._a_lost_one_told(), without_interrupts():
             return self._pool.submit(partial(apart, function, *immutable(given), **immutable(named)))
 
     def close(self, *, at_once: bool = False) -> None:

@@ -6,9 +6,10 @@ is begun by naming it: `python tests/project/report_texts.py fr`.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -55,15 +56,31 @@ def wanted() -> dict[str, list[str]]:
 def _texts_of(path: Path) -> Iterator[str]:
     keywords: dict[str, None] = dict.fromkeys(_KEYWORDS[path.suffix])
     file = BytesIO(path.read_bytes())
+    found: Sequence[str | tuple[str | None, ...] | None]
     if path.suffix == ".j2":
         found = [message for _, _, message, _ in babel_extract(file, list(keywords), [], {})]
+    elif path.suffix == ".js":
+        found = [message for _, message, _, _ in extract("javascript", file, keywords, (), {"encoding": "utf-8"})]
     else:
-        method = "python" if path.suffix == ".py" else "javascript"
-        found = [message for _, message, _, _ in extract(method, file, keywords, (), {"encoding": "utf-8"})]
+        found = _firsts_of_calls(ast.parse(file.getvalue()), keywords)
     for message in found:
         first = message if isinstance(message, str) or message is None else message[0]
         if first:  # others are looked up by a name, and stand elsewhere
             yield collapsed(first)
+
+
+def _firsts_of_calls(module: ast.Module, names: Container[str]) -> list[str]:
+    """The first arguments of calls of these names, where they are texts, in the order of the module."""
+    calls = [
+        (call.args[0].lineno, call.args[0].col_offset, call.args[0].value)
+        for call in ast.walk(module)
+        if isinstance(call, ast.Call)
+        and getattr(call.func, "id", getattr(call.func, "attr", "")) in names
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+    ]
+    return [text for *_, text in sorted(calls)]
 
 
 def update(language: str) -> bytes:
@@ -77,7 +94,7 @@ def update(language: str) -> bytes:
     for message, places in wanted().items():
         catalogue.add(message, known.get(message, ""), locations=[(name, 0) for name in places])
     written = BytesIO()
-    write_po(written, catalogue, width=120, omit_header=True, include_lineno=False)
+    write_po(written, catalogue, width=0, omit_header=True, include_lineno=False)  # where lines end is Babel's choice
     return f'{_HEADER}\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'.encode() + written.getvalue()
 
 

@@ -47,7 +47,7 @@ def test_an_answer_tells_it_which_was_charged_when_it_was_asked(tmp_path: Path) 
         other = ask(spec, "count units by sex", "1/20")
     known = RecordsPerUnit.of(str(root))
     assert known.numbers
-    assert 350 < known.records < 450
+    assert 250 < known.records < 550  # about 400, with a standard deviation of 18
     assert plan_release(spec, None, 1, records=known).caps[1].left_out == pytest.approx(
         float(known.left_out(2) / known.records)
     )

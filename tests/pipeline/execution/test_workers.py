@@ -88,6 +88,14 @@ def test_a_killed_worker_is_a_clear_error() -> None:
     assert time.monotonic() - began < 30
 
 
+def test_a_worker_that_was_killed_before_a_task_is_handed_out_is_the_same_error() -> None:
+    with Workers(2, start_after=0) as workers:
+        assert workers._hand_out(die, 2).exception(timeout=30) is not None
+        with pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"):
+            workers._hand_out(die, 2)
+        assert list(workers.run(os.getpgid, [0, 0])) == [os.getpgid(0)] * 2
+
+
 def test_an_interrupted_run_does_not_wait_for_its_workers() -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
