@@ -29,7 +29,7 @@ from pipeline.storage.temporary import temporary_folder
 ASKED = "asked.json"
 
 
-class Answering(Protocol):
+class RecordsHolder(Protocol):
     """Whoever holds records, key and ledger for a question."""
 
     def identity(self) -> str:
@@ -50,7 +50,7 @@ def answer_question(checked: CheckedQuestion) -> Path:
         return answered(checked, process)
 
 
-def answered(checked: CheckedQuestion, measuring: Answering) -> Path:
+def answered(checked: CheckedQuestion, measuring: RecordsHolder) -> Path:
     """The same, with the records wherever `measuring` has them."""
     work = checked.work
     identity = {
@@ -142,7 +142,7 @@ def again_of(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySo
 
 
 def compared(
-    run: RunDirectory, checked: CheckedQuestion, measuring: Answering, release: Path | None = None
+    run: RunDirectory, checked: CheckedQuestion, measuring: RecordsHolder, release: Path | None = None
 ) -> list[str]:
     """The public files that are not the same when they are made again, in a folder that is removed at the end."""
     with temporary_folder("rerun") as folder:

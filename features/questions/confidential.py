@@ -61,11 +61,11 @@ class AnsweringHere:
         self._holder = Keyholder(checked.request.key, checked.spec.privacy.key)
 
     def identity(self) -> str:
-        """See `answering.Answering.identity`."""
+        """See `answering.RecordsHolder.identity`."""
         return self._holder.identity()
 
     def question(self, work: QuestionWork) -> Mapping[str, object]:
-        """See `answering.Answering.question`."""
+        """See `answering.RecordsHolder.question`."""
         return answered(work, self._holder, self._source)
 
 
