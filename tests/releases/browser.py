@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,8 +83,12 @@ class Opened:
 
 
 @contextmanager
-def chromium(seconds: float = CALL_LIMIT) -> Iterator[Any]:
-    """The browser, with a limit for each call; the test is skipped where there is none."""
+def chromium(limits: Mapping[str, float] | None = None) -> Iterator[Any]:
+    """The browser, with a limit for each call; the test is skipped where there is none.
+
+    Args:
+        limits: name of a call -> seconds, where they are not `CALL_LIMIT`.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
@@ -96,10 +100,11 @@ def chromium(seconds: float = CALL_LIMIT) -> Iterator[Any]:
     unlimited = SyncBase._sync
 
     def limited(self: SyncBase, awaitable: Any) -> Any:
-        with _within(f"{type(self).__name__}.{sys._getframe(1).f_code.co_name}", seconds, started):
+        call = f"{type(self).__name__}.{sys._getframe(1).f_code.co_name}"
+        with _within(call, (limits or {}).get(call, CALL_LIMIT), started):
             return unlimited(self, awaitable)
 
-    with pytest.MonkeyPatch.context() as patched, _within("sync_playwright", seconds, started) as start:
+    with pytest.MonkeyPatch.context() as patched, _within("sync_playwright", CALL_LIMIT, started) as start:
         patched.setattr(SyncBase, "_sync", limited)
         manager = sync_api.sync_playwright()
         playwright = manager.__enter__()
@@ -108,7 +113,7 @@ def chromium(seconds: float = CALL_LIMIT) -> Iterator[Any]:
         try:
             yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         finally:  # ends the browser too
-            with _within("playwright.stop", seconds, started):
+            with _within("playwright.stop", CALL_LIMIT, started):
                 manager.__exit__(None, None, None)
 
 
