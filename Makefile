@@ -5,26 +5,30 @@
 #   make check       lint, types and import rules
 #
 # make setup alone makes .venv; every other target does so first. PYTHON=/path/to/python3 names the Python to use.
+# Packages have the versions of constraints.txt; with NEWEST=1 they are the newest that pyproject.toml allows.
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.setup-done
+STAMP := $(VENV)/.setup-$(if $(NEWEST),newest,done)
 PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
 # Python keeps what it has compiled, whatever the environment says: else each process that a test starts compiles it anew.
 export PYTHONDONTWRITEBYTECODE :=
+# Also what builds a package has these versions: older pips ask the first variable of it, newer ones the second.
+PIP = PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) $(BIN)/python -m pip --quiet --disable-pip-version-check
+CONSTRAINTS := $(if $(NEWEST),,constraints.txt)
 # Two tests at a time; those of a file stay together, and share what they prepare.
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
 BENCHMARKS := $(filter-out %/bench_national.py,$(shell grep -l -e '"--json"' benchmarks/bench_*.py))
 
-.PHONY: help setup release test test-slow test-all test-version lint types imports check format docs texts site report-js golden same bench bench-national clean
+.PHONY: help setup constraints release test test-slow test-all test-version lint types imports check format docs texts site report-js golden same bench bench-national clean
 
 help:
-	@sed -n '3,7s/^# \{0,1\}//p' Makefile
+	@sed -n '3,8s/^# \{0,1\}//p' Makefile
 
 setup: $(STAMP)
 
 # A shim of a Python that is not there, one without venv, and one that is too old are all passed over.
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(if $(NEWEST),,constraints.txt)
 	@set -e; \
 	if ! $(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
 	    found=; seen=; \
@@ -43,8 +47,13 @@ $(STAMP): pyproject.toml
 	    echo "making $(VENV) with $$found"; \
 	    "$$found" -m venv --clear $(VENV); \
 	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint,docs]"
+	@rm -f $(VENV)/.setup-*
+	$(PIP) install $(if $(NEWEST),--upgrade --upgrade-strategy eager) --editable ".[test,lint,docs]"
 	@touch $(STAMP)
+
+# The versions that are installed now; after all tests have passed with NEWEST=1.
+constraints: $(STAMP)
+	$(BIN)/python tests/project/constraints.py
 
 example/release.toml: | $(STAMP)
 	$(BIN)/spinewise example example
@@ -61,9 +70,11 @@ test-slow: $(STAMP)
 test-all: $(STAMP)
 	$(PYTEST)
 
-# The slow tests in full, before a version: 20,000 spoilt inputs for 2,000, kills in every step.
+# Before a version: the slow tests in full, 20,000 spoilt inputs for 2,000, kills in every step; and tests that draw
+# examples with others than in every run.
 test-version: $(STAMP)
 	SPINEWISE_TEST_VERSION=1 $(PYTEST) -m slow --durations=40
+	SPINEWISE_TEST_VERSION=1 $(PYTEST) -m "not slow" $(shell grep -rl --include=*.py '^@given' tests)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import absl.logging
 import pytest
+from hypothesis import HealthCheck, settings
+from oracles.how_many import OF_A_VERSION
 
 from pipeline.execution.threads import limit_threads
 
@@ -20,6 +22,20 @@ limit_threads()
 # start: a run would rightly not end by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Rich and Typer ask who starts the tests how wide a page is, and whether it has colours: here as where nobody looks.
+os.environ |= {"COLUMNS": "80", "LINES": "24"}
+for told in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(told, None)
+
+# Examples are the same in every run of the tests, and others in those of a version; none has to be quick.
+settings.register_profile(
+    "spinewise",
+    deadline=None,
+    derandomize=not OF_A_VERSION,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("spinewise")
 
 #: Releases that several folders look at.
 pytest_plugins = ["releases.fixtures"]

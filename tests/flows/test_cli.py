@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,11 @@ def spinewise(*arguments: object, **environment: str) -> subprocess.CompletedPro
 
 
 def test_help_is_fast_and_has_examples() -> None:
-    began = time.monotonic()
+    before = os.times()
     shown = spinewise("--help")
-    assert time.monotonic() - began < 20  # 0.2 s on an idle machine; the imports are what is tested below
+    after = os.times()
+    # Core seconds, since others are at work too: 0.2 of them; the imports are what is tested below.
+    assert after.children_user + after.children_system - before.children_user - before.children_system < 5
     assert shown.returncode == 0
     assert "spinewise example demo" in shown.stdout
     for command in ("run", "verify", "example", "schema"):

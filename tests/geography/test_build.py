@@ -169,9 +169,9 @@ def test_a_long_circle_is_cut_in_the_message() -> None:
 def test_rhode_island_has_its_published_numbers(shared_data: FilePath) -> None:
     table = pq.read_table(shared_data / "ri_2010_blocks.parquet", columns=list(CENSUS))
     codes = np.array(table["block"].to_pylist())
-    start = time.perf_counter()
+    start = time.process_time()
     spine = spine_from_prefixes(codes, CENSUS)
-    assert time.perf_counter() - start < 0.5  # 0.02 s on an idle core
+    assert time.process_time() - start < 0.5  # 0.02 s on an idle core
     assert [len(level) for level in spine.levels] == [1, 5, 244, 815, 25_181]
     assert spine.fingerprint() == spine_from_table(table, list(CENSUS)).fingerprint()
 

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from project import constraints
 from project.conftest import PACKAGES, Installed
+from project.constraints import declared, installed, pinned
 from project.documents import PROJECT
 from releases.prefect_server import prefect_server, prefect_variables
 
@@ -172,3 +174,36 @@ def scheduled_runs(address: str) -> list[dict[str, object]]:
     with urllib.request.urlopen(request, timeout=10) as response:
         found: list[dict[str, object]] = json.loads(response.read())
     return found
+
+
+def test_every_dependency_has_a_version_that_is_allowed_in_the_constraints() -> None:
+    """What `make setup` installs is stated to the last package, and a line is nothing but a name and a version."""
+    found = pinned(constraints.PAGE.read_text("utf-8"))
+    assert list(found) == sorted(found)
+    lacking = installed().keys() - found.keys()
+    assert lacking == set(), "make constraints"
+    for one in declared():
+        assert one.specifier.contains(found[canonicalize_name(one.name)], prereleases=True), one
+    for line in (
+        "numpy",
+        "numpy>=2.0",
+        "numpy @ https://wheels.example/numpy.whl",
+        "--index-url https://wheels.example",
+    ):
+        with pytest.raises(ValueError, match="unpack"):
+            pinned(line)
+
+
+def test_make_setup_installs_these() -> None:
+    """And the newest ones only where that is said."""
+    told = {
+        newest: subprocess.run(
+            ["make", "--dry-run", "setup", f"NEWEST={newest}", "VENV=none"],
+            cwd=PROJECT, capture_output=True, text=True, check=True,
+        ).stdout
+        for newest in ("", "1")
+    }  # fmt: skip
+    assert "PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt none/bin/python -m pip" in told[""]
+    assert "PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= none/bin/python -m pip" in told["1"]
+    assert "--upgrade" in told["1"]
+    assert "--upgrade" not in told[""]

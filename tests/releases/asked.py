@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -92,7 +94,7 @@ def ledger_of(
     neighbours: str = "change-one",
     purposes: dict[str, Fraction] | None = None,
 ) -> Iterator[Path]:
-    """A ledger beside the spec with the dataset, named by the settings; its file."""
+    """A ledger beside the spec with the dataset, named by the settings; its file. New keys are `keys_in_turn`."""
     place, state = folder / "ledger.sqlite", folder / "state"
     with Ledger.open(str(place), create=True, state=state) as ledger:
         ledger.open_dataset(
@@ -102,7 +104,17 @@ def ledger_of(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPINEWISE_LEDGER", str(place))
         patch.setenv("SPINEWISE_STATE", str(state))
+        keys_in_turn(patch)
         yield place
+
+
+def keys_in_turn(patch: pytest.MonkeyPatch) -> None:
+    """New keys of this process are the first, the second, ... of a fixed row.
+
+    Each is as good as another, and an answer is the same in every run of the tests: what is within bounds is so again.
+    """
+    number = itertools.count()
+    patch.setattr(MasterKey, "generate", lambda: MasterKey(hashlib.sha256(b"key %d" % next(number)).digest()))
 
 
 def spent(place: Path) -> Fraction:

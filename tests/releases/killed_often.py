@@ -101,9 +101,8 @@ def killed(one: Run, step: str, after: float) -> str:
     while one.next_step():
         if one.steps[-1][0] == step:
             moment = one.steps[-1][1] + after
-            while one.next_step(moment):
-                pass
-            time.sleep(max(0.0, moment - time.monotonic()))
+            if not one.next_step(moment):  # else it was sooner than usual, and the next step has just begun
+                time.sleep(max(0.0, moment - time.monotonic()))
             break
     os.kill(one.process, signal.SIGKILL)
     status = one.end()

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 
-#: Seconds from Ctrl-C to the end: less than 2 on a quiet machine, and more where other tests run beside it.
-SOON = 5.0
+#: Seconds from Ctrl-C to the end: less than 2 on a quiet machine, and several times that where others work beside it.
+SOON = 20.0
 
 
 #: What a shell does: it leads the terminal's session, survives Ctrl-C, and tells the status when its child has ended.
@@ -146,7 +146,7 @@ def test_in_the_middle_of_a_batch(
     assert text.count("stopped; the same command resumes") == 1
     for word in ("Traceback", "Error", "Exception", "Aborted", "leaked"):
         assert word not in text, text
-    assert not psutil.wait_procs(below, timeout=10)[1], "processes are left"
+    assert not psutil.wait_procs(below, timeout=60)[1], "processes are left"
     assert not list((tmp_path / "tmp").iterdir())
     assert (tmp_path / "out" / "example" / "restricted").is_dir()
     assert not (tmp_path / "out" / "example" / "public" / "manifest.json").exists()
@@ -167,7 +167,7 @@ def test_at_any_time(
     assert took < SOON, f"{took:.1f} s: {text}"
     assert status in (130, -signal.SIGINT)
     assert "Traceback" not in text, text
-    assert not psutil.wait_procs(below, timeout=10)[1], "processes are left"
+    assert not psutil.wait_procs(below, timeout=60)[1], "processes are left"
 
 
 @pytest.mark.slow

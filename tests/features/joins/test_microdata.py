@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -87,7 +87,7 @@ def test_each_person_has_the_number_of_the_row_of_its_household(tmp_path: Path, 
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "plain"), people.drop(columns="household"))
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=15)
 @given(cuts=st.lists(st.integers(0, N), max_size=4).map(sorted))
 def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: list[int]) -> None:
     monkeypatch.setattr("features.joins.microdata.rows_per_group", lambda _columns: 13)

@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "rhode_island.toml"
 
 @pytest.mark.slow
 def test_rhode_island_with_maps_of_tracts(shared_data: Path, tmp_path: Path) -> None:
-    """Under 5 MB with all five levels, blocks too; open, drawn and ready in under 2 seconds, the best of three."""
+    """Under 5 MB with all five levels, blocks too; open, drawn and ready in under 2 core seconds, the best of three."""
     text = EXAMPLE.read_text().replace('"../../shared/data/', f'"{shared_data}/')
     (tmp_path / "spec.toml").write_text(f"{text}\n[publish]\nreplicates = 2\n")
     directory = RunDirectory(run(tmp_path / "spec.toml", tmp_path / "out", workers=2))

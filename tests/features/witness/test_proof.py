@@ -74,9 +74,9 @@ def test_every_row_is_proved_with_its_numbers(signed_release: RunDirectory, key:
         for geocode, row in frame.iterrows():
             proof = make_proof(signed_release, Wanted(table, str(geocode), companion=companion))
             assert len(proof) < 10_000
-            start = time.perf_counter()
+            start = time.process_time()
             proved = check(proof, key.public().text())
-            assert time.perf_counter() - start < 1
+            assert time.process_time() - start < 1
             assert (proved["table"], proved["geocode"], proved["level"]) == (table, geocode, path.stem)
             assert proved["signer"] == "statistics.example/releases"
             assert proved["status"] == "NOT FOR RELEASE: insecure test key"

@@ -86,9 +86,9 @@ def test_roots_of_a_town_take_no_time(town: Path) -> None:
     from pipeline.release.rows import table_leaf
 
     run = release_at(town)
-    start = time.perf_counter()
+    start = time.process_time()
     leaves = [table_leaf(path, run.name_of(path), "") for path in sorted((run.public / "tables").rglob("*.parquet"))]
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     rows = read_manifest(run.manifest).rows
     assert rows is not None
     assert {leaf.file: leaf.root for leaf in leaves} == {

@@ -46,7 +46,7 @@ def test_what_was_started_ends_if_its_starter_is_killed_and_only_then(how: str) 
     )
     process = int(done.stdout)
     assert done.returncode == (-signal.SIGKILL if how == "killed" else 0)
-    for _ in range(100 if how == "killed" else 10):
+    for _ in range(1200 if how == "killed" else 10):
         if not lives(process):
             break
         time.sleep(0.05)

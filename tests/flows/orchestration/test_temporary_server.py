@@ -33,7 +33,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return found
 
 
-def gone(processes: list[psutil.Process], path: Path, seconds: float = 10) -> bool:
+def gone(processes: list[psutil.Process], path: Path, seconds: float = 60) -> bool:
     last = time.monotonic() + seconds
     while time.monotonic() < last:
         alive = [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]

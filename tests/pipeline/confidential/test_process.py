@@ -337,7 +337,7 @@ def test_it_ends_with_the_run() -> None:
     number = int(starter.stdout.readline())
     starter.kill()
     starter.communicate()
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 60
     while psutil.pid_exists(number) and time.monotonic() < limit:
         time.sleep(0.05)
     assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE

@@ -39,7 +39,8 @@ def test_a_catalogue_is_as_make_texts_writes_it(path: Path) -> None:
 
 
 def entries(catalogue: bytes) -> list[tuple[object, ...]]:
-    return [(one.id, one.string, one.locations) for one in read_po(BytesIO(catalogue))]
+    """But for the head, in which Babel puts the minute in which it is read where there is none."""
+    return [(one.id, one.string, one.locations) for one in read_po(BytesIO(catalogue)) if one.id]
 
 
 @pytest.mark.parametrize("path", sources(".j2"), ids=lambda path: path.name)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError, ReleaseError
@@ -75,7 +75,7 @@ def test_pandas_can_group_across_row_groups(tmp_path: Path) -> None:
     assert totals.to_dict() == {geocode: total for geocode, total in expected.items() if total}
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25)
 @given(cuts=st.lists(st.integers(0, N), max_size=5).map(sorted))
 def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, cuts: list[int]) -> None:
     counts = _counts()

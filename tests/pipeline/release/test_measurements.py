@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pipeline.storage.files
@@ -55,7 +55,7 @@ def test_two_lines_of_pandas_read_it(tmp_path: Path) -> None:
     assert (frame.variance == 48.43).all()
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25)
 @given(cuts=st.lists(st.integers(0, N), max_size=6).map(sorted))
 def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, cuts: list[int]) -> None:
     whole = tmp_path / "whole.parquet"
@@ -71,7 +71,7 @@ def test_the_bytes_depend_on_values_and_header(tmp_path: Path) -> None:
     assert _write(tmp_path, "b", [], other).read_bytes() != first
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=40)
 @given(bounds=st.tuples(st.integers(0, N), st.integers(0, N)).map(sorted))
 def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) -> None:
     path = tmp_path / "whole.parquet"

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
@@ -60,7 +60,7 @@ def test_persons_stand_in_the_order_of_leaves_and_cells(tmp_path: Path) -> None:
     assert rows == [13] * (written // 13) + [written % 13]
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 5), cuts=st.lists(st.integers(0, N), max_size=5).map(sorted))
 def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, seed: int, cuts: list[int]) -> None:
     counts = _counts(seed)

@@ -84,11 +84,11 @@ def test_the_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
     before = signal.getsignal(signal.SIGALRM)
     with monkeypatch.context() as patched:
-        patched.setattr("pipeline.confidential.parts.tabulate_universe", lambda *_: time.sleep(30))
+        patched.setattr("pipeline.confidential.parts.tabulate_universe", lambda *_: time.sleep(600))
         began = time.monotonic()
         with pytest.raises(TimedOutError, match=r"out/town: stopped after 0.2 s, the setting timeout; the same"):
             run_here(checked, Silent(), load_settings(timeout=0.2))
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 120
     assert signal.getsignal(signal.SIGALRM) is before
     assert isinstance(_in_a_thread(lambda: run_here(checked, Silent(), load_settings(timeout=0.05))), TimedOutError)
     resumed = run_here(checked, Silent(), load_settings())
@@ -105,15 +105,16 @@ def test_an_error_of_what_was_interrupted_is_the_end_of_the_time(
 
     def write(*_: object, **__: object) -> None:
         tries.append(time.monotonic())
+        signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time is over now, however long it took to come here
         try:
-            time.sleep(30)
+            time.sleep(600)
         finally:
             raise after
 
     monkeypatch.setattr("pipeline.execution.batch_store.np.savez", write)
     checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
-    with pytest.raises(TimedOutError, match=r"out/town: stopped after 6 s, the setting timeout; the same"):
-        run_here(checked, Silent(), load_settings(timeout=6, retries=5, retry_delay=9))
+    with pytest.raises(TimedOutError, match=r"out/town: stopped after 900 s, the setting timeout; the same"):
+        run_here(checked, Silent(), load_settings(timeout=900, retries=5, retry_delay=9))
     assert len(tries) == 1
 
 

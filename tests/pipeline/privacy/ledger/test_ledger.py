@@ -477,6 +477,7 @@ def kill_often(folder: Path, url_of: Callable[[Path], str], times: int, **how: b
         span = max(0.2, 4 * seconds_of_a_run(url))
         for number, moment in enumerate(moments[start : start + 20]):
             samples, lacking = kill_once(url, part, number * 10_000_000, float(moment) * span, **how)
+            span *= 1.0 if total + samples else 1.5  # the machine has become slower since
         total, missing = total + samples, missing + lacking
     return total, missing
 
