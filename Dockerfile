@@ -9,7 +9,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/spinewise
 WORKDIR /src
 COPY . .
-RUN /opt/spinewise/bin/python -m pip install ".${EXTRAS:+[${EXTRAS}]}" \
+RUN /opt/spinewise/bin/python -m pip install --constraint constraints.txt ".${EXTRAS:+[${EXTRAS}]}" \
     && /opt/spinewise/bin/python -m pip check
 
 FROM python:3.11-slim

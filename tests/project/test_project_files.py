@@ -107,11 +107,12 @@ def test_the_image_holds_the_packages_and_no_more() -> None:
     let_in = {line.removeprefix("!") for line in lines if line.startswith("!")}
     packages = {package for package in PACKAGES if (PROJECT / package).is_dir()}
     assert packages <= let_in
-    assert let_in - packages - {"spinewise"} == {"pyproject.toml", "README.md", "LICENSE"}
+    assert let_in - packages - {"spinewise"} == {"pyproject.toml", "constraints.txt", "README.md", "LICENSE"}
     commands = re.findall(r"^([A-Z]+) (.+)$", _text("Dockerfile"), re.MULTILINE)
     assert [text for name, text in commands if name == "FROM"] == ["python:3.11-slim AS build", "python:3.11-slim"]
     assert [text for name, text in commands if name == "USER"] == ["spinewise"]
     assert dict(commands)["ENTRYPOINT"] == '["spinewise"]'
+    assert "pip install --constraint constraints.txt" in _text("Dockerfile")
     extras = re.search(r'^ARG EXTRAS="(.*)"$', _text("Dockerfile"), re.MULTILINE)
     assert extras
     assert set(extras[1].split(",")) <= PYPROJECT["project"]["optional-dependencies"].keys()
