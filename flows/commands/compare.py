@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compare", short_help="Compare two releases, table by table.")(compare)
+    app.command("compare", short_help="Compare two releases: has an area grown, what differs.")(compare)
 
 
 def compare(
