@@ -39,16 +39,18 @@ from pipeline.execution.threads import limit_threads
 
 _HELP = """From confidential census-style records to a protected release.
 
-The counts are differentially private, whole numbers and never negative, and the areas of every level add up exactly to
-their parents. The noisy measurements that the counts were computed from are published with them.
+The counts are differentially private, non-negative whole numbers, and the areas of every level add up exactly to their
+parents. The noisy measurements that the counts were computed from are published with them.
 
 To begin with an example:
 
-    spinewise example demo               a synthetic state, ready to run
+    spinewise example demo                               a synthetic state
 
-    spinewise run demo/release.toml      the release, in releases/example
+    spinewise run demo/release.toml                      its release
 
-    spinewise verify releases/example    recompute it from its measurements
+    spinewise query releases/example total --at county   people by county
+
+    spinewise verify releases/example                    is it unchanged?
 
 Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 interrupted.
 """

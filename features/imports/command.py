@@ -124,7 +124,11 @@ def table(
     ] = None,
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The public list of attributes and values, in TOML. Guessed by default."),
+        typer.Option(
+            metavar="FILE",
+            help="The public list of attributes and values, a TOML file: [attributes], then "
+            'sex = ["f", "m"] for each column. [default: guessed]',
+        ),
     ] = None,
     geocode: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The records' column of leaf codes. [default: guessed]")

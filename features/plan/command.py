@@ -133,26 +133,26 @@ def plan(
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Predict the guarantee, the errors and the cost of a release before it is run. Spends no budget.
+    """Predict the privacy guarantee, the errors and the cost of a release before it is run. Spends no budget.
 
-    Reads the spec, the list of areas and public counts (of facilities; those of shares if there is a guess), but no
-    records. Prints a few lines: the budget, the errors that it buys, and the time and memory of the run. --details
-    prints all of it: for every query and level, in persons, the mean error of one number, and the sum of the errors in
-    one geounit, averaged over the level.
+    Reads no records: only the spec, the list of areas and public counts. Prints a few lines: the budget, the errors
+    that it buys, and the time and memory of the run. --details adds, for every query and level, the mean error of one
+    number, and the sum of the errors in one area, averaged over the level; both in persons.
 
-    A target limits the sum of errors in a geounit or, followed by "each", the error of one number. The division found
-    is written in exact decimals, and measures every query that the spec measures.
+    --target finds the smallest budget that keeps errors within limits, and its best division among levels and queries:
+    "tract: race <= 8" limits the sum of the errors in a tract, "tract: race <= 2 each" the error of one number. --rho
+    and --weights find the best division of a given budget. --write writes a copy of the spec with what was found.
 
-    --like: errors by table, level and size of area; the sizes are those of an earlier release.
+    --like: errors by table, level and size of area, with the sizes of an earlier release.
 
-    --records-per-unit: for each cap on the records of a unit, what the cap cuts off and the noise it needs.
+    --worst-group: the best division for the group with the largest error relative to its mean number of people.
 
-    --amounts: for each upper end of an amount, how much it cuts off and the noise it needs.
+    --records-per-unit: for each cap on the records of a unit, what the cap cuts off and the noise that it needs.
 
-    --cliques: pairs of attributes that depend most in public data, grown into a tree of tables; --write writes the spec
-    with them. It reads no records, and refuses those of the spec.
+    --amounts: for each upper end of an amount, how much it cuts off and the noise that it needs.
 
-    --worst-group: errors are relative to the mean number of people of a group in an area of the level.
+    --cliques: the pairs of attributes that depend most on each other in public data, grown into a tree of tables;
+    --write writes the spec with them. The records of the spec are refused as public data.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""What pictures and tables that leave the page say of where they are from, and how the release is cited."""
+"""What pictures and tables that leave the page say of where they are from."""
 
 from __future__ import annotations
 
@@ -22,17 +22,6 @@ def source_lines(sources: ReportSources) -> list[str]:
     if about.version:
         lines.append(texts("Version: {version}", version=about.version))
     return lines
-
-
-def citation(sources: ReportSources) -> str:
-    """The publisher's own words, or else publisher, year, title and version."""
-    about = sources.spec.about
-    if about.citation:
-        return about.citation
-    year = (about.publication_date or about.time)[:4]
-    author = " ".join([about.publisher, f"({year})" if year else ""]).strip()
-    version = sources.texts("Version: {version}", version=about.version) + "." if about.version else ""
-    return " ".join(one for one in (f"{author}." if author else "", f"{_title(sources)}.", version) if one)
 
 
 def _title(sources: ReportSources) -> str:

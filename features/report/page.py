@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from features.report.explorer import Explorer, explorer_of
-from features.report.origin import citation, source_lines
+from features.report.origin import source_lines
 from features.report.sources import ReportSources
 from features.report.summaries import SizeSummary
 from pipeline.metadata.json_ld import dataset
@@ -130,7 +130,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         "universes": {view.name: view.what for view in universes},
         "year": sources.spec.about.time[:4],
         "source": source_lines(sources),
-        "citation": citation(sources),
+        "citation": sources.spec.about.cited(sources.spec.name, texts),
         "classes": [
             {"key": grade.key, "label": texts(grade.label), "advice": texts(grade.advice)} for grade in CLASSES
         ],

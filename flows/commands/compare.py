@@ -10,12 +10,14 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table
+
     from pipeline.reading.compare import AreaChanges, Comparison
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compare", short_help="Compare two releases, table by table.")(compare)
+    app.command("compare", short_help="Compare two releases: has an area grown, what differs.")(compare)
 
 
 def compare(
@@ -27,20 +29,21 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="AREA",
-            help="A geocode or name: show instead how each of its numbers has changed, with the margin of error of the "
-            "change, and whether it rose or fell; repeatable.",
+            help="A code or name: whether each of its numbers rose or fell, with the margin of error of the change; "
+            "repeatable.",
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write the comparison as an HTML page to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare two releases, such as those of two estimators, budgets or years.
+    """Compare two releases, such as those of two years, budgets or estimators.
 
-    Lists what differs in spec and software. For every table and level that both publish, shows how large the
-    differences are, beside the margins of error of both. Areas that only one release has are counted, but not compared.
-    Reads only public files.
+    With --area: whether the numbers of an area rose, fell, or changed by no more than the noise explains ("cannot
+    tell"), each with the margin of error of its change. The total comes first.
 
-    --area: whether the numbers of an area rose, fell, or changed by no more than noise explains ("cannot tell").
+    Otherwise: what differs in spec and software and, for every table and level that both publish, how large the
+    differences are, next to the margins of error of both. Areas that only one release has are counted, but not
+    compared. Reads only public files.
 
     Example:
 
@@ -98,34 +101,9 @@ def _show(comparison: Comparison) -> None:
     else:
         console.print("Spec and software are the same.")
     console.print()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("table", no_wrap=True)
-    table.add_column("level", no_wrap=True)
-    for title in (
-        "geounits",
-        "equal",
-        "mean |difference|",
-        "mean difference",
-        "margin, first",
-        "margin, second",
-        "beyond the margin",
-    ):
-        table.add_column(title, justify="right")
-    before = ""
-    for row in comparison.tables:
-        name = f"{row.universe} {row.table}".strip()
-        table.add_row(
-            name if name != before else "",
-            row.level,
-            f"{row.geounits:,}",
-            f"{row.equal:.1%}",
-            f"{row.mean_absolute:,.2f}",
-            f"{row.bias:+,.3f}",
-            _margin(row.first_margin),
-            _margin(row.second_margin),
-            "" if row.beyond is None else f"{row.beyond:.1%}",
-        )
-        before = name
+    table = _differences(comparison, narrow=False)
+    if console.measure(table, options=console.options.update(max_width=100_000)).maximum > console.width:
+        table = _differences(comparison, narrow=True)
     console.print(table)
     for row in comparison.tables:
         if row.only_first or row.only_second:
@@ -136,6 +114,42 @@ def _show(comparison: Comparison) -> None:
     for text in comparison.left_out:
         console.print(f"Not compared: {text}")
     console.print(f"\n{comparison.remark}")
+
+
+def _differences(comparison: Comparison, *, narrow: bool) -> Table:
+    """A row for each table and level; in a `narrow` terminal a table has a line of its own, and no digit is cut off."""
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("table and level",) if narrow else ("table", "level"):
+        shown.add_column(title, no_wrap=True)
+    for title in (
+        "areas",
+        "equal",
+        "mean\n|diff.|" if narrow else "mean\n|difference|",
+        "mean\ndiff." if narrow else "mean\ndifference",
+        "margin,\nfirst",
+        "margin,\nsecond",
+        "beyond\nmargin",
+    ):
+        shown.add_column(title, justify="right", no_wrap=True)
+    before = ""
+    for row in comparison.tables:
+        name = f"{row.universe} {row.table}".strip()
+        if narrow and name != before:
+            shown.add_row(name)
+        shown.add_row(
+            *([f"  {row.level}"] if narrow else [name if name != before else "", row.level]),
+            f"{row.geounits:,}",
+            f"{row.equal:.1%}",
+            f"{row.mean_absolute:,.2f}",
+            f"{row.bias:+,.3f}",
+            _margin(row.first_margin),
+            _margin(row.second_margin),
+            "" if row.beyond is None else f"{row.beyond:.1%}",
+        )
+        before = name
+    return shown
 
 
 def _show_areas(comparison: Comparison, areas: Sequence[AreaChanges]) -> None:
@@ -159,7 +173,9 @@ def _show_areas(comparison: Comparison, areas: Sequence[AreaChanges]) -> None:
             margin = "" if one.margin is None else f"±{one.margin:,.1f}"
             change = f"{one.second - one.first:+,}"
             shown = name if name != before else ""
-            table.add_row(shown, one.label, f"{one.first:,}", f"{one.second:,}", change, margin, one.verdict)
+            table.add_row(
+                shown, comparison.title_of(one), f"{one.first:,}", f"{one.second:,}", change, margin, one.verdict
+            )
             before = name
         console.print(table)
         console.print()

@@ -14,15 +14,15 @@ def add_to(app: typer.Typer) -> None:
 
 
 def validate(
+    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)],
     data: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            help="The records: a file, or a folder with files named as in the spec.",
-            metavar="DATA",
+            help="The records: a file, or a folder with files named as in the spec. [default: where the spec says]",
+            metavar="[DATA]",
             show_default=False,
         ),
-    ],
-    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)],
+    ] = None,
     people: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="The number of persons to be counted, without companions."),
@@ -44,14 +44,20 @@ def validate(
     Writes nothing and spends no budget. The records of companions are those that the spec names, unless DATA is a
     folder. The output shows values of the records: only people who may see the records may see it.
 
+    DATA SPEC is accepted too: the one of the two whose name ends in .toml is the spec.
+
     The exit status is 0 if a run would accept the input, else 2. Remarks do not stop a run.
 
     Example:
 
-        spinewise validate persons.parquet release.toml --people 1052567
+        spinewise validate release.toml
+
+        spinewise validate release.toml persons.parquet --people 1052567
     """
     from flows.checks.validation import validate as check
 
+    if data is not None and data.suffix == ".toml" and spec.suffix != ".toml":
+        spec, data = data, spec
     validation = check(data, spec, people=people, periods_before=before or ())
     if json:
         import json as text
@@ -65,6 +71,7 @@ def validate(
         counted = f"{validation.n_rows:,} rows, {validation.n_counted:,} counted, {validation.n_leaves:,} leaves"
         n = len(validation.findings)
         verdict = "no problem found" if validation.passed else f"{n:,} problem{'s' if n > 1 else ''}"
-        typer.echo(f"{data} for {spec}: {verdict} ({counted})")
+        checked = spec if data is None else f"{data} for {spec}"
+        typer.echo(f"{checked}: {verdict} ({counted})")
     if not validation.passed:
         raise typer.Exit(2)

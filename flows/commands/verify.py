@@ -28,14 +28,15 @@ from pipeline.execution.options import (
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("verify", short_help="Recompute a release, or check its constraints.")(verify)
+    app.command("verify", short_help="Check that a release is unchanged, adds up, and is signed.")(verify)
 
 
 def verify(
     context: typer.Context,
     release: ReleaseArgument,
     constraints: Annotated[
-        bool, typer.Option("--constraints", help="Check instead that it keeps every constraint of its spec.")
+        bool,
+        typer.Option("--constraints", help="Check instead that it adds up, and keeps every constraint of its spec."),
     ] = False,
     records: Annotated[
         bool, typer.Option("--records", help="Recompute it instead from its records and its key.")
@@ -46,7 +47,8 @@ def verify(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="With --records, these: a file, or a folder with files of the same names. [default: where they were]"
+            help="With --records, the records: a file, or a folder with files of the same names. "
+            "[default: where they were]"
         ),
     ] = None,
     spec: Annotated[
@@ -61,29 +63,33 @@ def verify(
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Check a release by its public files alone, and recompute it from its noisy measurements.
+    """Check that a release is complete and unchanged, and that every number follows from its noisy measurements.
 
-    Every file must have the hash that the manifest states, and everything that follows from the measurements must be
-    the same to the last byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
+    Every file must have the hash that the manifest states, and what is computed again from the measurements must be the
+    same to the last byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
 
-    An answer of spinewise ask is verified, too: its files, its costs, and what follows from its noisy numbers; where it
-    is combined with a release, also from that release.
+    --signed-by: the release must also be signed with that key, which shows whose it is.
 
-    With --central, a release from reports that uses counts of a central release is compared with that one, too: the
-    hash of its manifest, and every count.
+    --constraints: instead, a second program, which shares no code with the solver, checks that it adds up: counts are
+    non-negative whole numbers, every parent is the sum of its children in every cell, tables and microdata agree with
+    the histograms, and invariants, structural zeros, bounds and joins hold exactly.
 
-    With --signed-by, the release must also be signed by that key.
-
-    With --constraints, code that shares nothing with the solver checks that counts are whole numbers and not negative,
-    that every parent is the sum of its children in every cell, that tables and microdata agree with the histograms,
-    and that invariants, structural zeros, bounds and joins hold exactly.
-
-    With --records, every public file is computed again from the records and the key, and compared byte by byte: the
+    --records: instead, every public file is computed again from the records and the key, and compared byte by byte: the
     same noise, which costs no budget. Other records are refused before any noise is drawn. This works in restricted/
     or, where that is missing or cannot be written, in a temporary folder (set TMPDIR to choose where), which is closed
-    to other users and removed at the end. Other versions of software than those that made the release are named.
+    to other users and removed at the end. Where other versions of software made the release, they are named.
+
+    --central: a release from reports that uses counts of a central release is also compared with that one: the hash of
+    its manifest, and every count.
+
+    An answer of spinewise ask is verified too: its files, its costs, and what follows from its noisy numbers; where it
+    is combined with a release, also from that release.
 
     Example:
+
+        spinewise verify releases/example
+
+        spinewise verify releases/example --constraints
 
         spinewise verify releases/rhode-island --signed-by agency.sign.pub
 

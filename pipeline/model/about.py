@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pipeline.model.texts.catalogue import Texts
 
 #: What is stated in one text each, in the order in which it is shown.
 LINES: Final = (
@@ -68,6 +71,20 @@ class About:
         if self.period is not None:
             return self.period.first, self.period.last
         return (self.reference_date, self.reference_date) if self.reference_date else None
+
+    def cited(self, name: str, texts: Texts) -> str:
+        """How the release is cited: the publisher's own words, or else publisher, year, title and version.
+
+        Args:
+            name: of the release, for one without a title.
+            texts: of the report's language.
+        """
+        if self.citation:
+            return self.citation
+        year = (self.publication_date or self.time)[:4]
+        author = " ".join([self.publisher, f"({year})" if year else ""]).strip()
+        version = texts("Version {version}", version=self.version) + "." if self.version else ""
+        return " ".join(one for one in (f"{author}." if author else "", f"{self.title or name}.", version) if one)
 
     def rows(self) -> list[tuple[str, str]]:
         """What is stated, in its order: key and text; a note and a definition a row each."""

@@ -83,6 +83,7 @@ class Change:
     """One number of an area in both.
 
     Attributes:
+        table: "" for the total of an area, where no table is of it.
         margin: of the difference; None where it has none.
     """
 
@@ -159,7 +160,7 @@ class Comparison:
         )
 
     def of_area(self, text: str) -> AreaChanges:
-        """The numbers of one area in both, table by table.
+        """The numbers of one area in both: the total of each universe, where no table is of it, and table by table.
 
         Args:
             text: its geocode or its name in the first release; of several levels "level:code" or "level:name".
@@ -170,7 +171,7 @@ class Comparison:
         level, geocode, name = _place(self.first, text)
         if level not in self.second.levels or geocode not in self.second.spine.level(level).geocodes:
             raise InputError(f"{self.second.name}: has no {level} {geocode}, which {self.first.name} has")
-        changes: list[Change] = []
+        changes = list(self._totals(level, geocode))
         for row in (row for row in self.tables if row.level == level):
             left, right = (
                 (release.companion(row.universe) if row.universe else release).table(row.table, level)
@@ -186,6 +187,27 @@ class Comparison:
                 numbers = int(firsts[column]), int(seconds[column])
                 changes.append(Change(row.universe, row.table, label, *numbers, margin))
         return AreaChanges(level, geocode, name, tuple(changes))
+
+    def _totals(self, level: str, geocode: str) -> Iterator[Change]:
+        """How many there are in an area, for each universe that counts and publishes no table of it."""
+        for universe in dict.fromkeys(row.universe for row in self.tables if row.level == level):
+            both = [one.companion(universe) if universe else one for one in (self.first, self.second)]
+            tables = [row.table for row in self.tables if (row.universe, row.level) == (universe, level)]
+            totalled = any(table.name in tables and table.query.size == 1 for table in both[0].universe.tables)
+            if totalled or any(one.universe.measure.remark for one in both):
+                continue
+            left, right = (one.holding().query("total").at(level).loc[[geocode]] for one in both)
+            margin = None
+            if not (self.same_measurements or self.one_series):
+                found = _margin_of_difference(left, right, ["total"])
+                margin = None if found is None or np.isnan(found[0, 0]) else float(found[0, 0])
+            yield Change(universe, "", "total", int(left["total"].iloc[0]), int(right["total"].iloc[0]), margin)
+
+    def title_of(self, change: Change) -> str:
+        """What a number is called for people."""
+        if not change.table:
+            return change.label
+        return _columns(self.first, change.universe, change.table).get(change.label, change.label)
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
@@ -405,12 +427,12 @@ def comparison_html(comparison: Comparison) -> str:
         largest=largest,
         level_title=spec.labels().level,
         table_title=lambda row: f"{row.universe} {spec.labels(row.universe).table(row.table)}".strip(),
-        number_title=lambda row, column: _columns(comparison.first, row).get(column, column),
+        number_title=lambda row, column: _columns(comparison.first, row.universe, row.table).get(column, column),
     )
 
 
-def _columns(release: Release, row: TableComparison) -> dict[str, str]:
+def _columns(release: Release, universe: str, name: str) -> dict[str, str]:
     """The labels of a table's columns that have another one."""
-    of = release.companion(row.universe) if row.universe else release
-    table = next(one for one in of.universe.tables if one.name == row.table)
-    return release.spec.labels(row.universe).columns(table.query)
+    of = release.companion(universe) if universe else release
+    table = next(one for one in of.universe.tables if one.name == name)
+    return release.spec.labels(universe).columns(table.query)

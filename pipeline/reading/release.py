@@ -21,8 +21,10 @@ from pipeline.model.labels import Labels, beside, listed
 from pipeline.model.links.link import LinkedTable, counted_by, tables_of
 from pipeline.model.query import Query, terms_of
 from pipeline.model.schema import Schema
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Table, Universe
+from pipeline.privacy.accounting.statement_models import promise
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.reading.areas import AreaIndex
 from pipeline.reading.draws import Function, interval_of
@@ -376,6 +378,11 @@ class Release:
         return self.spec.about
 
     @property
+    def citation(self) -> str:
+        """How the release is cited, in the language of its report."""
+        return self.about.cited(self.name, texts_in(self.spec.report.language))
+
+    @property
     def named_levels(self) -> tuple[str, ...]:
         """The levels whose areas have names."""
         return tuple(level for level in self.levels if level in self._release.names)
@@ -526,7 +533,9 @@ class Release:
             facts.append(("companions", ", ".join(self.companions)))
             if self.household_tables:
                 facts.append(("persons by household", listed(self.household_tables, labels.table)))
-        return [("status", self.manifest.status), *facts, ("promise", spoken(self.promise))]
+        short = self.promise if self.universe.name else promise(self.manifest.joint, self.manifest.privacy[0].delta)
+        facts += [("promise", spoken(short)), ("to be cited as", self.citation)]
+        return [("status", self.manifest.status), *facts]
 
     def __repr__(self) -> str:
         lines = [f"Release {self.name}", *(f"  {key}: {text}" for key, text in self._facts())]

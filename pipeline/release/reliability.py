@@ -45,7 +45,7 @@ CLASSES = (
         marked("Use with care"),
         marked("the margin of error is at most half of the number"),
         marked(
-            "Always quote the margin of error. Two such numbers certainly differ only if they are further apart than "
+            "Always quote the margin of error. Treat two such numbers as different only if they are further apart than "
             "both margins together."
         ),
     ),

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -19,7 +20,7 @@ from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, p
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 
 from features.registry import slots
-from flows.cli import GROUPS
+from flows.cli import GROUPS, app
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import Settings
 from pipeline.runs.request import Request, check_request
@@ -123,8 +124,6 @@ def _program_options() -> dict[str, set[str]]:
     """Commands of the program, also those below others ("ledger open"), each with its options."""
     import typer.main
 
-    from flows.cli import app
-
     group: Any = typer.main.get_command(app)
     commands = {name: command for name, command in group.commands.items() if not command.hidden}
     for name, command in list(commands.items()):
@@ -194,6 +193,32 @@ def test_own_data(tmp_path: Path) -> None:
     request = Request(spec, tmp_path / "releases", data=None, workers=1)
     run_release(check_request(request), Silent())
     assert (tmp_path / "releases" / "little-state" / "public" / "manifest.json").exists()
+
+
+def test_own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """README's three small files, with more rows of the same, are imported, accepted, released and read as it says."""
+    from typer.testing import CliRunner
+
+    page = (PROJECT / "README.md").read_text("utf-8")
+    shown = re.search(r"^    (persons.csv +)(areas.csv +)values.toml\n((?:    .*\n)+)", page, re.MULTILINE)
+    assert shown is not None
+    ends = (4, 4 + len(shown[1]), 4 + len(shown[1]) + len(shown[2]), 200)
+    persons, areas, values = (
+        [text for line in shown[3].splitlines() if (text := line[start:end].strip()) not in ("", "...")]
+        for start, end in pairwise(ends)
+    )
+    for name, lines in (("persons.csv", persons + persons[1:] * 200), ("areas.csv", areas), ("values.toml", values)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    (block,) = (one for one in code_blocks("sh") if one.page.name == "README.md" and "areas.csv" in one.text)
+    for line in block.text.splitlines()[1:]:
+        words = [*shlex.split(line, comments=True)[1:], *(["--no-prefect"] if " run " in line else [])]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, f"{line}: {done.output}"
+    read = re.findall(r"^(\w+) +([\d,]+) \(", done.output, re.MULTILINE)
+    assert [name for name, _ in read] == sorted(areas[1:])
+    truth = {name: sum(row.startswith(f"{name},") for row in persons + persons[1:] * 200) for name in areas[1:]}
+    assert all(abs(int(number.replace(",", "")) - truth[name]) <= 20 for name, number in read)
 
 
 @pytest.mark.slow

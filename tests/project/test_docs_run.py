@@ -29,6 +29,7 @@ FILE = re.compile(r"# (?P<name>[\w.]+\.toml)(?:: (?P<other>[\w.]+\.toml) with th
 NEEDS = {
     "the census data of ../shared/data": "here, where it is there",
     "blocks.csv and persons.csv of your own": "project/test_docs.py::test_own_data",
+    "persons.csv, areas.csv and values.toml of your own": "project/test_docs.py::test_own_table",
     "a Prefect server": "system/test_operations.py",
     "episodes.toml of howto/episodes.md": "features/plan/test_caps.py",
     "episodes.toml and its amounts (amounts.md)": "features/plan/test_ends.py",

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from features.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, open_age
+from features.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, attribute_name, open_age
 from features.imports.tables.profile import Column
 from features.imports.tables.table_file import TableFile
 from geography.codes import first_few
@@ -130,6 +130,9 @@ def _attribute(
     values, stock = _values(where, stated.get("values"))
     called = str(stated.get("column", name))
     column = columns.get(called)
+    if column is None and "column" not in stated:  # "age_group" for the column "age group"
+        alike = [one for one in columns.values() if attribute_name(one.name, ()) == name]
+        column = alike[0] if len(alike) == 1 else None
     if column is None:
         raise InputError(
             f"{where}: {file} has no column {called!r} that can be counted by; its columns are "

@@ -106,7 +106,7 @@ window.charts = (() => {
       ],
       layer: [
         { mark: { type: "rule", strokeWidth: 6, strokeCap: "round", opacity: 0.3, color: accent() },
-          encoding: { x: { field: "low", ...x, axis: { title: text("margin of error, in what is counted"), tickCount: 6, ...count } }, x2: { field: "high" } } },
+          encoding: { x: { field: "low", ...x, axis: { title: text("margin of error, as a count"), tickCount: 6, ...count } }, x2: { field: "high" } } },
         { mark: { type: "point", filled: true, size: 70, color: accent(), opacity: 1 },
           encoding: { x: { field: "median", ...x } } },
       ],

@@ -105,6 +105,12 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     $("compare-body").replaceChildren(...lines);
     $("compare-caption").textContent = text("{what}, table {table}; 90 % intervals in brackets", { what: table.shown[state.cell], table: table.title });
     const notes = [];
+    if (several) for (const { title, compared: { totals } } of found.slice(1).filter(({ compared }) => compared.totals?.ends)) {
+      const named = { what: content.universes[table.universe], area: title, other: found[0].title, difference: signed(totals.value, whole), interval: ends(totals.ends, whole, signed) };
+      notes.push(totals.differs ? totals.value > 0 ? text("Total ({what}): {area} has more than {other}; the difference is {difference} ({interval}).", named)
+        : text("Total ({what}): {area} has fewer than {other}; the difference is {difference} ({interval}).", named)
+        : text("Total ({what}): whether {area} and {other} differ cannot be told; the difference is {difference} ({interval}).", named));
+    }
     if (found.length > 1) notes.push(text("Differences and ratios are relative to the first area, {area}.", { area: found[0].title }));
     if (found.length > 1 && all === null) notes.push(text("One of the areas is inside another, so they are not added up."));
     if (found.length > 9 && all?.number.ends) notes.push(text("Small numbers lean upwards together. The interval of the sum is around the sum of the published numbers and does not allow for it; that of spinewise query, with --areas, does."));

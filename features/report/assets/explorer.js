@@ -417,7 +417,7 @@
     const numbers = await numbersOf(state.table, number);
     if (!numbers.ends) return said;
     const total = (await compared.totals(state.table, number, row, row + 1))(row);
-    said.push(text("{area}: {what}, {n}.", { area: nameOf(level, row), what, n: saidOf(total) }));
+    said.push(text("{what} in {area}: {n}.", { area: nameOf(level, row), what: what[0].toUpperCase() + what.slice(1), n: saidOf(total) }));
     const parent = await compared.parentOf(area), above = parent !== null && shownLevels(state.table).includes(parent.level);
     const beside = above ? await compared.compare(state.table, place, [[parent.level, parent.row]], state.cell) : null;
     const upper = parent === null ? "" : nameOf(await levelOf(parent.level), parent.row);
@@ -441,8 +441,8 @@
     const rank = level.n > 1 ? (await compared.ranks(state.table, number))(row, state.cell) : null;
     if (rank !== null) {
       const named = { label: several ? label : what, rank: whole.format(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
-      said.push(rank.low === rank.high ? text("Ranked by the number of {label}: {rank} of {n} ({level}).", named)
-        : text("Ranked by the number of {label}: {rank} of {n} ({level}); the true rank may be any from {low} to {high}.", named));
+      said.push(rank.low === rank.high ? text("Rank by number, {label}: {rank} of {n} ({level}).", named)
+        : text("Rank by number, {label}: {rank} of {n} ({level}); the true rank may be anywhere from {low} to {high}.", named));
     }
     return said;
   }
@@ -479,6 +479,7 @@
   const onDisk = location.protocol === "file:";
   for (const one of document.querySelectorAll(".online")) one.hidden = onDisk;
   $("on-disk").hidden = !onDisk;
+  for (const one of document.querySelectorAll("[href='#takeaway']")) one.addEventListener("click", () => { $("takeaway").open = true; });
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", async () => {
     const place = $(button.dataset.copy);
     try {

@@ -262,12 +262,13 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
       return a === 0 || b === 0 ? 0 : (all - a - b) / 2;
     };
     const both = { xx: common("xx"), xt: common("xt"), tt: common("tt") };
-    const difference = said(x - y, Number.isNaN(reach) ? null : [x - y - reach, x - y + reach]);
+    const around = (value, far) => said(value, Number.isNaN(far) ? null : [value - far, value + far]);
+    const difference = around(x - y, reach), totals = around(one.total - other.total, Math.round(QUANTILE * Math.sqrt(gone.tt)));
     const ratio = y > 0 ? { value: x / y, ends: ratioInterval(x, y, left.xx[j], right.xx[j], both.xx) } : null;
     const [mine, theirs] = await Promise.all(sides.map((areas) => share(table, areas, j)));
-    if (mine === null || theirs === null) return { difference, shares: null, ratio };
+    if (mine === null || theirs === null) return { difference, totals, shares: null, ratio };
     const gap = mine.value - theirs.value;
-    if (mine.ends === null || theirs.ends === null) return { difference, shares: said(gap, null), ratio };
+    if (mine.ends === null || theirs.ends === null) return { difference, totals, shares: said(gap, null), ratio };
     // Donner and Zou (2012): the intervals of both shares, and how their errors go together.
     const pooled = (x + y) / (one.total + other.total);
     const error = (xx, xt, tt) => xx - 2 * pooled * xt + pooled * pooled * tt;
@@ -278,7 +279,7 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     const step = 25 / one.total + 25 / other.total;
     const low = gap - half(mine.value - mine.ends[0], theirs.ends[1] - theirs.value) - step;
     const high = gap + half(mine.ends[1] - mine.value, theirs.value - theirs.ends[0]) + step;
-    return { difference, shares: said(gap, [low, high]), ratio };
+    return { difference, totals, shares: said(gap, [low, high]), ratio };
   }
 
   return { number, share, shares, ranks, medians, totals, compare, pathOf };

@@ -30,26 +30,30 @@ def query(
     question: Annotated[
         str | None,
         typer.Argument(
-            metavar="[QUERY]", help='Attributes and recodes joined by *, such as "votingage * race"; or total.'
+            metavar="[QUERY]",
+            help='What to count: total, or attributes and recodes joined by *, such as "votingage * race".',
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="TERM=VALUE", help="Count only these values, separated by commas; repeatable."),
     ] = None,
-    at: Annotated[str | None, typer.Option(metavar="LEVEL", help="Every geounit of this level.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="LEVEL", help="Every area of this level.")] = None,
     area: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=AREAS",
-            help="An area, or one of your own: geocodes or names, separated by commas; with --areas, one of these; "
-            "repeatable.",
+            metavar="[NAME=]AREAS",
+            help="An area, by its code or name; or one of your own, NAME=CODES or names, separated by commas; with "
+            "--areas, one of these; repeatable.",
         ),
     ] = None,
     areas: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The areas of a CSV file with the columns area and geocode.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Areas of your own: a CSV file with the columns area and geocode."),
     ] = None,
-    table: Annotated[str | None, typer.Option(help="A published table, unchanged; requires --at.")] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A published table, unchanged; requires --at.")
+    ] = None,
     household_size: Annotated[
         bool,
         typer.Option("--average-household-size", help="Persons per household; with --at, --area or --areas."),
@@ -60,9 +64,7 @@ def query(
     ] = False,
     show: Annotated[
         Show,
-        typer.Option(
-            help="The counts, or what is derived from them: percentages of their sum, a median, ranks, a difference."
-        ),
+        typer.Option(help="The counts, or what is derived from them; see above."),
     ] = Show.counts,
     change: Annotated[
         str | None,
@@ -71,7 +73,9 @@ def query(
             help="Changes between two periods of the series that the release is of; with a query and --at.",
         ),
     ] = None,
-    companion: Annotated[str, typer.Option(help="Numbers of this companion instead of the release's own.")] = "",
+    companion: Annotated[
+        str, typer.Option(metavar="NAME", help="Numbers of this companion instead of the release's own.")
+    ] = "",
     rows: Annotated[
         int, typer.Option(min=1, max=10**9, help="The most rows to print as text; other formats print all.")
     ] = 50,
@@ -82,41 +86,44 @@ def query(
     csv: Annotated[bool, typer.Option("--csv", help="As --format csv.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
 ) -> None:
-    """Print numbers of a release with the intervals that cover the truth in 90 % of cases.
+    """Print numbers of a release, each with its 90 % interval.
 
-    The interval of a sum takes into account how the errors of its parts are correlated; its width is not the sum of
-    theirs. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
+    Without a query: what can be queried, and how the release is cited. Reads only public files.
 
-    --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
-    --show cumulative: for each value of one attribute, how many have it or an earlier one. --show ranks: 1 for the
-    largest geounit of the level. --show difference: the first of two areas minus the second. Each with the interval
-    that covers the truth in 90 % of cases; for ranks, all of them at once.
+    An area is one of the release, by code or name, or any of your own that is made of them. The interval of a sum
+    allows for the correlation between the errors of its parts.
 
-    --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
+    --show shares: each number in percent of their sum. --show median: the median of an attribute whose values have an
+    order. --show cumulative: for each value of such an attribute, how many have it or one before it. --show ranks: the
+    rank of each area of a level, 1 for the largest, with the ranks that it may have; these hold for all areas at once.
+    --show difference: the first of two areas minus the second, and which of the two is larger.
 
-    --change 2031..2033: how much each number has changed, by the history that the releases of the series so far give
-    together (they are in the same folder); with its interval, and whether it rose, fell, or cannot be told.
+    --change 2031..2033: for a release of a series: how much each number changed between two periods, and whether it
+    rose or fell. The releases of the series have to be in the same folder.
 
-    --average-household-size: persons per household, where persons and households are joined, for every geounit or area;
-    with its interval.
+    --companion NAME: numbers of what was released together with the persons, such as households. --means: for a
+    companion that holds an amount, such as wages: sums, records and means. --average-household-size: persons per
+    household, where the two are joined.
 
     Example:
 
         spinewise query releases/example
 
-        spinewise query releases/example --table race --at county
+        spinewise query releases/example total --area "Birch County"
+
+        spinewise query releases/example race --at county --show shares
 
         spinewise query releases/example "votingage * race" --where race=black --at county
 
         spinewise query releases/example race --area north=99001,99003
 
-        spinewise query releases/example race --area "Birch County"
+        spinewise query releases/example total --area 99001 --area 99003 --show difference
 
-        spinewise query releases/example race --at county --show shares
+        spinewise query releases/example --table race --at county
 
         spinewise query releases/example race --at county --tidy --format csv
 
-        spinewise query releases/padron-2033 sex --at county --change 2031..2033
+        spinewise query releases/population-2033 sex --at county --change 2031..2033
     """
     from pipeline.model.query import terms_of
     from pipeline.reading.release import open_release
@@ -154,7 +161,8 @@ def query(
         typer.echo(_what_there_is(release, opened))
         return
     if show is not Show.counts:
-        show_derived(opened, _derived(opened, options), options)
+        compared = tuple(_areas(opened, options.area, options.areas)) if show is Show.difference and at is None else ()
+        show_derived(opened, _derived(opened, options), options, compared)
         return
     if options.tidy and options.table is not None and options.table not in opened.household_tables:
         show_frame(opened, opened.table(options.table, str(options.at), tidy=True).set_index("geocode"), options)
@@ -229,8 +237,9 @@ def _what_there_is(directory: Path, opened: Release) -> str:
     attribute = shlex.quote(opened.schema.attributes[0].name)
     lines = [*repr(opened).splitlines()[:-1], "", "Try:"]
     tables = [table for table in opened.universe.tables if level in table.levels]
+    lines += [f"  {begin} total --at {level}"]
     lines += [f"  {begin} --table {shlex.quote(table.name)} --at {level}" for table in tables[:1]]
-    lines += [f"  {begin} total --at {level}", f"  {begin} {attribute} --at {level} --csv"]
+    lines += [f"  {begin} {attribute} --at {level} --csv"]
     if opened.joined:
         lines += [f"  {begin} --average-household-size --at {level}"]
         lines += [f"  {begin} --table {shlex.quote(name)} --at {level}" for name in opened.household_tables[:1]]

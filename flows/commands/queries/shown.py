@@ -22,25 +22,47 @@ if TYPE_CHECKING:
 _AVERAGE, _SHARE = "average", "share"
 #: Decimals of a percentage at most, as in the report.
 _MOST_DECIMALS = 4
+#: What stands in brackets.
+_INTERVALS = "In brackets: 90 % intervals, nine in ten of which contain the true number"
+_RANKS = "In brackets: the ranks that each may have, right for all of a column at once in 90 % of cases."
 
 
-def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
-    """Print derived numbers, each with its interval in parentheses."""
+def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions, compared: Sequence[str] = ()) -> None:
+    """Print derived numbers, each with its interval in brackets; of a difference, `compared` are the two areas."""
     if not options.is_text:
         show_counts(opened, numbers, None, options)
         return
     from pipeline.release.tables import INTERVAL_SUFFIXES
 
     labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
+    if options.show is Show.difference:
+        _show_difference(opened, numbers, options, compared)
+        return
     form = _SHARE if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
     forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.household_size else {})
     cells = [
         [_with_interval(forms[label], row, label) for label in labels]
         for _, row in numbers.head(options.most).iterrows()
     ]
-    at_once = ", all of a column at once" if options.show is Show.ranks else ""
-    legend = f"The interval in parentheses holds the truth in 90 % of cases{at_once}."
+    legend = _RANKS if options.show is Show.ranks else f"{_INTERVALS}."
     _print_table(opened, numbers, Columns(labels, cells, legend), options)
+
+
+def _show_difference(opened: Release, numbers: pd.DataFrame, options: QueryOptions, areas: Sequence[str]) -> None:
+    """Print the numbers of two areas, their difference with its interval, and which of the two is larger."""
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
+
+    names = _names_of_codes(opened, areas) or [""] * len(areas)
+    first, second = (name or area for name, area in zip(names, areas, strict=True))
+    cells = []
+    for _, row in numbers.head(options.most).iterrows():
+        low, high = row["difference" + LOW_SUFFIX], row["difference" + HIGH_SUFFIX]
+        larger = first if low > 0 else second if high < 0 else "equal" if low == high == 0 else "cannot tell"
+        difference = _with_interval("{:+,.0f}", row, "difference")
+        cells.append([f"{row['first']:,.0f}", f"{row['second']:,.0f}", difference, larger])
+    legend = f'{_INTERVALS}. "Cannot tell": the interval contains 0.'
+    titled = numbers.rename(index=_titles(opened, options))
+    _print_table(opened, titled, Columns([first, second, "difference", "larger"], cells, legend), options)
 
 
 @dataclass(frozen=True)
@@ -79,6 +101,8 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
     names: list[str] = []
     if options.at is not None and options.at in opened.named_levels:
         names = opened.names(options.at).reindex(numbers.index).tolist()
+    elif options.area and options.areas is None and numbers.index.name == "area":
+        names = _names_of_codes(opened, [str(code) for code in numbers.index])
     titles = _titles(opened, options)
     heads = [str(numbers.index.name), *(["name"] if names else [])]
     areas = [[str(code), *names[number : number + 1]] for number, code in enumerate(numbers.index)]
@@ -109,6 +133,17 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
     console.print(columns.legend)
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
+
+
+def _names_of_codes(opened: Release, asked: Sequence[str]) -> list[str]:
+    """The names of areas that were asked for by their codes, "" for others; nothing where none has a name."""
+    names = [""] * len(asked)
+    for level in opened.named_levels:
+        named = opened.names(level)
+        names = [
+            name or (str(named[code]) if code in named.index else "") for name, code in zip(names, asked, strict=True)
+        ]
+    return names if any(names) else []
 
 
 def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
@@ -160,7 +195,7 @@ def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | No
         ]
         for (_, row), sure in zip(numbers.head(options.most).iterrows(), certain, strict=False)
     ]
-    legend = "In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain."
+    legend = f"{_INTERVALS}. Only numbers marked exact are certain."
     legend = next((table.note for table in opened.linked_tables if table.name == options.table), legend)
     _print_table(opened, numbers, Columns(labels, cells, legend), options)
 

@@ -137,13 +137,15 @@ def test_comparisons_are_the_readers(browser: Any, release: Release) -> None:
     for number, table in enumerate(release.universe.tables):
         for first, second in pairs:
             if all(release.levels[level] in table.levels for level, _ in first + second):
-                found = release.query(table.query.name).compared(codes(release, first), codes(release, second))
+                places = codes(release, first), codes(release, second)
+                found = release.query(table.query.name).compared(*places)
+                total = release.query("total").difference(*places).loc["total"]
                 for j, label in enumerate(table.query.answer_labels()):
                     asked.append((number, first, second, j))
-                    expected.append(found.loc[label])
+                    expected.append((found.loc[label], total))
     assert len(asked) > 120
     verdicts = set()
-    for found, row in zip(asked_of(release, _COMPARED, asked, browser), expected, strict=True):
+    for found, (row, total) in zip(asked_of(release, _COMPARED, asked, browser), expected, strict=True):
         for key, name in (("difference", "difference"), ("shares", "share difference"), ("ratio", "ratio")):
             if found[key] is None:
                 assert np.isnan(row[name])
@@ -151,6 +153,9 @@ def test_comparisons_are_the_readers(browser: Any, release: Release) -> None:
             same(found[key]["value"], row[name])
             for end, side in zip(found[key]["ends"] or (None, None), ("low90", "high90"), strict=True):
                 same(end, row[f"{name}:{side}"])
+        same(found["totals"]["value"], total["difference"])
+        for end, side in zip(found["totals"]["ends"] or (None, None), ("low90", "high90"), strict=True):
+            same(end, total[f"difference:{side}"])
         assert bool(found["difference"]["differs"]) == row["differs"]
         verdicts.add((found["difference"]["differs"], bool(found["shares"] and found["shares"]["differs"])))
     assert len(verdicts) >= 3

@@ -58,7 +58,7 @@ def test_a_hundred_views_say_what_the_files_say(browser: Any, release: Release) 
         sentences = shown.page.locator("#area .sentence").all_text_contents()
         total: Any = release.table("total", level).loc[code]
         is_exact = bool(release.exact_table("total", level).at[code, "total"])
-        assert sentences[0] == f"{code}: people, {said(total, 'total', is_exact)}."
+        assert sentences[0] == f"People in {code}: {said(total, 'total', is_exact)}."
         with_total += len(labels) > 1
         if len(labels) > 1 and (
             match := re.match(r"Of these, .*?: ([\d.]+) % \(90 % interval: ([\d.]+) to", sentences[1])

@@ -184,6 +184,21 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_the_spec_comes_first_or_last_or_alone(folder: Path) -> None:
+    """The one of the two whose name ends in .toml is the spec; alone, it names its records."""
+    spec, records = str(folder / "release.toml"), str(folder / "persons.csv")
+    for arguments in ([spec, records], [records, spec], [spec, str(folder)], [str(folder), spec], [spec]):
+        shown = CliRunner().invoke(app, ["validate", *arguments])
+        assert (shown.exit_code, "no problem found" in shown.output) == (0, True), arguments
+        assert "None" not in shown.output
+    spoil(folder / "persons.csv", {2: {"age": "adlt"}})
+    first, last, alone = (
+        CliRunner().invoke(app, ["validate", *one]) for one in ([spec, records], [records, spec], [spec])
+    )
+    assert (first.exit_code, first.output) == (last.exit_code, last.output) == (2, first.output)
+    assert alone.exit_code == 2
+
+
 def test_wide_records_and_a_file_of_their_own(tmp_path: Path) -> None:
     """DATA as a file stands for the release's own records; companions keep theirs."""
     spec = write_town(tmp_path)

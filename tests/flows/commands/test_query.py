@@ -112,12 +112,32 @@ def test_what_numbers_make(town: Path) -> None:
         found = pd.read_csv(io.StringIO(invoke(*asked, *arguments, "--csv")), index_col=0)
         pd.testing.assert_frame_equal(found, expected, check_index_type=False, check_dtype=False)
         text = invoke(*asked, *arguments)
-        assert "The interval in parentheses holds the truth in 90 % of cases" in text
+        assert "In brackets: " in text
+        assert "%" in text.splitlines()[-2]
     shown = invoke(*asked, "--show", "shares", "--at", "tract")
     row = query.shares_at("tract").loc[tracts[0]]
     width = row["old:high90"] - row["old:low90"]
     places = next(places for places in range(1, 5) if places == 4 or width >= 10 ** (1 - places))
     assert f"{row['old']:.{places}f} % ({row['old:low90']:.{places}f} % to {row['old:high90']:.{places}f} %)" in shown
+
+
+def test_a_difference_says_which_area_is_larger(town: Path) -> None:
+    """By its interval, for each number; the columns are called as the areas were."""
+    tracts = list(open_release(town).spine.level("tract").geocodes)
+    asked = (town, "age", "--area", f"here={tracts[0]}", "--area", f"there={tracts[1]}", "--show", "difference")
+    numbers = pd.read_csv(io.StringIO(invoke(*asked, "--csv")), index_col=0)
+    head, *lines = invoke(*asked).splitlines()
+    assert head.split() == ["number", "here", "there", "difference", "larger"]
+    for line, (label, row) in zip(lines, numbers.iterrows(), strict=False):
+        low, high = row["difference:low90"], row["difference:high90"]
+        larger = "here" if low > 0 else "there" if high < 0 else "cannot tell" if low < high else "equal"
+        assert line.startswith(str(label))
+        assert line.endswith(larger)
+        assert f"{row['difference']:+,.0f} ({low:+,.0f} to {high:+,.0f})" in line
+
+
+def test_the_citation_is_among_what_there_is(town: Path) -> None:
+    assert f"to be cited as: {open_release(town).citation}" in invoke(town)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from releases.command import spinewise
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
@@ -231,6 +233,35 @@ def test_a_number_rose_if_the_change_exceeds_its_margin(
     first: int, second: int, margin: float | None, verdict: str
 ) -> None:
     assert Change("", "total", "total", first, second, margin).verdict == verdict
+
+
+def test_the_total_of_an_area_comes_first_where_no_table_is_of_it(tmp_path: Path) -> None:
+    """Its number and margin are those that a query of either release gives."""
+    parts = []
+    for key in (1, 2):
+        changes = (('key = "insecure-test:1"', f'key = "insecure-test:{key}"'), ('total = "total"\n', ""))
+        parts.append(run(write_town(tmp_path / str(key), *PLAIN, *changes), tmp_path / str(key) / "releases"))
+    first, second = map(open_release, parts)
+    assert not [one.name for one in first.universe.tables if one.query.size == 1]
+    found = compare(first, second).of_area("B02").changes[0]
+    left, right = (one.query("total").at("tract").loc["B02"] for one in (first, second))
+    assert (found.table, found.label, found.first, found.second) == ("", "total", left["total"], right["total"])
+    assert found.margin == pytest.approx(np.hypot(left["total:moe90"], right["total:moe90"]))
+    assert left["total:moe90"] > 0
+
+
+def test_a_comparison_fits_a_narrow_terminal(towns: dict[str, Path]) -> None:
+    """At 80 columns no digit is cut off: every number of the wide table is there."""
+    both = ("compare", towns["town"], towns["other key"])
+    wide = CliRunner().invoke(app, [*map(str, both)]).stdout
+    narrow = spinewise(*both, FORCE_COLOR="1", NO_COLOR="1", COLUMNS="80").stdout
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", narrow).splitlines()
+    assert max(len(line) for line in lines if "±" in line) <= 80
+    for row in compared(towns, "other key").tables:
+        assert f"{row.geounits:,}" in narrow
+        for text in (f"{row.equal:.1%}", f"{row.mean_absolute:,.2f}", f"{row.bias:+,.3f}", f"±{row.first_margin:,.2f}"):
+            assert text in narrow
+            assert text in wide
 
 
 def test_the_command_shows_the_changes_of_an_area(towns: dict[str, Path]) -> None:

@@ -88,6 +88,19 @@ def test_what_is_wrong_with_a_list_is_said(text: str, message: str, tmp_path: Pa
     assert not (tmp_path / "in").exists()
 
 
+def test_a_column_is_found_by_the_name_that_an_import_makes_of_it(tmp_path: Path) -> None:
+    """The attributes that an import without a list wrote are a list for the next one."""
+    values = '[attributes]\njob_of_today = ["yes", "no"]'
+    one: dict[str, list[object]] = {"job of today": ["yes", "no", "no", "no"]}
+    spec = imported(tmp_path, values, "one", **one)
+    (universe,) = spec.universes()
+    counts = tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray()
+    assert counts.sum(axis=0).tolist() == [1, 3]
+    two: dict[str, list[object]] = one | {"job-of today": ["yes"] * 4}
+    with pytest.raises(InputError, match="has no column 'job_of_today'"):
+        imported(tmp_path, values, "two", **two)
+
+
 def test_codes_are_mapped_and_stock_lists_can_be_longer(tmp_path: Path) -> None:
     text = '[attributes]\nsex = { values = ["sex", "missing"], codes = { x = "missing", y = "male" } }'
     spec = imported(tmp_path, text, sex=["x", "y", "2", None])
