@@ -176,9 +176,9 @@ class Counted:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace so far; None before anything is done."""
+        """At the pace so far; None before a hundredth is done: the first steps' pace tells nothing of the rest."""
         done = self.likely_done
-        if not done:
+        if not done or done < self.total / 100:
             return None
         return (time.monotonic() - self._began) * max(0.0, self.total - done) / done
 

@@ -49,6 +49,19 @@ def test_time_left_is_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> Non
     assert count.seconds_left == pytest.approx(30 * 90 / 10)
 
 
+def test_nothing_is_said_of_the_time_before_a_hundredth_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("pipeline.execution.progress.time.monotonic", lambda: now)
+    count = Counted()
+    count.begin((Step("count", lambda: None, geounits=1000, effort=1.0),))
+    count.start(Step("count", lambda: None, geounits=1000, effort=1.0))
+    now = 5.0
+    count.advance(9)
+    assert count.seconds_left is None
+    count.advance(11)
+    assert count.seconds_left == pytest.approx(5 * 980 / 20)
+
+
 def test_a_step_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the pace so far, always forward, and never to its end before it says so."""
     now = [0.0]
