@@ -366,7 +366,7 @@ def _filled(stage: Stage, estimate: _Estimate, held: IntArray, possible: BoolArr
         sharing = _Sharing(target, np.ones(len(held)), held, _by_value(above, stage, domain), parent)
         return _in_order(_shared_out(sharing, seed, key, place), stage, domain)
     if not can.all():
-        of_values = np.broadcast_to(_by_value(can, stage, domain), target.shape)
+        of_values = np.broadcast_to(_by_value(can.astype(np.int64), stage, domain) > 0, target.shape)
         return _in_order(_split(target, np.ones(target.shape), held, of_values, seed, key, place), stage, domain)
     columns = _by_value(sums[-1][1], stages[-1], domain)
     plain = replace(estimate, place=place)
