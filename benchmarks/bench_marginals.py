@@ -17,6 +17,19 @@ chosen: Adult again, with pairs of attributes that are chosen privately at the t
 attribute (rho 1/20), and measured in place of CensusDP's cliques with what is left of rho 1.
 
 --others: the distance at the top of others' synthetic records, a Parquet file with the attributes' codes, and no more.
+How to make them with MST and AIM of github.com/ryan112358/mbi, which are no part of the package mbi, each in an
+environment of its own, from shared/data/adult.parquet with the sizes of ADULT_SIZES. Both count records that are added
+or removed, not replaced. They take epsilon and delta: set rho itself, `mechanism.rho = 1.0` for AIM, and `cdp_rho` in
+the module mst for MST.
+
+- MST: mbi 1.1.0, jax 0.6.2 and mechanisms/ of commit af93103 (March 2026) run as they are; matplotlib is needed, too.
+- AIM: commit 4152cc5 (June 2024), which is numpy alone: Python 3.11, numpy 1.26, scipy, pandas 2.2, networkx,
+  disjoint-set, matplotlib; src/, the root and mechanisms/ on the path. It imports hdmm for an identity matrix
+  (scipy.sparse.eye serves as well) and autodp for what is not used here. The workload is all pairs. The README's figure
+  is AIM(1.0, 1e-9, max_model_size=4, max_iters=100) with max_iters 1,000 for the last estimate, numpy's seed 1.
+- mbi 2.0.0 with jax 0.10: mechanisms/ of July 2026 still call `Domain.attrs`, now `attributes`, and `potentials=` of
+  `estimate`, now `warm_start=`. With both names bridged AIM runs, but compiles for each of up to 91 tables in each of
+  up to 224 rounds: more than 45 core seconds for the first one.
 
 files: writes adult_files/ for examples/adult.toml: the public list of areas, which are groups of ages, and the records.
 """

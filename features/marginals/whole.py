@@ -38,6 +38,8 @@ __all__ = ["First", "Seed", "possible_cells", "whole_numbers"]
 
 #: Cells of two-way tables that are worked on together.
 AT_ONCE = 1 << 20
+#: Steps of proportional fitting of a table that is filled in.
+FITTED = 50
 #: A use of the public seed here, apart from others'.
 _ROUNDING = 0x6D617267
 #: Of the two numbers that each cell is drawn with.
@@ -178,6 +180,10 @@ class _Estimate:
         largest = float(finite.max(initial=0.0)) or 1.0
         return np.where(np.isinf(variance), largest, np.where(variance > 0, variance, largest))
 
+    def is_measured(self, kept: Clique) -> bool:
+        """Whether some clique has these attributes, at any level."""
+        return kept in self.place.level.known
+
     def of_parents(self, kept: Clique) -> IntArray | None:
         """The table of the parents, whole numbers."""
         if self.above is None:
@@ -227,6 +233,8 @@ def _staged(
     domain, kept = estimate.domain, stage.table
     above = estimate.of_parents(kept)
     key = (estimate.place.number << 16) + stage.added
+    if stage.held and not estimate.is_measured(kept):
+        return _filled(stage, estimate, held, possible, seed, key)
     if above is not None and estimate.place.parent is not None:
         sharing = _Sharing(
             _by_value(estimate.table(kept), stage, domain),
@@ -247,7 +255,7 @@ def _staged(
     alone = replace(stage, held=base)
     of_base = marginal(held, stage.held, base, domain)
     first = _staged(alone, base, estimate, of_base, possible, seed)
-    return _crossed(stage, base, estimate, held, _by_value(first, alone, domain), seed, key)
+    return _crossed(stage, base, estimate, held, target, _by_value(first, alone, domain), seed, key)
 
 
 def _by_value(values: NDArray[Number], stage: Stage, domain: Domain) -> NDArray[Number]:
@@ -297,6 +305,7 @@ def _crossed(
     base: Clique,
     estimate: _Estimate,
     held: IntArray,
+    target: FloatArray,
     columns: IntArray,
     seed: Seed,
     key: int,
@@ -304,7 +313,6 @@ def _crossed(
     """At the top: in each cell of the base, a two-way table of what else is held and the attribute, both sums held."""
     domain = estimate.domain
     n, n_values = len(held), domain.sizes[stage.added]
-    target = _by_value(estimate.table(stage.table), stage, domain)
     order = [*base, *(a for a in stage.held if a not in base)]
     axes = [1 + stage.held.index(a) for a in order]
     shape = domain.shape(stage.held)
@@ -321,6 +329,52 @@ def _crossed(
     back = whole.reshape(n, *(domain.sizes[a] for a in order), n_values)
     in_order = np.transpose(back, (0, *(1 + order.index(a) for a in stage.held), len(axes) + 1))
     return _in_order(np.ascontiguousarray(in_order), stage, domain)
+
+
+def _filled(stage: Stage, estimate: _Estimate, held: IntArray, possible: BoolArray, seed: Seed, key: int) -> IntArray:
+    """A table that is only filled in: of maximum entropy, given the measured tables inside it.
+
+    These are made whole first, each held to what is there. Proportional fitting starts from the parents' table, at the
+    top from no relation (Deming and Stephan 1940).
+    """
+    domain, kept = estimate.domain, stage.table
+    place = replace(estimate.place, alike=False)
+    inside = [part for part in subsets(kept) if stage.added in part and estimate.is_measured(part)]
+    inside = [part for part in inside if not any(set(part) < set(other) for other in inside)] or [(stage.added,)]
+    stages = [Stage(tuple(a for a in part if a != stage.added), stage.added) for part in inside]
+    # The one with the most cells is fitted last, and held exactly at the top.
+    stages.sort(key=lambda one: (domain.size(one.table), one.table))
+    sums = [
+        (one.table, _staged(one, (), estimate, marginal(held, stage.held, one.held, domain), possible, seed))
+        for one in stages
+    ]
+    can = marginal(possible[None].astype(np.int64), estimate.bag, kept, domain) > 0
+    above, parent = estimate.of_parents(kept), place.parent
+    start = can.astype(np.float64) if above is None or parent is None else above[parent].astype(np.float64)
+    x = np.repeat(start, len(held) // len(start), axis=0)
+    for _ in range(FITTED):
+        if above is not None and parent is not None:
+            of_parents = np.zeros(above.shape)
+            np.add.at(of_parents, parent, x)
+            x = x * _ratios(above, of_parents)[parent]
+        for part, whole in (*sums, (stage.held, held)):
+            shape = [domain.sizes[a] if a in part else 1 for a in kept]
+            ratios = _ratios(whole, marginal(x, kept, part, domain)).reshape(len(x), *shape)
+            x = (x.reshape(len(x), *domain.shape(kept)) * ratios).reshape(len(x), -1)
+    target = _by_value(x, stage, domain)
+    if above is not None and parent is not None:
+        sharing = _Sharing(target, np.ones(len(held)), held, _by_value(above, stage, domain), parent)
+        return _in_order(_shared_out(sharing, seed, key, place), stage, domain)
+    if not can.all():
+        of_values = np.broadcast_to(_by_value(can.astype(np.int64), stage, domain) > 0, target.shape)
+        return _in_order(_split(target, np.ones(target.shape), held, of_values, seed, key, place), stage, domain)
+    columns = _by_value(sums[-1][1], stages[-1], domain)
+    plain = replace(estimate, place=place)
+    return _crossed(stage, stages[-1].held, plain, held, target, columns, seed, key)
+
+
+def _ratios(wanted: IntArray, found: FloatArray) -> FloatArray:
+    return np.divide(wanted, found, out=np.zeros(found.shape), where=found > 0)
 
 
 @dataclass(frozen=True, eq=False)

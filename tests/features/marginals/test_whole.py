@@ -10,15 +10,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from features.marginals import whole
 from features.marginals.cliques import JunctionTree, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.linear import Measurement, upward
 from features.marginals.population import Population
+from features.marginals.records import Records
 from features.marginals.residuals import marginal
 from features.marginals.whole import First, Seed, possible_cells, whole_numbers
 from geography.errors import InputError
 from postprocess.arrays import IntArray
 
+#: Three pairs of three attributes: together they are no tree.
+RING: tuple[Clique, ...] = ((0, 1), (1, 2), (0, 2))
 Make = Callable[..., Population]
 Measure = Callable[..., list[list[Measurement]]]
 
@@ -64,6 +68,85 @@ def test_cliques_that_had_to_be_filled_in_agree_as_well(seed: int, population: M
     tree = junction_tree(people.tree.domain, cycle, fill=True)
     people = Population(tree, people.records, people.parents, people.sizes)
     _check(people, _released(people, measured(people, seed, 4.0, cycle)))
+
+
+def _ring(values: NDArray[np.int64], leaf: NDArray[np.int64], parents: tuple[IntArray, ...]) -> Population:
+    """Three attributes of 4, 3 and 5 values, whose three pairs are measured and whose table is filled in."""
+    domain = Domain(("a", "b", "c"), (4, 3, 5))
+    tree = junction_tree(domain, RING, fill=True)
+    assert tree.bags == ((0, 1, 2),)
+    return Population(tree, Records(leaf, values), parents, (1, *map(len, parents)))
+
+
+def _dependent(n: int, seed: int) -> NDArray[np.int64]:
+    """Each attribute depends on the two others' sum, so that no two of the pairs say it all."""
+    rng = np.random.default_rng(seed)
+    weights = rng.gamma(1.0, 1.0, (4, 3)).ravel()[:, None, None] * rng.gamma(0.5, 1.0, (12, 5, 1))
+    cell = rng.choice(60, n, p=(weights / weights.sum()).ravel())
+    return np.stack(np.unravel_index(cell, (4, 3, 5)), axis=1).astype(np.int64)
+
+
+def _off_maximum_entropy(seed: int) -> float:
+    """How many of 100,000 persons are elsewhere than where the maximum of entropy has them, by a general solver."""
+    values = _dependent(100_000, seed)
+    people = _ring(values, np.zeros(len(values), dtype=np.int64), ())
+    exact = [Measurement(pair, people.table(pair, 0), np.full(1, 1e-9)) for pair in RING]
+    ((found,),) = _released(people, [exact])
+    x = cp.Variable(60)
+    sums = []
+    for pair in RING:
+        spread = np.eye(60)[:, None].reshape(60, 4, 3, 5).sum(axis=tuple(1 + a for a in range(3) if a not in pair))
+        sums.append(spread.reshape(60, -1).T @ x == people.table(pair, 0)[0] / len(values))
+    cp.Problem(cp.Maximize(cp.sum(cp.entr(x))), sums).solve(solver=cp.CLARABEL)
+    return 0.5 * float(np.abs(found[0] - len(values) * np.asarray(x.value)).sum())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_filled_in_has_the_most_entropy_that_the_measured_tables_in_it_allow(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _off_maximum_entropy(seed) < 100
+    monkeypatch.setattr(whole, "FITTED", 0)
+    assert _off_maximum_entropy(seed) > 1000
+
+
+def test_areas_below_keep_the_measured_tables_of_one_that_is_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two areas with other people each: of the pairs, few are elsewhere than measured.
+
+    Not nobody: the areas add up to their parent's table, in which the three have no relation beyond that of pairs.
+    """
+    values = np.concatenate([_dependent(20_000, seed) for seed in (3, 4)])
+    people = _ring(values, np.repeat([0, 1], 20_000), (np.zeros(2, dtype=np.int64),))
+    exact = [
+        [Measurement(pair, people.table(pair, level), np.full(n, 1e-9)) for pair in RING]
+        for level, n in enumerate((1, 2))
+    ]
+
+    def off() -> float:
+        released = _released(people, exact)
+        _check(people, released)
+        domain = people.tree.domain
+        return max(
+            0.5 * float(np.abs(marginal(released[1][0], (0, 1, 2), pair, domain) - people.table(pair, 1)).sum())
+            for pair in RING
+        )
+
+    fitted = off()
+    assert fitted < 0.04 * len(values)
+    monkeypatch.setattr(whole, "FITTED", 0)
+    assert off() > 2 * fitted
+
+
+def test_zeros_hold_in_what_is_filled_in() -> None:
+    values = _dependent(20_000, 5)
+    values = values[(values[:, 0] != 1) | (values[:, 2] != 2)]
+    people = _ring(values, np.zeros(len(values), dtype=np.int64), ())
+    can = np.ones((4, 5), dtype=np.bool_)
+    can[1, 2] = False
+    noisy = [Measurement(pair, people.table(pair, 0) + 30, np.full(1, 900.0)) for pair in RING]
+    ((found,),) = _released(people, [noisy], zeros={(0, 2): can.ravel()})
+    assert not found.reshape(4, 3, 5)[1, :, 2].any()
+    assert found.min() >= 0
 
 
 def test_with_hardly_any_noise_the_truth_comes_out(population: Make, measured: Measure) -> None:
