@@ -18,7 +18,6 @@ import numpy as np
 
 from pipeline.estimation.knowledge import IntervalRule
 from pipeline.estimation.subtree_answers import Answers, subtree_answers
-from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal, MarginalKey, answers_within
@@ -35,7 +34,7 @@ MOST = 64
 _DECIMALS = 3
 
 
-def measured_within(universe: Universe, estimator: str, query: Query, level: int) -> int:
+def measured_within(universe: Universe, estimator: str, query: Marginal, level: int) -> int:
     """Measured answers that each number of a query at a level is the sum of, at most; 0 where it is no such sum.
 
     Args:
@@ -49,10 +48,10 @@ def measured_within(universe: Universe, estimator: str, query: Query, level: int
     return min((n for own in measured if (n := answers_within(own, query))), default=0)
 
 
-def is_long(universe: Universe, estimator: str, query: Query, level: int) -> bool:
+def is_long(universe: Universe, estimator: str, query: Marginal, level: int) -> bool:
     """Whether the numbers of a query at a level have their intervals around unbiased estimates."""
     unbiased = universe.source.sums_without_bias and not universe.measure.signed
-    return unbiased and measured_within(universe, estimator, query, level) > MOST
+    return unbiased and universe.together is None and measured_within(universe, estimator, query, level) > MOST
 
 
 class LongSums:

@@ -13,7 +13,9 @@ from releases.small import public_bytes, run
 from pipeline.estimation import long_sums, subtree_answers
 from pipeline.estimation.long_sums import AroundEstimates, measured_within
 from pipeline.publishing.steps import perform_public_steps
+from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import load_spec
 
 AGES, GROUPS, LEAVES = 100, 6, 60
@@ -203,3 +205,25 @@ def test_what_is_measured_below_counts_with_the_full_estimator(tmp_path: Path, e
     query = next(table.query for table in universe.tables if table.name == "groups")
     assert measured_within(universe, estimator, query, 1) == expected
     assert measured_within(universe, estimator, query, 2) == 100
+
+
+def test_a_sentence_names_the_query_to_be_measured(tmp_path: Path) -> None:
+    spec = load_spec(write_wide_town(tmp_path, 1))
+    (sentence,) = open_listed(spec, spec.universes()).remarks
+    assert sentence.startswith(
+        "tables.groups: its numbers are sums of up to 100 measured answers at level 'country', 'area'"
+    )
+    assert sentence.endswith("for shorter ones measure 'group'")
+
+
+def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_towns: list[Path]) -> None:
+    """Totals, sums of 600 measured answers: their unbiased estimates are the sums of those of groups."""
+    town, level = wide_towns[0], "area"
+    found = open_release(town).query("total").at(level).sort_index()
+    published = numbers(town, level, "groups", GROUPS)
+    rows = np.arange(len(published)) // GROUPS
+    estimate, released = (published.groupby(rows)[name].sum().to_numpy() for name in ("estimate", "released"))
+    assert found["total"].tolist() == released.tolist()
+    half = np.rint(QUANTILE * np.sqrt(published["variance"].groupby(rows).sum().to_numpy()))
+    assert np.abs(found["total:low90"] - np.minimum(estimate - half, released - 1)).max() <= 1
+    assert np.abs(found["total:high90"] - np.maximum(estimate + half, released + 1)).max() <= 1
