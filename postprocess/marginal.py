@@ -114,6 +114,17 @@ def _nested(fine: Marginal, coarse: Marginal) -> bool:
     return all(each_in_one(many, few) for many, few in zip(fine.groups, coarse.groups, strict=True))
 
 
+def answers_within(fine: Marginal, coarse: Marginal) -> int:
+    """The most answers of `fine` that an answer of `coarse` is the sum of; 0 unless `fine` refines it."""
+    if not refines(fine, coarse):
+        return 0
+    parts = (
+        np.unique(np.unique(np.stack([many, few]), axis=1)[1], return_counts=True)[1].max()
+        for many, few in zip(fine.groups, coarse.groups, strict=True)
+    )
+    return math.prod(int(part) for part in parts)
+
+
 def each_in_one(fine: NDArray[np.int64], coarse: NDArray[np.int64]) -> bool:
     """Whether what has one number in `fine` has one in `coarse`; both are of the same things, in one order."""
     return np.unique(np.stack([fine, coarse]), axis=1).shape[1] == len(np.unique(fine))

@@ -2,79 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
 
 from features.shares.intervals import SharedIntervals, WithShares
 from features.shares.public_share import PublicShare
 from features.shares.stated import stated_shares
 from pipeline.estimation.knowledge import IntervalRule, Knowledge, Results
-from pipeline.estimation.part import PartTask
-from pipeline.execution.batch_store import Arrays
+from pipeline.estimation.subtree_answers import Answers, subtree_answers
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
-from pipeline.execution.workers import foreign_arrays
 from pipeline.model.universe import Table, Universe
 from postprocess.linear.answers import answers_of_subtrees
-from postprocess.linear.upward import upward_pass
-from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 from postprocess.shares.estimates import Estimates, adjusted
 from postprocess.shares.shared import Shared
-
-#: Estimates and variances of one query's answers at one level, `(n, size)` both.
-Answers = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-@dataclass(frozen=True, eq=False)
-class AnswersTask(PartTask):
-    """One part of which answers are estimated, for how far they are from the public shares.
-
-    Attributes:
-        queries: per level of the part below its top, the queries of its shares.
-    """
-
-    queries: tuple[tuple[Marginal, ...], ...]
-
-    def arrays_of(self, result: list[list[Answers]]) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return {
-            f"{level}.{number}.{kind}": array
-            for level, answers in enumerate(result)
-            for number, pair in enumerate(answers)
-            for kind, array in zip(("values", "variances"), pair, strict=True)
-        }
-
-    def result_of(self, arrays: Arrays) -> list[list[Answers]]:
-        """See `PartTask.result_of`."""
-        expected = {
-            f"{level}.{number}.{kind}": (len(self.part.spine.levels[level + 1]), query.size)
-            for level, queries in enumerate(self.queries)
-            for number, query in enumerate(queries)
-            for kind in ("values", "variances")
-        }
-        if arrays.keys() != expected.keys() or any(
-            arrays[name].shape != shape or arrays[name].dtype != np.float64 for name, shape in expected.items()
-        ):
-            raise foreign_arrays("estimated answers")
-        return [
-            [(arrays[f"{level}.{number}.values"], arrays[f"{level}.{number}.variances"]) for number in range(len(own))]
-            for level, own in enumerate(self.queries)
-        ]
-
-
-def estimate_answers(task: AnswersTask) -> list[list[Answers]]:
-    """The answers of the shares' queries at each level of the part below its top."""
-    problem = task.problem()
-    estimates = upward_pass(problem, task.basis)
-    return [
-        [answers_of_subtrees(problem, task.basis, level, estimates[level], query) for query in queries]
-        for level, queries in enumerate(task.queries, start=1)
-    ]
 
 
 class PublicShares(Knowledge):
@@ -169,29 +112,5 @@ class PublicShares(Knowledge):
     @cached_property
     def _answers(self) -> list[list[Answers]]:
         """Per level, of each share's query the answers that each subtree's measurements give."""
-        computed = self._results
-        problem, estimates = computed.combined()
-        answers: list[list[Answers]] = [
-            [answers_of_subtrees(problem, computed.basis, level, estimates[level], one.query) for one in own]
-            for level, own in enumerate(self._stated[: problem.spine.n_levels])
-        ]
-        return [*answers, *self._below_cut(computed, problem.spine.n_levels)]
-
-    def _below_cut(self, computed: Results, first: int) -> Iterator[list[Answers]]:
-        """The answers of the levels from `first` on, where the spine is cut above them."""
-        parts = computed.parts()
-        if not parts:
-            return
-        queries = tuple(tuple(one.query for one in own) for own in computed.stated.shares[first:])
-        if not any(queries):
-            yield from ([] for _ in queries)
-            return
-        results = list(self._job.workers.run(estimate_answers, [AnswersTask(*part, queries) for part in parts]))
-        for level, own in enumerate(queries):
-            yield [
-                (
-                    np.concatenate([result[level][number][0] for result in results]),
-                    np.concatenate([result[level][number][1] for result in results]),
-                )
-                for number in range(len(own))
-            ]
+        queries = tuple(tuple(one.query for one in own) for own in self._stated)
+        return subtree_answers(self._job.workers, self._results, queries)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
+from pipeline.estimation.long_sums import is_long, measured_within
 from pipeline.model.links.link import Link
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
@@ -91,6 +92,8 @@ def published_tables(
         if spec.publish.margins:
             links = [link for link in spec.links((*kept, universe)) if link.of == universe.name]
             tables = [_levels_with_intervals(table, universe, links, sentences) for table in tables]
+            for table in tables:
+                sentences += _of_long_sums(table, universe, spine, settings.estimator)
         kept.append(replace(universe, tables=tuple(table for table in tables if table.levels)))
     changed = [
         universe for universe, before in zip(kept, universes, strict=True) if _levels(universe) != _levels(before)
@@ -136,6 +139,24 @@ def _levels_with_intervals(table: Table, universe: Universe, links: Sequence[Lin
         sentences += [f"{universe.key(f'tables.{table.name}')}: {reason}" for reason in reasons]
         levels += [] if reasons else [level]
     return replace(table, levels=tuple(levels))
+
+
+def _of_long_sums(table: Table, universe: Universe, spine: Spine, estimator: str) -> list[str]:
+    """A sentence where the numbers of a table are sums of many measured answers, with what they are the sums of."""
+    places = [spine.index_of(level) for level in table.levels]
+    within = {
+        spine.level_names[place]: measured_within(universe, estimator, table.query, place)
+        for place in places
+        if is_long(universe, estimator, table.query, place)
+    }
+    if not within:
+        return []
+    levels, most = ", ".join(map(repr, within)), max(within.values())
+    return [
+        f"{universe.key(f'tables.{table.name}')}: its numbers are sums of up to {most} measured answers at level "
+        f"{levels}; their intervals are around unbiased estimates, and wide: for shorter ones measure "
+        f"{table.query.name!r}"
+    ]
 
 
 def _levels(universe: Universe) -> list[tuple[str, tuple[str, ...]]]:

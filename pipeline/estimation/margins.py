@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.long_sums import LongSums
 from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.sampled_runs import SampledRuns
 from pipeline.estimation.table_variances import TableVariances
@@ -229,9 +230,14 @@ class Margins:
             return None
         if (table.name, level) not in self._rules:
             rule = self._of_runs(PublishedTable(table.name, level, table.query))
+            rule = self._long_sums.around(rule, table, level)
             rule = self.estimation.known.intervals(rule, table, level)
             self._rules = {(table.name, level): rule}  # tables are written one after the other
         return self._rules[table.name, level].ends(counts, rows)
+
+    @cached_property
+    def _long_sums(self) -> LongSums:
+        return LongSums(self.estimation)
 
     def variances_of(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
         """See `TableVariances.of_rows`; those of the last rows are kept, which are asked for more than once."""
@@ -283,6 +289,7 @@ class Margins:
         self._of_rows = None
         self.__dict__.pop("_totals", None)
         self.__dict__.pop("variances", None)
+        self.__dict__.pop("_long_sums", None)
 
 
 @dataclass(frozen=True, eq=False)

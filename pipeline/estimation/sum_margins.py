@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
+from pipeline.estimation.long_sums import is_long
 from pipeline.estimation.unbiased import unbiased_leaves
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
@@ -44,8 +45,13 @@ class LinearVariances:
         return self._expectation.planned()
 
     def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
-        """Half-widths `(n_geounits, size)` of the answers for every geounit of a level."""
-        return half_widths(np.sqrt(self.level_variances(level, groups)))
+        """Half-widths `(n_geounits, size)` of the answers for every geounit of a level.
+
+        NaN where an interval should be around unbiased estimates, which are too many to be computed.
+        """
+        widths = half_widths(np.sqrt(self.level_variances(level, groups)))
+        without = self._unbiased is None if self._is_long(level, groups) else False
+        return np.where(without & (widths > 0), np.nan, widths)
 
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """Half-widths `(size,)` of the answers for some leaves together."""
@@ -57,6 +63,20 @@ class LinearVariances:
         if self._unbiased is None:
             return np.full(marginal.size, np.nan)
         return marginal.answer(self._unbiased[leaves].sum(axis=0)[None])[0]
+
+    def estimate_of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
+        """Unbiased estimates `(n_geounits, size)` of the answers for every geounit of a level.
+
+        NaN where released numbers have intervals of their own, as those that are sums of few measured answers have.
+        """
+        marginal, spine = _marginal(groups), self._expectation.spine
+        if not self._is_long(level, groups) or self._unbiased is None:
+            return np.full((len(spine.levels[level]), marginal.size), np.nan)
+        return np.add.reduceat(marginal.answer(self._unbiased), spine.leaf_offsets(level)[:-1], axis=0)
+
+    def _is_long(self, level: int, groups: Groups) -> bool:
+        plan = self._expectation
+        return is_long(plan.universe, plan.estimator, _marginal(groups), level)
 
     @cached_property
     def _unbiased(self) -> NDArray[np.float64] | None:

@@ -46,6 +46,12 @@ class HalfWidths(Protocol):
         Unlike a sum of released counts they have no bias from non-negativity. NaN where they are not computed.
         """
 
+    def estimate_of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
+        """`(n_geounits, size)`: unbiased estimates for every geounit of a level, where intervals are around them.
+
+        These are numbers that are sums of many measured answers, which non-negativity moves far. NaN for all others.
+        """
+
     def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
         """`(n_geounits, size)`: which answers are certain, by the public problem and by no margin's value.
 

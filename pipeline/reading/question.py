@@ -242,8 +242,9 @@ class Question:
         (lows, highs), there = self.release.published_intervals(level, query.groups)
         if not there.all():
             counts = query.answer_csr(self.release.histogram(level))
-            linear = self.release.half_widths.of_level(self.release.index_of(level), query.groups)
-            ends = _around(counts, linear)
+            margins, number = self.release.half_widths, self.release.index_of(level)
+            estimates = margins.estimate_of_level(number, query.groups)
+            ends = _of_sums(counts, estimates, margins.of_level(number, query.groups))
             lows[:, ~there], highs[:, ~there] = ends[0][:, ~there], ends[1][:, ~there]
         return lows, highs
 
@@ -304,13 +305,8 @@ def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, NDAr
     return schema.names.index(attribute.name), kept
 
 
-def _around(counts: NDArray[np.int64], half_widths: NDArray[np.float64]) -> Ends:
-    """The ends of intervals around counts, of one shape; no count of people is below 0."""
-    return np.maximum(counts - half_widths, 0), counts + half_widths
-
-
 def _of_sums(counts: NDArray[np.int64], estimates: NDArray[np.float64], half_widths: NDArray[np.float64]) -> Ends:
-    """The ends of intervals of sums over several leaves, of one shape.
+    """The ends of intervals of sums over several leaves or many cells, of one shape.
 
     Counts cannot be negative, so those of small areas are too large on average and those of large ones too small; a sum
     of many alike ones adds this up. The unbiased estimate of the sum does not have it, and its variance is known: the

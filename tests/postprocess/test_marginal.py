@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from postprocess.marginal import Marginal, detail_of, join, refines
+from postprocess.marginal import Marginal, answers_within, detail_of, join, refines
 
 SHAPE = (2, 3, 2)
 BY_FIRST = Marginal("first", (np.array([0, 1]), np.zeros(3, dtype=np.int64), np.zeros(2, dtype=np.int64)))
@@ -69,3 +69,13 @@ def test_join_tells_apart_what_any_query_does() -> None:
 def test_detail_keeps_every_cell() -> None:
     """The detailed query has an answer for each cell, in the order of the cells."""
     assert detail_of(SHAPE).cell_answer.tolist() == list(range(12))
+
+
+def test_answers_within_are_the_most_that_an_answer_is_the_sum_of() -> None:
+    queries = [BY_FIRST, BY_PAIR, BY_OTHER_PAIR, CROSSED, TOTAL, detail_of(SHAPE)]
+    for fine, coarse in product(queries, repeat=2):
+        within = defaultdict(set)
+        for cell in cells():
+            within[answer_of(coarse, cell)].add(answer_of(fine, cell))
+        expected = max(map(len, within.values())) if refines(fine, coarse) else 0
+        assert answers_within(fine, coarse) == expected, (fine.name, coarse.name)

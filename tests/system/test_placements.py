@@ -47,7 +47,7 @@ TASKS = {
         "pipeline.estimation.margins.run_simulation",
         "postprocess.downward.intervals.Intervals.prepared",
     ),
-    "features/shares/spreads.py": ("features.shares.spreads.estimate_answers",),
+    "pipeline/estimation/subtree_answers.py": ("pipeline.estimation.subtree_answers.estimate_answers",),
     "pipeline/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
     "features/report/ahead.py": (
         "features.report.table_numbers.packed_table",

@@ -1,0 +1,229 @@
+"""Numbers that are sums of many measured answers have intervals around unbiased estimates, which hold 90 %."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.again import computed_again
+from releases.small import public_bytes, run
+
+from pipeline.estimation import long_sums, subtree_answers
+from pipeline.estimation.long_sums import AroundEstimates, measured_within
+from pipeline.publishing.steps import perform_public_steps
+from pipeline.reading.release import open_release
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.open_public import open_listed
+from pipeline.spec.release_spec import load_spec
+
+AGES, GROUPS, LEAVES = 100, 6, 60
+SPEC = """name = "wide-town"
+
+[privacy]
+rho = "3/8"
+key = "insecure-test:{key}"
+
+[geography]
+file = "leaves.csv"
+column = "leaf"
+levels = {{ country = 1, area = 2, leaf = 5 }}
+
+[schema.attributes]
+age = [{ages}]
+group = [{groups}]
+
+[strategy.queries]
+detailed = "1"
+
+[strategy.levels]
+country = "1/3"
+area = "1/3"
+leaf = "1/3"
+
+[input]
+file = "persons.csv"
+form = "microdata"
+geocode = "leaf"
+
+[tables]
+groups = "group"
+ages = "age"
+
+[publish]
+replicates = 4
+unbiased = true
+microdata = false
+"""
+QUANTILE = 1.6448536
+
+
+def write_wide_town(folder: Path, key: int) -> Path:
+    """Leaves whose persons are of two frequent groups and four rare ones, at all ages: most cells are 0 or 1."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(4)
+    codes = [f"{area:02d}{leaf:03d}" for area in range(3) for leaf in range(LEAVES // 3)]
+    pd.DataFrame({"leaf": codes}).to_csv(folder / "leaves.csv", index=False)
+    parts = []
+    for code in codes:
+        size = int(rng.integers(60, 900))
+        shares = rng.dirichlet([6.0, 3.0, 0.6, 0.3, 0.1, 0.05])
+        parts.append(
+            pd.DataFrame(
+                {"leaf": code, "age": rng.integers(0, AGES, size), "group": rng.choice(GROUPS, size, p=shares)}
+            )
+        )
+    pd.concat(parts).to_csv(folder / "persons.csv", index=False)
+    ages, groups = (", ".join(f'"{value}"' for value in range(n)) for n in (AGES, GROUPS))
+    path = folder / "release.toml"
+    path.write_text(SPEC.format(key=key, ages=ages, groups=groups), "utf-8")
+    return path
+
+
+def numbers(root: Path, level: str, table: str, size: int) -> pd.DataFrame:
+    """Of each number of a table of one attribute: released, low, high, true, estimate and variance."""
+    files = RunDirectory(root).main
+    found = pd.read_parquet(files.table(table, level)).set_index("geocode").sort_index()
+    unbiased = pd.read_parquet(files.estimates(level)).set_index("geocode").sort_index()
+    true = pd.read_parquet(files.true_histogram(level))
+    attribute = {"groups": "group", "ages": "age"}[table]
+    true = true.groupby(["geocode", true[attribute].astype(str)], observed=False)["count"].sum().unstack(fill_value=0)
+    labels = [str(value) for value in range(size)]
+    columns = {
+        "released": found[labels],
+        "low": found[[f"{label}:low90" for label in labels]],
+        "high": found[[f"{label}:high90" for label in labels]],
+        "true": true.reindex(found.index, fill_value=0)[labels],
+        "estimate": pd.DataFrame(unbiased[table].tolist()),
+        "variance": pd.DataFrame(unbiased[f"{table}:variance"].tolist()),
+    }
+    return pd.DataFrame({name: frame.to_numpy().ravel().astype(float) for name, frame in columns.items()})
+
+
+@pytest.fixture(scope="module")
+def wide_towns(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("wide")
+    return [run(write_wide_town(folder / f"in{key}", key), folder / f"out{key}") for key in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def simulated_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first of them, with the fault that all intervals are those of simulated runs."""
+    folder = tmp_path_factory.mktemp("simulated")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_sums, "MOST", 10**9)
+        return run(write_wide_town(folder / "in", 1), folder / "out")
+
+
+def covered(towns: list[Path], level: str) -> pd.Series:
+    """The share that intervals hold of a level's numbers of groups, by the size of the true and of the released one."""
+    found = pd.concat([numbers(town, level, "groups", GROUPS) for town in towns])
+    inside = (found["low"] <= found["true"]) & (found["true"] <= found["high"])
+    sizes = [
+        pd.cut(found[by], [-1, 9, 99, np.inf], labels=[f"{by} {n}" for n in (0, 10, 100)])
+        for by in ("true", "released")
+    ]
+    return pd.concat([inside.groupby(size, observed=True).mean() for size in sizes])
+
+
+def test_they_hold_the_truth_nine_times_in_ten(wide_towns: list[Path], simulated_town: Path) -> None:
+    """In leaves classes of 148 numbers and more, in areas of 12; those of simulated runs hold half of the areas'."""
+    assert (covered(wide_towns, "leaf") > 0.86).all()
+    assert (covered(wide_towns, "area") > 0.8).all()
+    assert covered([simulated_town], "leaf").min() < 0.84
+    assert covered([simulated_town], "area").min() < 0.5
+
+
+@pytest.mark.parametrize("level", ["area", "leaf"])
+def test_they_are_around_the_published_unbiased_estimates(wide_towns: list[Path], level: str) -> None:
+    """1.645 standard errors to each side, and so much longer that the released number and its neighbours are in."""
+    for town in wide_towns:
+        found = numbers(town, level, "groups", GROUPS)
+        reach = QUANTILE * np.sqrt(found["variance"])
+        low = np.minimum(np.ceil(found["estimate"] - reach), found["released"] - 1).clip(lower=0)
+        high = np.maximum(np.floor(found["estimate"] + reach), found["released"] + 1)
+        assert np.abs(found["low"] - low).max() <= 1  # where rounding decides
+        assert np.abs(found["high"] - high).max() <= 1
+        assert ((found["low"] == low) & (found["high"] == high)).mean() > 0.99
+
+
+def test_sums_of_few_answers_keep_simulated_intervals(wide_towns: list[Path], simulated_town: Path) -> None:
+    """An age is the sum of six groups, a group that of a hundred ages."""
+    for level in ("area", "leaf"):
+        own, other = (RunDirectory(town).main for town in (wide_towns[0], simulated_town))
+        assert own.table("ages", level).read_bytes() == other.table("ages", level).read_bytes()
+        assert own.table("groups", level).read_bytes() != other.table("groups", level).read_bytes()
+
+
+def test_a_spine_that_is_cut_has_the_same_intervals(
+    wide_towns: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimated = []
+    honest = subtree_answers.estimate_answers
+
+    def seen(task: subtree_answers.AnswersTask) -> object:
+        estimated.append(task.number)
+        return honest(task)
+
+    monkeypatch.setattr(subtree_answers, "estimate_answers", seen)
+    with computed_again(wide_towns[0], tmp_path, most=1, part=1) as job:
+        perform_public_steps(job, last=False)
+    assert estimated == [0, 1, 2], "an area is a part"
+    whole, cut = public_bytes(wide_towns[0]), public_bytes(tmp_path)
+    for level in ("area", "leaf"):
+        name = f"public/tables/groups/{level}.parquet"
+        assert cut[name] == whole[name]
+
+
+class _Rule:
+    """Intervals of four numbers: exact, not known, and two others."""
+
+    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        assert rows == slice(1, 2)
+        return counts + np.array([[0.0, np.nan, -3.0, -3.0]]), counts + np.array([[0.0, np.nan, 3.0, 3.0]])
+
+    def large(self, counts: np.ndarray, rows: slice) -> np.ndarray:
+        raise NotImplementedError
+
+
+def test_exact_and_unknown_numbers_stay_so() -> None:
+    """And a number of whose area nothing is measured, so that there is no estimate, gets no interval."""
+    standard = np.array([[9.0] * 4, [9.0, 9.0, 10.0, np.inf]])
+    rule = AroundEstimates(_Rule(), np.array([[0.0] * 4, [50.0, 50.0, 30.2, 30.2]]), standard)
+    low, high = rule.ends(np.array([[7, 7, 52, 7]]), slice(1, 2))
+    np.testing.assert_array_equal(low, [[7.0, np.nan, 14.0, np.nan]])
+    np.testing.assert_array_equal(high, [[7.0, np.nan, 53.0, np.nan]])
+
+
+@pytest.mark.parametrize(("estimator", "expected"), [("full", 100), ("topdown", 0)])
+def test_what_is_measured_below_counts_with_the_full_estimator(tmp_path: Path, estimator: str, expected: int) -> None:
+    spec = write_wide_town(tmp_path, 1)
+    text = spec.read_text("utf-8").replace('area = "1/3"\nleaf = "1/3"', 'area = "0"\nleaf = "2/3"')
+    spec.write_text(text, "utf-8")
+    universe = load_spec(spec).universes()[0]
+    query = next(table.query for table in universe.tables if table.name == "groups")
+    assert measured_within(universe, estimator, query, 1) == expected
+    assert measured_within(universe, estimator, query, 2) == 100
+
+
+def test_a_sentence_names_the_query_to_be_measured(tmp_path: Path) -> None:
+    spec = load_spec(write_wide_town(tmp_path, 1))
+    (sentence,) = open_listed(spec, spec.universes()).remarks
+    assert sentence.startswith(
+        "tables.groups: its numbers are sums of up to 100 measured answers at level 'country', 'area'"
+    )
+    assert sentence.endswith("for shorter ones measure 'group'")
+
+
+def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_towns: list[Path]) -> None:
+    """Totals, sums of 600 measured answers: their unbiased estimates are the sums of those of groups."""
+    town, level = wide_towns[0], "area"
+    found = open_release(town).query("total").at(level).sort_index()
+    published = numbers(town, level, "groups", GROUPS)
+    rows = np.arange(len(published)) // GROUPS
+    estimate, released = (published.groupby(rows)[name].sum().to_numpy() for name in ("estimate", "released"))
+    assert found["total"].tolist() == released.tolist()
+    half = np.rint(QUANTILE * np.sqrt(published["variance"].groupby(rows).sum().to_numpy()))
+    assert np.abs(found["total:low90"] - np.minimum(estimate - half, released - 1)).max() <= 1
+    assert np.abs(found["total:high90"] - np.maximum(estimate + half, released + 1)).max() <= 1
