@@ -1,8 +1,8 @@
 """90 % intervals of the tables of cliques, from simulated releases, as the core makes them for its own tables.
 
 A release stands in for the truth: new noise of the same strategy is added to it, publicly, and the same estimation
-repeated. How far these releases are from it, by clique, level and size, is what the intervals are made of
-(`postprocess.downward.intervals`), with the exact variances of linear estimates for large counts.
+repeated. How far these releases are from it, by clique, level and size, is what the intervals of small counts are made
+of (`postprocess.downward.intervals`).
 
 A release is smoother than the truth where areas are expected to be alike, and else rougher, by the noise; and it has
 few of the counts that noise hides. So what stands in for the truth is drawn from what the truth may be given what is
@@ -12,6 +12,13 @@ small counts.
 Where a level has few areas, errors of all cells of a table are taken together. The core takes cells that are about as
 frequent together, over all areas; of few areas that would be those that were released alike, and those of a truth that
 was released as 0 would be thought to be like those of zeros.
+
+A large count has the interval of its linear estimate, stretched to the released count: what is measured of it holds
+nine of ten truths whatever the truth is, and a simulation only where it errs as the release did. It does not where a
+cell is unlike all others: beside thousands of cells that are nearly all empty, what noise hides there is counted in the
+one large cell of the table, as many as it hides; and where a large cell is by itself, alike areas tell less of it than
+a simulated release, in which all is as the mixture has it, makes of them. Where a small count is released though its
+estimate is large, the interval is the union of both.
 
 A number that crosses cliques has none: no simulation says how far the model of independence is from the truth.
 """
@@ -25,17 +32,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from features.marginals.design import Design, Release, Tables
+from features.marginals.domain import Clique
 from features.marginals.linear import Level
 from features.marginals.residuals import marginal
 from features.marginals.whole import Seed
 from pipeline.model.public_key import public_key
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.intervals import Intervals
-from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable, count_errors
+from postprocess.downward.simulated_margins import (
+    LARGE,
+    ErrorCounts,
+    PublishedTable,
+    count_errors,
+    evenly,
+    is_large,
+)
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal, MarginalKey, detail_of
+from postprocess.statistics import NORMAL_QUANTILE, is_exact
 
 __all__ = ["SimulatedErrors", "noisy_again", "simulated_errors"]
 
@@ -75,9 +91,13 @@ class SimulatedErrors:
         intervals = Intervals(view.table, self.errors[level][bag][view.query.key])
         if counts is None:
             counts = view.query.answer_csr(sp.csr_array(self.release.whole[level][bag]))
-        rows = view.rows(slice(first, first + len(counts)))
-        low, high = intervals.ends(view.basis, view.variances, view.shaped(counts), rows)
-        return low.reshape(counts.shape), high.reshape(counts.shape)
+        areas = slice(first, first + len(counts))
+        low, high = intervals.ends(view.basis, view.variances, view.shaped(counts), view.rows(areas))
+        low, high = low.reshape(counts.shape), high.reshape(counts.shape)
+        estimates = self.release.estimates[level]
+        standard = np.sqrt(estimates.variances(view.kept)[areas])[:, None]
+        _reach_estimates(low, high, counts, estimates.table(view.kept, areas), standard)
+        return low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +109,13 @@ class _View:
 
     Attributes:
         query: the table's.
+        kept: the attributes that it has.
         table, basis, variances: as the core sees them.
         together: whether cells are areas.
     """
 
     query: Marginal
+    kept: Clique
     table: PublishedTable
     basis: Basis
     variances: AnswerVariances
@@ -132,11 +154,38 @@ def _view(design: Design, estimates: Level, level: int, bag: int, query: Margina
     by_class = np.broadcast_to(values[:, None], (len(values), seen.size)).copy()
     return _View(
         query,
+        kept,
         PublishedTable(query.name, level, seen),
         Basis.of(shape, [seen]),
         AnswerVariances(classes, {seen.key: by_class}),
         together,
     )
+
+
+def _reach_estimates(
+    low: FloatArray, high: FloatArray, released: IntArray, estimate: FloatArray, standard: FloatArray
+) -> None:
+    """The ends of large counts, by what is measured of them; in place.
+
+    Args:
+        low, high: `(n, size)` of simulated errors.
+        released: `(n, size)`.
+        estimate: linear, `(n, size)`.
+        standard: its standard errors `(n, 1)`; infinite where nothing is known.
+    """
+    is_small: BoolArray = ~is_large(released, standard)
+    large = (~is_small | (estimate > LARGE * standard)) & ~is_exact(standard) & np.isfinite(standard)
+    cells, counts, middle = np.nonzero(large)[1], released[large], estimate[large]
+    errors = np.broadcast_to(standard, released.shape)[large]
+    # As many whole numbers about the estimate as the width is, right on average. An error of whole numbers, spread over
+    # its unit, has 1/12 more.
+    numbers = np.floor(2 * NORMAL_QUANTILE * np.sqrt(errors**2 + 1 / 12) + evenly(counts, cells))
+    least = np.floor(middle - 0.5 * numbers + 1.0)
+    most = np.maximum(least + numbers - 1, counts + 1)
+    least = np.maximum(np.minimum(least, counts - 1), 0)
+    united = is_small[large]
+    low[large] = np.where(united, np.minimum(least, low[large]), least)
+    high[large] = np.where(united, np.maximum(most, high[large]), most)
 
 
 def simulated_errors(

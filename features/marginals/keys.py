@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from features.marginals.section import MarginalsSection
+from pipeline.errors import InputError
 from pipeline.spec.slots import FeatureKeys
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class MarginalsKeys(FeatureKeys):
         from features.marginals.proposal import proposed
         from features.marginals.universes import stated_cliques
 
+        if self.marginals is not None and self.marginals.parts is not None:
+            raise InputError(
+                "marginals.parts: found parts of the budget; cliques that are proposed have the same part each, so "
+                "leave it out"
+            )
         universes = spec.universes()
         attributes, own = stated_cliques(self.marginals, universes)
         return proposed(universes, attributes, own, spine, like, most_cells)

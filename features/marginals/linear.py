@@ -61,9 +61,9 @@ class Level:
     domain: Domain
     known: Mapping[Clique, Known]
 
-    def table(self, clique: Clique) -> FloatArray:
-        """The estimated table `(n, cells)`; residuals of which nothing is known are 0."""
-        return table({kept: one.values for kept, one in self.known.items()}, clique, self.domain)
+    def table(self, clique: Clique, areas: slice = slice(None)) -> FloatArray:
+        """The estimated table `(n, cells)` of some areas, by default all; residuals of which nothing is known are 0."""
+        return table({kept: one.values[areas] for kept, one in self.known.items()}, clique, self.domain)
 
     def variances(self, clique: Clique) -> FloatArray:
         """The variance of the estimate in a cell of the table, `(n,)`; infinite where it is not determined."""

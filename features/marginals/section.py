@@ -76,7 +76,11 @@ class MarginalsSection(Section):
     cliques: Annotated[tuple[Names, ...], Field(min_length=1)] | None = Field(
         default=None,
         description="the tables that are measured in every area, as lists of attributes; each has the same part of the "
-        "budget. Together they form a tree, see `fill`",
+        "budget, or that of `parts`. Together they form a tree, see `fill`",
+    )
+    parts: NamedTable[str, Annotated[StrictInt, Field(ge=1, le=1000)]] | None = Field(
+        default=None,
+        description='of the budget, of each clique, such as {"age * sex" = 3}, whole numbers; 1 where none is stated',
     )
     choose: ChooseSection | None = Field(
         default=None, description="in place of `cliques`: pairs are chosen privately, at a part of the budget"
@@ -109,6 +113,8 @@ class MarginalsSection(Section):
         if (section.cliques is None) == (section.choose is None) and section.attributes is None:
             found = "neither" if section.cliques is None else "both"
             raise Misfit(("cliques", f"found {found} of cliques and choose; one of the two is needed"))
+        if section.choose is not None and section.parts is not None:
+            raise Misfit(("parts", "found together with choose; pairs that are chosen have the same part each"))
         if isinstance(stated, Undivided):
             section._whole, section._folder = stated.whole, folder_of(info)
         return section

@@ -161,6 +161,7 @@ class _Division:
         attributes: all, with their values.
         tree: of the cliques.
         cliques: as declared, in ascending order of attributes.
+        parts: of the budget, of each.
         terms: on which they are chosen; None where they are declared.
     """
 
@@ -169,6 +170,7 @@ class _Division:
     attributes: Mapping[str, Sequence[str]]
     tree: JunctionTree
     cliques: tuple[Clique, ...]
+    parts: Mapping[Clique, int]
     terms: Terms | None = None
 
     @classmethod
@@ -182,7 +184,7 @@ class _Division:
             names = cliques or [[domain.names[a] for a in clique] for clique in terms.provisional]
             stated = stated.model_copy(update={"cliques": tuple(map(tuple, names))})
         tree, found = tree_of(stated, {name: len(values) for name, values in attributes.items()})
-        return cls(content, stated, attributes, tree, found, terms)
+        return cls(content, stated, attributes, tree, found, _parts_of(stated, tree.domain, found), terms)
 
     def content(self) -> dict[str, Any]:
         """The tables of the spec with a universe for each bag."""
@@ -324,15 +326,18 @@ class _Division:
         """The sections of one universe."""
         bag = self.tree.bags[number]
         own = [self.tree.domain.names[a] for a in bag]
-        measured = self._queries(number)
-        queries = dict.fromkeys(measured, str(Fraction(1, len(measured))))
+        parts = [self.parts[clique] for clique in self._measured(bag)]
+        queries = {
+            text: str(Fraction(part, sum(parts))) for text, part in zip(self._queries(number), parts, strict=True)
+        }
+        budget = (self._budget or 0) * Fraction(sum(parts), sum(self.parts.values()))
         schema, strategy = self.whole["schema"], self.whole["strategy"]
         tables = self._tables_of(number, homes)
         part: dict[str, Any] = {
             "schema": {"attributes": {name: schema["attributes"][name] for name in own}},
             # Keys that no strategy has are left to the release's own universe, which is refused for them.
             "strategy": {**({} if number else strategy), "queries": queries, "levels": strategy["levels"]},
-            "privacy": {self._budget_key: str((self._budget or 0) * Fraction(len(measured), len(self.cliques)))},
+            "privacy": {self._budget_key: str(budget)},
         }
         stated_tables = self.whole.get("tables")
         if isinstance(stated_tables, Mapping):
@@ -478,6 +483,24 @@ def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[Junctio
         raise Misfit((f"marginals.{key}", text)) from None
 
 
+def _parts_of(stated: MarginalsSection, domain: Domain, cliques: Sequence[Clique]) -> dict[Clique, int]:
+    """The part of the budget that each clique has, 1 where none is stated; Misfit for parts of what is no clique."""
+    parts: dict[Clique, int] = {}
+    for text, part in (stated.parts or {}).items():
+        key = dotted(["marginals", "parts", text])
+        try:
+            clique = domain.clique(terms_of(text))
+        except InputError as error:
+            raise Misfit((key, str(error).partition(": ")[2])) from None
+        if clique not in cliques:
+            known = ", ".join(" * ".join(domain.names[a] for a in one) for one in cliques)
+            raise Misfit((key, f"found {text!r}, which is no clique; allowed are {known}"))
+        if clique in parts:
+            raise Misfit((key, f"found a part of {domain.text(clique)} twice; each clique has one"))
+        parts[clique] = part
+    return {clique: parts.get(clique, 1) for clique in cliques}
+
+
 def universe_names(tree: JunctionTree) -> tuple[str, ...]:
     """The name of the universe of each bag: "" of the first one, the others after their attributes."""
     names = [""]
@@ -502,6 +525,7 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
         return
     try:
         tree, cliques = tree_of(stated, sizes)
+        of_budget = _parts_of(stated, tree.domain, cliques)
     except Misfit as misfit:
         for key, text in misfit.problems:
             problems.add(key, text)
@@ -519,7 +543,7 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
             own_problems.add("schema.attributes", f"these are not those of {tree.domain.text(bag)}")
         else:
             measured += _measured_in(one, tree.domain, own_problems)
-        parts.append(len(measured) - before_own)
+        parts.append(sum(of_budget.get(clique, 1) for clique in measured[before_own:]))
         if isinstance(one, CompanionSection):
             _note_companion(one, spec, own_problems)
     if len(problems.lines) > before:
@@ -528,7 +552,7 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
         problems.add("marginals.cliques", "these are not what is measured, each in one universe")
         return
     for (name, companion), part in zip(spec.companions.items(), parts[1:], strict=True):
-        _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"))
+        _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"), even=stated.parts is None)
     _note_choice(stated, spec, sections, problems)
 
 
@@ -583,23 +607,27 @@ def _measured_in(sections: UniverseSections, domain: Domain, problems: Problems)
     return found
 
 
-def _note_budget(section: CompanionSection, measured: int, spec: ReleaseSpec, first: int, problems: Problems) -> None:
+def _note_budget(
+    section: CompanionSection, measured: int, spec: ReleaseSpec, first: int, problems: Problems, *, even: bool
+) -> None:
     """Note a budget of which the cliques have not the same part as those of the release's own universe.
 
     Args:
         section: of a companion.
-        measured: number of cliques that are measured in it.
+        measured: parts of the budget of the cliques that are measured in it: one each, unless others are stated.
         spec: of the release.
-        first: number of cliques that are measured in the release's own universe.
+        first: the same of the release's own universe.
         problems: of the companion.
+        even: whether no parts are stated.
     """
     key = "epsilon" if spec.privacy.framework == "pure" else "rho"
     found, own = getattr(section.privacy, key), getattr(spec.privacy, key)
     if found is None or own is None or found * first != own * measured:
+        unit, right = ("clique", "each has the same part of the budget") if even else ("part", "see marginals.parts")
         problems.add(
             f"privacy.{key}",
-            f"found {found}, for {counted(measured, 'clique')}, and {own} of the release's own universe, for "
-            f"{counted(first, 'clique')}; each has the same part of the budget",
+            f"found {found}, for {counted(measured, unit)}, and {own} of the release's own universe, for "
+            f"{counted(first, unit)}; {right}",
         )
 
 

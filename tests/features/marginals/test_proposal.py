@@ -164,6 +164,13 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
         assert (told.returncode, said in told.stderr) == (2, True)
 
 
+def test_parts_of_the_budget_are_not_for_cliques_that_are_proposed(tmp_path: Path) -> None:
+    spec = write_wide(tmp_path / "in", ("[marginals]", '[marginals]\nparts = { "tenure * rooms" = 5 }'))
+    told = spinewise("plan", spec, "--cliques", "--like", _sample(tmp_path))
+    assert (told.returncode, len(told.stderr.strip().splitlines())) == (2, 1)
+    assert "marginals.parts: found parts of the budget" in told.stderr
+
+
 def test_a_universe_without_such_tables_is_told_so(tmp_path: Path) -> None:
     text = write_wide(tmp_path / "in").read_text()
     cut = (

@@ -204,6 +204,25 @@ def test_the_cost_is_the_sum_over_cliques_and_the_declared_budget(made: Made) ->
     assert Fraction(manifest["joint"]["budget"]) == 3
 
 
+def test_a_clique_with_more_of_the_budget_has_less_noise_and_all_of_them_cost_what_is_declared(tmp_path: Path) -> None:
+    """One of four has 5 of 8 parts: rho 15/8, half of it in blocks; of even parts the variance is 8 / 3."""
+    spec = write_wide(tmp_path / "in", ("[marginals]", '[marginals]\nparts = { "tenure * rooms" = 5 }'))
+    root = run(spec, tmp_path / "out")
+    truth, drawn = records(), {}
+    for clique, expected in ((CLIQUES[3], Fraction(16, 15)), (CLIQUES[1], Fraction(16, 3))):
+        file = root / "public/companions" / "-".join(clique) / "measurements" / "block" / f"{'.'.join(clique)}.parquet"
+        table = pq.read_table(file).to_pandas()
+        assert set(table["variance"].round(4)) == {round(float(expected), 4)}
+        drawn[clique] = np.stack(table["value"].to_list()) - _counted(truth, clique, "block").to_numpy()
+        assert 0.7 < drawn[clique].var() / float(expected) < 1.3
+    manifest = json.loads((root / "public" / "manifest.json").read_text("utf-8"))
+    assert [Fraction(one["budget"]) for one in manifest["privacy"]] == [Fraction(3, 8)] * 3 + [Fraction(15, 8)]
+    assert sum(1 / Fraction(noise["scale"]) for one in manifest["privacy"] for noise in one["noise"]) == 3
+    assert check_release(root) == []
+    assert verify_release(RunDirectory(root), 1, Silent()) == []
+    assert [one for one in audit(root) if not one.passed] == []
+
+
 def test_the_ledger_is_charged_the_declared_budget_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "ledger.sqlite"
     with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:

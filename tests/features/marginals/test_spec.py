@@ -70,6 +70,38 @@ def test_with_fill_a_wider_table_is_estimated_from_the_cliques_inside_it() -> No
     assert sum(one.budget for one in filled) == 3
 
 
+def test_parts_of_the_budget_are_those_that_are_stated_and_one_of_the_others() -> None:
+    """Of 3: 3/6 of it, 1/6 each of the rest; where a universe measures two cliques, its queries share their parts."""
+    parts = ("[marginals]", '[marginals]\nparts = { "rooms * tenure" = 3 }')
+    budgets = {one.name: one.budget for one in _spec(parts).universes()}
+    assert budgets == {"": Fraction(1, 2), **dict.fromkeys(["age-sex-school", "work-tenure-car"], Fraction(1, 2))} | {
+        "tenure-rooms": Fraction(3, 2)
+    }
+    ring = ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "work"]]\nfill = true')
+    (wide,) = (one for one in _spec(parts, ring).universes() if one.schema.names == ("work", "tenure", "rooms"))
+    assert wide.budget == Fraction(3) * 4 / 7
+    assert [(one.query.name, one.share) for one in wide.strategy.levels[0].queries] == [
+        ("tenure * rooms", Fraction(3, 4)),
+        ("work * rooms", Fraction(1, 4)),
+    ]
+    assert _spec(parts, ('rho = "3"', 'framework = "pure"\nepsilon = "3"')).universes()[-1].budget == Fraction(3, 2)
+    even = ("[marginals]", '[marginals]\nparts = { "tenure * rooms" = 1 }')
+    assert [one.privacy_fingerprint() for one in _spec(even).universes()] == [
+        one.privacy_fingerprint() for one in _spec().universes()
+    ]
+    assert "parts" not in _spec().public_dict()["marginals"]
+
+
+def test_a_published_spec_whose_budgets_are_not_the_stated_parts_is_refused() -> None:
+    content = _spec(("[marginals]", '[marginals]\nparts = { "tenure * rooms" = 3 }')).public_dict()
+    assert ReleaseSpec.from_public_dict(content).public_dict() == content
+    for key, other in (("tenure * rooms", 2), ("school * work", 2)):
+        changed = copy.deepcopy(content)
+        changed["marginals"]["parts"] = [[key, other]]
+        with pytest.raises(SpecError, match=r"privacy\.rho: found .*; see marginals\.parts"):
+            ReleaseSpec.from_public_dict(changed)
+
+
 def test_tables_stand_with_the_clique_that_has_them() -> None:
     tables = '[tables]\nsexes = "sex * age"\nhomes = { query = "tenure", levels = ["county"] }\n[publish]'
     universes = {one.name: [table.name for table in one.tables] for one in _spec(("[publish]", tables)).universes()}
@@ -127,6 +159,22 @@ def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_tabl
         ('county = "1/4"', 'county = { share = "1/4", queries = { age = "1" } }', "strategy.levels.county: with [ma"),
         ('rho = "3"', "", "privacy.rho: missing; the whole budget, of which each clique has a part"),
         ('form = "microdata"', 'form = "long"', "input.form: found 'long'; with [marginals] records are \"microdata\""),
+        *(
+            ("[marginals]", f"[marginals]\nparts = {{ {parts} }}", f"marginals.parts.{told}")
+            for parts, told in (
+                ('"tenure * room" = 2', "\"tenure * room\": found the attribute 'room'; the schema has age, sex"),
+                ('"tenure * car" = 2', "\"tenure * car\": found 'tenure * car', which is no clique; allowed are "),
+                ('"total" = 2', "total: found []; a clique has attributes, each once"),
+                ('"tenure * rooms" = 2, "rooms*tenure" = 3', '"rooms*tenure": found a part of tenure x rooms twice'),
+                ('"tenure * rooms" = 0', '"tenure * rooms": found the number 0; at least 1 is needed'),
+                ('"tenure * rooms" = "1/2"', "\"tenure * rooms\": found "),
+            )
+        ),
+        (
+            'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]',
+            'choose = { share = "1/10", attributes_share = "1/20" }\nparts = { "age * sex" = 2 }',
+            "marginals.parts: found together with choose; pairs that are chosen have the same part each",
+        ),
         ("[publish]", '[tables]\nx = "age * car"\n[publish]', "tables.x: age x car is no table of this release"),
         ("[publish]", '[tables]\nx = "age * cars"\n[publish]', "tables.x: 'cars' is not an attribute;"),
         ('county = "1/4"', 'county = "1/3"', "strategy.levels: the shares add up to 13/12"),
