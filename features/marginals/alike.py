@@ -16,7 +16,7 @@ is near to it is drawn to it. Where sums are held, deviations and noise are thos
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
@@ -74,11 +74,13 @@ class _Mixture:
 
     def likely(self, y: FloatArray, m: FloatArray, noise: FloatArray) -> FloatArray:
         """How likely each part is given a noisy number, `(K, n)`."""
+        return _shared(self.weights, self.unlikely(y, m, noise))
+
+    def unlikely(self, y: FloatArray, m: FloatArray, noise: FloatArray) -> FloatArray:
+        """Minus the logarithm of how likely a noisy number is in each part, but for a constant, `(K, n)`."""
         mean, variance = self.parts(m)
         total = variance + noise
-        log = np.log(self.weights)[:, None] - 0.5 * (np.log(total) + (y - mean) ** 2 / total)
-        likely = np.exp(log - log.max(axis=0))
-        return np.asarray(likely / likely.sum(axis=0))
+        return np.asarray(0.5 * (np.log(total) + (y - mean) ** 2 / total))
 
     def given(self, y: FloatArray, m: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of numbers of each part given noisy ones, `(K, n)` each."""
@@ -198,11 +200,19 @@ def _fitted(m: FloatArray, y: FloatArray, noise: FloatArray) -> _Mixture:
     m, y, noise = m[chosen], y[chosen], noise[chosen]
     ratios, factors = _parts(float(np.average(m, weights=times)), float(noise.mean()), float((y / m).max()))
     mixture = _Mixture(ratios, factors, np.full(len(ratios), 1.0 / len(ratios)))
+    weights, unlikely = mixture.weights, mixture.unlikely(y, m, noise)
     for _ in range(STEPS):
-        weights = (mixture.likely(y, m, noise) * times).sum(axis=1) + GUESSED / len(ratios)
-        mixture = replace(mixture, weights=weights / weights.sum())
-    kept = mixture.weights >= LEAST
-    return _Mixture(ratios[kept], factors[kept], mixture.weights[kept] / mixture.weights[kept].sum())
+        weights = (_shared(weights, unlikely) * times).sum(axis=1) + GUESSED / len(ratios)
+        weights = weights / weights.sum()
+    kept = weights >= LEAST
+    return _Mixture(ratios[kept], factors[kept], weights[kept] / weights[kept].sum())
+
+
+def _shared(weights: FloatArray, unlikely: FloatArray) -> FloatArray:
+    """How likely each part is by its weight and what it makes of a number, `(K, n)`."""
+    log = np.log(weights)[:, None] - unlikely
+    likely = np.exp(log - log.max(axis=0))
+    return np.asarray(likely / likely.sum(axis=0))
 
 
 def _parts(middle: float, noise: float, largest: float) -> tuple[FloatArray, FloatArray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from geography.errors import InputError
 
@@ -43,7 +44,11 @@ def zcdp_epsilon(rho: Fraction | float, delta: Fraction | float) -> float:
     >>> round(zcdp_epsilon(2.63, 1e-6), 3)
     13.792
     """
-    exact_rho, exact_delta = _checked(rho, delta)
+    return _zcdp_epsilon(*_checked(rho, delta))
+
+
+@lru_cache(maxsize=1024)  # statements of many universes ask for the same
+def _zcdp_epsilon(exact_rho: Fraction, exact_delta: Fraction) -> float:
     if exact_rho == 0:
         return 0.0
     less = Decimal(_best_order_less_one(exact_rho, exact_delta))
