@@ -88,9 +88,9 @@ def query(
     theirs. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
 
     --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
-    --show cumulative: for each value of one attribute, how many have it or an earlier one. --show ranks: 1 for the
-    largest geounit of the level. --show difference: the first of two areas minus the second. Each with the interval
-    that covers the truth in 90 % of cases; for ranks, all of them at once.
+    --show cumulative: for each value of one attribute, how many have it or an earlier one; with --table, as it was
+    published. --show ranks: 1 for the largest geounit of the level. --show difference: the first of two areas minus the
+    second. Each with the interval that covers the truth in 90 % of cases; for ranks, all of them at once.
 
     --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
 
@@ -153,11 +153,16 @@ def query(
     if question is None and table is None:
         typer.echo(_what_there_is(release, opened))
         return
+    cumulative = show is Show.cumulative
+    if options.tidy and options.table is not None and options.table not in opened.household_tables:
+        numbers = opened.table(options.table, str(options.at), tidy=True, cumulative=cumulative)
+        show_frame(opened, numbers.set_index("geocode"), options)
+        return
+    if options.table is not None and cumulative:
+        show_derived(opened, opened.table(options.table, str(options.at), cumulative=True), options)
+        return
     if show is not Show.counts:
         show_derived(opened, _derived(opened, options), options)
-        return
-    if options.tidy and options.table is not None and options.table not in opened.household_tables:
-        show_frame(opened, opened.table(options.table, str(options.at), tidy=True).set_index("geocode"), options)
         return
     numbers, exact = _answer(opened, options)
     show_counts(opened, numbers, exact, options)
