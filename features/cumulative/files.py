@@ -54,7 +54,8 @@ def _described(contents: Contents, file: ProductFile) -> DataFile:
     _, title = contents.titles(heading, file.level)
 
     def named(found: DataFile) -> DataFile:
-        path = found.path.replace(f"{table.name}/", f"cumulative/{table.name}/", 1)
+        folder = found.path.removesuffix(f"{table.name}/{file.level}")
+        path = f"{folder}cumulative/{table.name}/{file.level}"
         return replace(found, path=path, heading=heading, title=title, axes=axes)
 
     def wide() -> tuple[Column, ...]:

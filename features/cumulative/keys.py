@@ -9,9 +9,10 @@ from pydantic import Field, PlainValidator
 
 from features.cumulative.cumulated import Cumulated
 from pipeline.spec.fields import describe
+from pipeline.spec.problems import dotted
 from pipeline.spec.release_spec import StatesTogether
 from pipeline.spec.resolve import StatesMeasure
-from pipeline.spec.slots import FeatureKeys
+from pipeline.spec.slots import FeatureKeys, keys_of
 
 if TYPE_CHECKING:
     from features.cumulative.shown import CumulativeView
@@ -54,21 +55,23 @@ class CumulativeKeys(FeatureKeys):
 
     def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
         """See `pipeline.spec.release_spec.NotesApart`: universes whose numbers have no such margins."""
-        together = any(isinstance(part, StatesTogether) for part in spec.of_features)
-        sums = {
-            f"companions.{name}."
+        together = [key for part in spec.parts if isinstance(part, StatesTogether) for key in keys_of(type(part))]
+        sums = [
+            name
             for name, companion in spec.companions.items()
             for part in companion.parts
             if isinstance(part, StatesMeasure) and part.named_by and not part.measure().counts
-        }
-        for place, table in spec.stated_tables():
+        ]
+        for universe, name, table in spec.stated_tables():
             part = table.part(CumulativeKeys)
             if part is None or not part.cumulative:
                 continue
-            if together:
-                problems.add(f"{place}.cumulative", "not for universes that are estimated together; leave it out")
-            if any(place.startswith(one) for one in sums):
-                problems.add(f"{place}.cumulative", "only for counts, and these are sums of an amount; leave it out")
+            if together:  # such a spec has its universes from its tables
+                why = f"not with [{together[0]}], whose tables are estimated together; leave it out"
+                problems.add(dotted(["tables", name, "cumulative"]), why)
+            if universe in sums:
+                key = dotted(["companions", universe, "tables", name, "cumulative"])
+                problems.add(key, "only for counts, and these are sums of an amount; leave it out")
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:

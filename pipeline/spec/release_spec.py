@@ -130,16 +130,15 @@ class ReleaseSpec(UniverseSections):
     def of_features(self) -> tuple[object, ...]:
         """What it states of features, of those in companions and tables once each, and what every release has."""
         of_companions = [part for companion in self.companions.values() for part in companion.parts]
-        of_tables = [part for _, table in self.stated_tables() for part in table.parts]
+        of_tables = [part for *_, table in self.stated_tables() for part in table.parts]
         first = {type(part): part for part in reversed([*of_companions, *of_tables])}
         return (*self.parts, *self.postprocess.parts, *reversed(first.values()), *self._always.values())
 
-    def stated_tables(self) -> Iterator[tuple[str, TableSection]]:
-        """The tables that it states, of all universes, each with its place in the spec."""
-        for name, sections in (("", self), *self.companions.items()):
-            where = ["companions", name] if name else []
-            for table, section in (sections.tables or {}).items():
-                yield dotted([*where, "tables", table]), section
+    def stated_tables(self) -> Iterator[tuple[str, str, TableSection]]:
+        """The tables that it states, each with its universe and its name."""
+        for universe, sections in (("", self), *self.companions.items()):
+            for name, table in (sections.tables or {}).items():
+                yield universe, name, table
 
     @property
     def chosen_ends(self) -> Mapping[str, ChosenSection]:

@@ -18,12 +18,16 @@ from releases.small import QUICK, public_bytes, run, write_town
 
 from auditor.check.release import check_release, examine
 from features.cumulative.cumulated import Cumulated
+from features.cumulative.files import CUMULATIVE as CUMULATIVE_FILES
 from features.cumulative.files import _cumulated
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
+from pipeline.metadata.products import ReleaseScope
+from pipeline.metadata.products import described as contents_of
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
+from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.long_tables import is_long
@@ -41,7 +45,7 @@ CUMULATIVE = (
     ),
     (
         "invariants = { block",
-        'tables = { status = { query = "status", cumulative = true } }\ninvariants = { block',
+        'tables = { s = { query = "status", cumulative = true } }\ninvariants = { block',
     ),
 )  # fmt: skip
 #: Universe, table, the cumulated term and its levels.
@@ -49,7 +53,7 @@ TABLES = (
     ("", "age", "age", ("county", "tract")),
     ("", "both", "age", ("county", "tract", "block")),
     ("", "sexes", "sex", ("tract",)),
-    ("units", "status", "status", ("county", "tract", "block")),
+    ("units", "s", "status", ("county", "tract", "block")),
 )
 
 
@@ -163,7 +167,13 @@ def test_they_are_described_and_shown(town: Path) -> None:
     titles = {field["name"]: field["title"] for field in one["schema"]["fields"]}
     assert titles["up to adult"] == "up to adult"
     assert titles["up to old:low90"] == "all values: lower end of the 90 % interval"
-    assert "companions/units/cumulative/status/block.parquet" in described
+    assert "companions/units/cumulative/s/block.parquet" in described
+    opened = open_finished(town, check_hashes=False)
+    files = contents_of(ReleaseScope(opened.spec, opened.universes, opened.run), CUMULATIVE_FILES)
+    folder = {"": "", "units": "companions/units/"}
+    assert sorted(file.path for file in files) == sorted(
+        f"{folder[universe]}cumulative/{name}/{level}" for universe, name, _, levels in TABLES for level in levels
+    )
     page = (town / "public" / "report.html").read_text("utf-8")
     row = open_release(town).table("age", "county", cumulative=True).loc["A"]
     assert 'id="cumulative"' in page

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from releases.small import SPEC
+from releases.wide import SPEC as WIDE
 
 from features.cumulative.cumulated import cumulated_in
 from pipeline.errors import SpecError
@@ -144,6 +145,15 @@ tables = { age = { query = "age", cumulative = true } }
     pytest.importorskip("features.amounts")
     with pytest.raises(SpecError, match=r"companions\.wages\.tables\.age\.cumulative: only for counts"):
         parse_spec(SPEC + wages)
+
+
+def test_tables_that_are_estimated_together_are_not_cumulated() -> None:
+    pytest.importorskip("features.marginals")
+    stated = f"{WIDE}\n[tables]\nage = {{ query = 'age', cumulative = true }}\n"
+    with pytest.raises(
+        SpecError, match=r"^spec: tables\.age\.cumulative: not with \[marginals\], whose tables are est"
+    ):
+        parse_spec(stated)
 
 
 def _stated(spec: ReleaseSpec) -> dict[str, Any]:
