@@ -47,6 +47,7 @@ FEATURES: Final = (
         },
     ),
     Feature("audit", {"audit": "features.audit.command"}),
+    Feature("cumulative", keys={"tables.cumulative": ("features.cumulative.keys", "CumulativeKeys")}),
     Feature("example", {"example": "features.example.command"}),
     Feature("exports", {"export": "features.exports.command"}),
     Feature("fitness", {"fitness": "features.fitness.command"}),

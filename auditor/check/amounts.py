@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -112,8 +113,9 @@ def _check_file(
     counted = _counted(summed, answers, level.name, cells)
     path = run.means(summed.universe.name, table, level.name)
     file = LevelFile(files, path, level, findings, once=True)
-    sums = _table(files, run, summed.universe.name, table, answers, level, margins)
-    counts = None if counted is None else _table(files, run, "", counted, answers, level, margins)
+    sums = table_columns(files, run.universe(summed.universe.name).table(table, level.name), answers, level, margins)
+    own = None if counted is None else run.universe("").table(counted, level.name)
+    counts = None if own is None else table_columns(files, own, answers, level, margins)
     check = findings.check(file.name, "numbers that do not follow from the tables")
     parts = [":sum", *([":count", ":mean"] if counts is not None else [])]
     ends = (":moe90", *_ENDS) if margins else ()
@@ -181,17 +183,9 @@ def _column(rows: pa.Table, name: str, file: LevelFile) -> Floats:
     return reals(column, name, file)
 
 
-def _table(
-    files: Files,
-    run: Places,
-    universe: str,
-    table: str,
-    answers: Query,
-    level: Level,
-    margins: bool,
-) -> dict[str, Floats]:
-    """The columns of a table with the ends of its intervals, by geounit."""
-    path, labels = run.universe(universe).table(table, level.name), answers.labels
+def table_columns(files: Files, path: Path, answers: Query, level: Level, margins: bool) -> dict[str, Floats]:
+    """The columns of a table with the ends of its intervals, by geounit; FormError where it is missing or damaged."""
+    labels = answers.labels
     if is_long(files, path, answers):
         long = read_long(files, path, level, answers, Findings(), margins=margins)
         ends = [(":" + name, name) for name in ENDS if margins]

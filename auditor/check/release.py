@@ -13,6 +13,7 @@ import numpy as np
 
 from auditor.check.amounts import Summed, check_amounts
 from auditor.check.answers import check_bound, check_invariant, check_table
+from auditor.check.cumulative import check_cumulative
 from auditor.check.household_sizes import Demand, check_household_sizes, number_of, sized
 from auditor.check.household_tables import check_household_table
 from auditor.check.households import Housed, RecordFile, check_households, key_columns
@@ -133,6 +134,7 @@ class _Universe:
         self._check_sums()
         self._check_microdata()
         self._check_tables()
+        self._check_cumulative()
         self._check_invariants()
         self._check_bounds()
 
@@ -186,6 +188,19 @@ class _Universe:
                     path, counts = self.folder.table(table, level.name), self.counts.get(level.name)
                     margins, least = self.spec.margins, self._least
                     check_table(self.files, path, level, answers, counts, self.findings, margins=margins, least=least)
+
+    def _check_cumulative(self) -> None:
+        """Compare cumulative numbers with sums of the histograms' cells, and with the tables that they continue."""
+        for table, answers, names in self.universe.tables:
+            term = dict(self.universe.cumulated).get(table)
+            for level in (level for level in self.levels if level.name in names and term is not None):
+                with self.findings.noting_errors():
+                    path, counts = self.folder.cumulative(table, level.name), self.counts.get(level.name)
+                    own = self.folder.table(table, level.name)
+                    check_cumulative(
+                        self.files, (path, own), level, (answers, str(term)), counts, self.findings,
+                        margins=self.spec.margins,
+                    )  # fmt: skip
 
     def _check_invariants(self) -> None:
         for name, answers in self.universe.invariants:

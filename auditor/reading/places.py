@@ -52,6 +52,10 @@ class UniversePlaces:
         """One row a geounit."""
         return _level(self.folder / "tables" / file_name("table", table), level)
 
+    def cumulative(self, table: str, level: str) -> Path:
+        """Cumulative numbers of a table, one row a geounit."""
+        return _level(self.folder / "cumulative" / file_name("table", table), level)
+
     def measurement(self, level: str, query: str) -> Path:
         """Noisy answers."""
         return self.folder / "measurements" / file_name("level", level) / f"{query_name(query)}.parquet"

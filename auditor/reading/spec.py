@@ -68,6 +68,7 @@ class PublicUniverse:
         impossible: `(n_cells,)` the structural zeros.
         invariants: level and answers.
         tables: name, answers and levels.
+        cumulated: of these, the name of each that is published cumulatively, and the term that is cumulated.
         amount: None where each record counts one.
     """
 
@@ -78,6 +79,7 @@ class PublicUniverse:
     bounds: tuple[Bound, ...]
     tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
     amount: Amount | None = None
+    cumulated: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +229,11 @@ def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -
     impossible = np.zeros(cells.size, dtype=np.bool_)
     for combination in sections["structural_zeros"]:
         impossible |= cells.fitting(_lists(combination))
+    tables = tuple(
+        (table, cells.query(section["query"]), tuple(_level(level, levels) for level in _texts(section["levels"])))
+        for table, section in _pairs(sections["tables"]).items()
+    )
+    stated = {table: section.get("cumulative") for table, section in _pairs(sections["tables"]).items()}
     return PublicUniverse(
         name=name,
         amount=_amount(sections),
@@ -238,15 +245,18 @@ def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -
             for query in queries
         ),
         bounds=tuple(_bound(bound, cells, levels) for bound in sections["bounds"]),
-        tables=tuple(
-            (
-                table,
-                cells.query(section["query"]),
-                tuple(_level(level, levels) for level in _texts(section["levels"])),
-            )
-            for table, section in _pairs(sections["tables"]).items()
-        ),
+        tables=tables,
+        cumulated=tuple((table, _cumulated(stated[table], answers)) for table, answers, _ in tables if stated[table]),
     )
+
+
+def _cumulated(stated: object, answers: Query) -> str:
+    """The term of a query that is cumulated: the one that is named, else the only one with several values."""
+    several = [name for name, labels in zip(answers.names, answers.terms, strict=True) if len(labels) > 1]
+    term = stated if isinstance(stated, str) else several[0] if len(several) == 1 else None
+    if term not in answers.names:
+        raise ValueError(f"cumulative numbers of {answers.name!r} by {stated!r} are not possible")
+    return str(term)
 
 
 def _amount(sections: Mapping[str, Any]) -> Amount | None:

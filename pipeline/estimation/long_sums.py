@@ -75,7 +75,7 @@ class LongSums:
         estimation, spine = self._estimation, self._estimation.job.spine
         universe, estimator = estimation.universe, estimation.stated.estimator
         found: list[dict[MarginalKey, Marginal]] = [{} for _ in spine.levels]
-        for table in universe.tables:
+        for table in universe.tabulated:
             for level in map(spine.index_of, table.levels):
                 if is_long(universe, estimator, table.query, level):
                     for above in found[: level + 1]:

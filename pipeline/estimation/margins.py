@@ -131,7 +131,6 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
-        self._rules: dict[tuple[str, int], IntervalRule] = {}
         self._of_rows: tuple[tuple[int, slice], tuple[AnswerVariances, slice]] | None = None
         self._begun: dict[tuple[str, int], Callable[[], Intervals]] = {}
 
@@ -143,11 +142,11 @@ class Margins:
 
     @cached_property
     def tables(self) -> tuple[PublishedTable, ...]:
-        """Each table at each of its levels."""
+        """Each table at each of its levels, with what features publish beside them."""
         spine = self.estimation.job.spine
         return tuple(
             PublishedTable(table.name, spine.index_of(level), table.query)
-            for table in self.estimation.universe.tables
+            for table in self.estimation.universe.tabulated
             for level in table.levels
         )
 
@@ -219,21 +218,12 @@ class Margins:
         """How errors depend on the counts themselves, where they do."""
         return self._source.errors()
 
-    def of(
-        self, table: Table, level: int, counts: NDArray[np.int64], rows: slice
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """The ends of the 90 % intervals of the released counts `(n, size)` of a level's `rows`, in persons.
-
-        NaN where the measurements do not determine a number; None if no margins are published.
-        """
+    def rule(self, table: Table, level: int) -> IntervalRule | None:
+        """The 90 % intervals of the released counts of a level, in persons; None if no margins are published."""
         if not self.replicates:
             return None
-        if (table.name, level) not in self._rules:
-            rule = self._of_runs(PublishedTable(table.name, level, table.query))
-            rule = self._long_sums.around(rule, table, level)
-            rule = self.estimation.known.intervals(rule, table, level)
-            self._rules = {(table.name, level): rule}  # tables are written one after the other
-        return self._rules[table.name, level].ends(counts, rows)
+        rule = self._of_runs(PublishedTable(table.name, level, table.query))
+        return self.estimation.known.intervals(self._long_sums.around(rule, table, level), table, level)
 
     @cached_property
     def _long_sums(self) -> LongSums:
@@ -284,7 +274,6 @@ class Margins:
     def close(self) -> None:
         """Free what was computed."""
         self.errors.clear()
-        self._rules.clear()
         self._begun.clear()
         self._of_rows = None
         self.__dict__.pop("_totals", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import scipy.sparse as sp
@@ -61,6 +62,20 @@ class SharedEstimation:
             self.joint.free()
 
 
+@dataclass(frozen=True, eq=False)
+class EndsTogether:
+    """The intervals of a table of one of the universes at a level."""
+
+    joint: JointEstimation
+    universe: Universe
+    table: Table
+    level: int
+
+    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """See `JointEstimation.ends`."""
+        return self.joint.ends(self.universe, self.table, self.level, counts, rows)
+
+
 class OneOfThem:
     """One of the universes: its steps, its released histograms and the intervals of its tables."""
 
@@ -98,9 +113,9 @@ class OneOfThem:
         self.shared.joint.simulate()
         self.job.progress.advance(self.job.n_geounits)
 
-    def of(self, table: Table, level: int, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray] | None:
-        """The ends of the 90 % intervals of released counts `(n, size)` of a level's `rows`; None without margins."""
-        return self.shared.joint.ends(self.universe, table, level, counts, rows) if self.replicates else None
+    def rule(self, table: Table, level: int) -> EndsTogether | None:
+        """The 90 % intervals of the released counts of a level; None without margins."""
+        return EndsTogether(self.shared.joint, self.universe, table, level) if self.replicates else None
 
     def write_records(self) -> None:
         """Write the microdata in the universe's folder."""

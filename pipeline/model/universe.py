@@ -27,18 +27,32 @@ from pipeline.model.together import Together
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
 
 
+class TableFact:
+    """What keys of a feature state of a published table; it is pickled, and holds no numbers.
+
+    What is made of it is asked by protocols of those who make it: `pipeline.publishing.tables.PublishesOfTables`,
+    `pipeline.reading.release.TabulatedOtherwise`.
+    """
+
+    def tabulated(self, table: Table) -> tuple[Table, ...]:
+        """The tables, of other names than published ones, whose numbers stand in files of the feature with margins."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """A published table: the answers of a query, for the geounits of some levels.
 
     Attributes:
         median: whether its one attribute has values in order, of which readers are shown the one with the median.
+        facts: what features state of it.
     """
 
     name: str
     query: Query
     levels: tuple[str, ...]
     median: bool = False
+    facts: tuple[TableFact, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +134,12 @@ class Universe:
     series: SeriesPeriod | None = None
     together: Together | None = None
     earlier: Earlier | None = None
+
+    @property
+    def tabulated(self) -> tuple[Table, ...]:
+        """All whose numbers are published with margins: the tables, and what features publish beside them."""
+        beside = (one for table in self.tables for fact in table.facts for one in fact.tabulated(table))
+        return (*self.tables, *beside)
 
     def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
         """The answers of questions at a level."""

@@ -24,7 +24,7 @@ from pipeline.publishing.answers import answer_steps, change_steps
 from pipeline.publishing.files import product_files
 from pipeline.publishing.linked import linked_records, linked_steps, record_files
 from pipeline.publishing.manifest import begin_rows
-from pipeline.publishing.tables import publish_microdata, publish_tables
+from pipeline.publishing.tables import PublishesOfTables, publish_microdata, publish_tables
 from pipeline.storage.files import write_json
 
 
@@ -73,6 +73,8 @@ class Publication:
         tables = self._files(TABLES)
         if not tables or not self._own.margins.replicates:
             return []
+        levels = range(self.job.spine.n_levels)
+        tables += tuple(file for level in levels for step in self._of_tables(level) for file in step.files)
         geounits = self.job.n_geounits
         effort = min(5.0, _SIMULATED * geounits**-0.35)
         simulate = self._own.margins.simulate
@@ -86,6 +88,7 @@ class Publication:
             if files := self._files(TABLES, level.name):
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
+                steps += self._of_tables(number)
         steps += linked_steps(job, universe)
         steps += self._own.linear()
         if files := record_files(job, universe):
@@ -93,6 +96,11 @@ class Publication:
             leaves = job.spine.n_leaves
             steps.append(Step(stage, self._own.publish_records, universe.name, geounits=leaves, files=files))
         return steps
+
+    def _of_tables(self, level: int) -> list[Step]:
+        """The steps of what features publish beside the tables of a level."""
+        parts = [part for part in self.job.spec.of_features if isinstance(part, PublishesOfTables)]
+        return [step for part in parts for step in part.table_steps(self.job, self.universe, level, self._own.margins)]
 
     def _files(self, product: Product, level: str = "") -> tuple[Path, ...]:
         return product_files(self.job, product, universe=self.universe.name, level=level)

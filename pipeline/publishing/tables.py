@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 
 from geography.spine import Level
 from pipeline.execution.job import Job
+from pipeline.execution.steps import Step
 from pipeline.model.universe import Table, Universe
 from pipeline.release.microdata import write_microdata
 from pipeline.release.tables import ReleasedTable, long_terms, rows_at_once, write_table
+
+
+class TableIntervals(Protocol):
+    """The 90 % intervals of a table's numbers at a level."""
+
+    def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The ends `(n, size)`, in persons, for released numbers `(n, size)` of some rows; NaN where unknown."""
 
 
 class MarginSource(Protocol):
@@ -23,10 +31,23 @@ class MarginSource(Protocol):
     def replicates(self) -> int:
         """Simulated runs; 0 where there are no margins."""
 
-    def of(
-        self, table: Table, level: int, answers: NDArray[np.int64], rows: slice
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """The ends `(n, size)` of the intervals of the answers of some geounits of a level."""
+    def rule(self, table: Table, level: int) -> TableIntervals | None:
+        """Those of one of `Universe.tabulated` at a level; None where there are no margins."""
+
+
+@runtime_checkable
+class PublishesOfTables(Protocol):
+    """Keys of a feature in published tables, with which files are published beside these."""
+
+    def table_steps(self, job: Job, universe: Universe, level: int, margins: MarginSource) -> list[Step]:
+        """The steps that write them for all tables of a universe at a level, once these are written.
+
+        Args:
+            job: the run.
+            universe: whose tables they are.
+            level: index of the level, 0 at the top.
+            margins: of error, of all that is `Universe.tabulated`.
+        """
 
 
 def publish_tables(job: Job, universe: Universe, level: int, counts: sp.csr_array, margins: MarginSource) -> None:
@@ -53,10 +74,11 @@ def _parts(
     """The table of one level, some geounits at a time."""
     labels, terms = table.query.answer_labels(), long_terms(table.name, table.query)
     step = rows_at_once(labels, with_margins=bool(margins.replicates), terms=terms)
+    rule = margins.rule(table, level)
     for start in range(0, len(geounits), step):
         rows = slice(start, min(start + step, len(geounits)))
         answers = table.query.answer_csr(counts[rows])
-        lows, highs = margins.of(table, level, answers, rows) or (None, None)
+        lows, highs = (None, None) if rule is None else rule.ends(answers, rows)
         yield ReleasedTable(
             name=table.name,
             level=geounits.name,

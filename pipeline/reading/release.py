@@ -67,6 +67,20 @@ class HasMeans(Protocol):
         """
 
 
+@runtime_checkable
+class TabulatedOtherwise(Protocol):
+    """What a feature states of a table whose numbers are published in a file of their own, as others."""
+
+    def query(self, table: Table) -> Query:
+        """That of the file: the table's, with the labels that the file has."""
+
+    def file(self, files: UniverseDirectory, table: Table, level: str) -> Path:
+        """The file at a level, in the form of a table."""
+
+    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
+        """The queries whose answers it has, and for each answer the number of its column; -1 where it has none."""
+
+
 def _index(geocodes: Any) -> pd.Index[str]:
     return pd.Index(geocodes.astype(object), name="geocode")
 
@@ -174,7 +188,7 @@ class Release:
         """The name of the universe that has the number of the records: of sums that of their counts, else its own."""
         return counted_by(self.universe.name, self._release.links)
 
-    def table(self, name: str, level: str = "", *, tidy: bool = False) -> pd.DataFrame:
+    def table(self, name: str, level: str = "", *, tidy: bool = False, cumulative: bool = False) -> pd.DataFrame:
         """A published table: one row a geounit, and beside each count its 90 % interval.
 
         The interval's ends are in "<label>:low90" and "<label>:high90", the larger distance to them in "<label>:moe90".
@@ -184,17 +198,27 @@ class Release:
             level: of the geounits.
             tidy: one row a number instead: geocode, what each term of the query is, value (whole), low and high (the
                 ends of the 90 % interval, NaN where unknown), reliability ("good", "care", "sum", as in the report).
+            cumulative: its cumulative numbers instead, "up to <value>", each with an interval of its own.
 
         Raises:
-            InputError: there is no such table, or it is not published at the level; the levels are named.
+            InputError: there is no such table, or it is not published at the level; the levels are named. Or it is not
+                published cumulatively.
         """
         if (home := self.holding(table=name)) is not self:
-            return home.table(name, level, tidy=tidy)
+            return home.table(name, level, tidy=tidy, cumulative=cumulative)
         table = self._table(name)
         self._check_published(table, level)
-        published = read_table(self.files.table(name, level), geocodes=self.spine.level(level).geocodes)
+        path, query = self.files.table(name, level), table.query
+        if cumulative:
+            fact = next((fact for fact in table.facts if isinstance(fact, TabulatedOtherwise)), None)
+            if fact is None:
+                raise InputError(
+                    f"{self.name}: table {name!r} is not published cumulatively; its spec would say cumulative = true"
+                )
+            path, query = fact.file(self.files, table, level), fact.query(table)
+        published = read_table(path, geocodes=self.spine.level(level).geocodes)
         if tidy:
-            return tidy_table(published, table.query)
+            return tidy_table(published, query)
         return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def draws(self, name: str, level: str) -> pd.DataFrame:
@@ -431,19 +455,32 @@ class Release:
         lows, highs = np.full((n, size), np.nan), np.full((n, size), np.nan)
         there = np.zeros(size, dtype=bool)
         if self.spec.publish.margins:
-            for table in self.universe.tables:
-                if level in table.levels and not there.all():
-                    column = columns_of(groups, table.query.groups)
+            for query, columns, path in self._with_intervals(level):
+                if not there.all():
+                    column = columns_of(groups, query.groups)
+                    column = np.where(column >= 0, columns[column], -1)
                     new = (column >= 0) & ~there
                     if not new.any():
                         continue
-                    published = read_table(
-                        self.files.table(table.name, level), geocodes=self.spine.level(level).geocodes
-                    )
+                    published = read_table(path, geocodes=self.spine.level(level).geocodes)
                     if published.lows is not None and published.highs is not None:
                         lows[:, new], highs[:, new] = published.lows[:, column[new]], published.highs[:, column[new]]
                         there |= new
         return (lows, highs), there
+
+    def _with_intervals(self, level: str) -> Iterator[tuple[Query, NDArray[np.int64], Path]]:
+        """Queries whose answers are published with intervals at a level: the file, and the column of each answer or -1.
+
+        Tables come first, in their order.
+        """
+        tables = [table for table in self.universe.tables if level in table.levels]
+        for table in tables:
+            yield table.query, np.arange(table.query.size), self.files.table(table.name, level)
+        for table in tables:
+            for fact in table.facts:
+                if isinstance(fact, TabulatedOtherwise):
+                    for query, columns in fact.answers_in_file(table):
+                        yield query, columns, fact.file(self.files, table, level)
 
     def exact_table(self, name: str, level: str) -> pd.DataFrame:
         """Which numbers of a published table are certain: True where the rule of `HalfWidths.exact_of_level` says so.

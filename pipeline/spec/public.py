@@ -71,13 +71,17 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
             **({} if labels is None else {"labels": encode(labels)}),
         },
         "strategy": strategy,
-        "tables": [[table.name, _encode_table(table)] for table in universe.tables],
+        "tables": [[table.name, _encode_table(table, sections)] for table in universe.tables],
     }
 
 
-def _encode_table(table: Table) -> dict[str, Any]:
+def _encode_table(table: Table, sections: UniverseSections) -> dict[str, Any]:
     """A published table as it is resolved; what is not so is left out, as in releases of earlier versions."""
-    return {"query": table.query.name, "levels": list(table.levels)} | ({"median": True} if table.median else {})
+    content = {"query": table.query.name, "levels": list(table.levels)} | ({"median": True} if table.median else {})
+    stated = (sections.tables or {}).get(table.name)
+    for part in () if stated is None else stated.parts:
+        content |= encode(part)
+    return content
 
 
 def encode_budget(universe: Universe) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -28,6 +28,7 @@ from pipeline.spec.sections import (
     PostprocessSection,
     PublishSection,
     ReportSection,
+    TableSection,
     UniverseSections,
 )
 from pipeline.spec.slots import FeatureKeys, Slots, installed_slots, json_schema_of, keys_of
@@ -127,10 +128,17 @@ class ReleaseSpec(UniverseSections):
 
     @property
     def of_features(self) -> tuple[object, ...]:
-        """What it states of features, of those in companions each once, and what comes with every release."""
+        """What it states of features, of those in companions and tables once each, and what every release has."""
         of_companions = [part for companion in self.companions.values() for part in companion.parts]
-        first = {type(part): part for part in reversed(of_companions)}
+        of_tables = [part for *_, table in self.stated_tables() for part in table.parts]
+        first = {type(part): part for part in reversed([*of_companions, *of_tables])}
         return (*self.parts, *self.postprocess.parts, *reversed(first.values()), *self._always.values())
+
+    def stated_tables(self) -> Iterator[tuple[str, str, TableSection]]:
+        """The tables that it states, each with its universe and its name."""
+        for universe, sections in (("", self), *self.companions.items()):
+            for name, table in (sections.tables or {}).items():
+                yield universe, name, table
 
     @property
     def chosen_ends(self) -> Mapping[str, ChosenSection]:
@@ -418,7 +426,9 @@ def spec_of(
 def spec_json_schema(slots: Slots | None = None) -> dict[str, Any]:
     """The JSON schema of the spec file, for editors that complete and check TOML; `slots` as for `load_spec`."""
     schema = json_schema_of(
-        ReleaseSpec, installed_slots() if slots is None else slots, (PostprocessSection, CompanionSection)
+        ReleaseSpec,
+        installed_slots() if slots is None else slots,
+        (PostprocessSection, CompanionSection, TableSection),
     )
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Spinewise release spec"}
 

@@ -19,7 +19,7 @@ from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.selection import StatedSelection
 from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import Strategy
-from pipeline.model.universe import Bound, Table, Universe
+from pipeline.model.universe import Bound, Table, TableFact, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
@@ -68,6 +68,20 @@ class PlacesUniverse(Protocol):
             universe: as all other keys state it.
             sections: of the release.
             problems: of the slot that the keys are in; whatever does not fit is noted.
+        """
+
+
+@runtime_checkable
+class StatesOfTable(Protocol):
+    """Keys of a feature in a published table."""
+
+    def of_table(self, query: Query, schema: Schema, problems: Problems) -> TableFact | None:
+        """What they say of it; None where they say nothing, or problems were noted.
+
+        Args:
+            query: of the table.
+            schema: of its universe.
+            problems: of the table; whatever does not fit is noted.
         """
 
 
@@ -522,5 +536,11 @@ def _tables(
                 needed = "a query of one attribute with several values is needed"
                 table_problems.add("median", f"found {query.name!r}; {needed}")
             within = tuple(level for level in level_names if level in levels)
-            tables.append(Table(name, query, within, section.median))
+            stated = (
+                part.of_table(query, schema, table_problems)
+                for part in section.parts
+                if isinstance(part, StatesOfTable)
+            )
+            facts = tuple(fact for fact in stated if fact is not None)
+            tables.append(Table(name, query, within, section.median, facts))
     return tuple(tables)

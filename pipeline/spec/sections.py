@@ -236,8 +236,10 @@ def _as_query(value: object) -> object:
     return {"query": value} if isinstance(value, str) else value
 
 
-class TableSection(Section):
+class TableSection(SlottedSection):
     """A published table."""
+
+    slot: ClassVar[str] = "tables"
 
     query: str = Field(description="the query whose answers are the table's cells")
     levels: tuple[str, ...] | None = Field(

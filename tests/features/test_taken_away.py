@@ -200,14 +200,15 @@ def _refused_key(without: Path, folder: Path, feature: Feature, key: str) -> Non
     """A spec that states it is refused in one sentence, and the schema is without it."""
     spec = write_town(folder / "stated", *QUICK)
     *tables, last = key.split(".")
-    tables += ["units"] if tables == ["companions"] else []
+    tables += {"companions": ["units"], "tables": ["people"]}.get(".".join(tables), [])
     text = spec.read_text("utf-8")
     table = f"[{'.'.join(tables)}]\n" if tables else ""
     stated = f"{table}{last} = 1\n"
     if not table:
         spec.write_text(f"{stated}{text}")
     else:
-        spec.write_text(text.replace(table, stated) if table in text else f"{text}\n{stated}")
+        query = 'query = "total"\n' if tables[0] == "tables" else ""
+        spec.write_text(text.replace(table, stated) if table in text else f"{text}\n{stated}{query}")
     told = _command(without, "run", spec, "--out", folder / "refused", "--no-prefect", status=2)
     where = f"there is no folder features/{feature.name}"
     sentence = (

@@ -113,6 +113,7 @@ ROOMS = (
     Room("features/questions", ("the records asked, for a charge",), 574, 1358, 266, 54),
     Room("features/amounts", ("sums and means of wages",), 297, 1422, 266, 54),
     Room("pipeline/pages", ("what all HTML pages share",), 20, 1422, 266, 54),
+    Room("features/cumulative", ("how many up to each value",), 574, 1422, 266, 54),
 )
 
 

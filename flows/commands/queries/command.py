@@ -94,8 +94,9 @@ def query(
     allows for the correlation between the errors of its parts.
 
     --show shares: each number in percent of their sum. --show median: the median of an attribute whose values have an
-    order. --show cumulative: for each value of such an attribute, how many have it or one before it. --show ranks: the
-    rank of each area of a level, 1 for the largest, with the ranks that it may have; these hold for all areas at once.
+    order. --show cumulative: for each value of such an attribute, how many have it or one before it; with --table, as it
+    was published. --show ranks: the rank of each area of a level, 1 for the largest, with the ranks that it may have;
+    these hold for all areas at once.
     --show difference: the first of two areas minus the second, and which of the two is larger.
 
     --change 2031..2033: for a release of a series: how much each number changed between two periods, and whether it
@@ -160,12 +161,17 @@ def query(
     if question is None and table is None:
         typer.echo(_what_there_is(release, opened))
         return
+    cumulative = show is Show.cumulative
+    if options.tidy and options.table is not None and options.table not in opened.household_tables:
+        numbers = opened.table(options.table, str(options.at), tidy=True, cumulative=cumulative)
+        show_frame(opened, numbers.set_index("geocode"), options)
+        return
+    if options.table is not None and cumulative:
+        show_derived(opened, opened.table(options.table, str(options.at), cumulative=True), options)
+        return
     if show is not Show.counts:
         compared = tuple(_areas(opened, options.area, options.areas)) if show is Show.difference and at is None else ()
         show_derived(opened, _derived(opened, options), options, compared)
-        return
-    if options.tidy and options.table is not None and options.table not in opened.household_tables:
-        show_frame(opened, opened.table(options.table, str(options.at), tidy=True).set_index("geocode"), options)
         return
     numbers, exact = _answer(opened, options)
     show_counts(opened, numbers, exact, options)

@@ -82,7 +82,8 @@ def check(options: QueryOptions) -> None:
         return
     if options.means and (table is None or options.show is not Show.counts):
         raise InputError("--means shows sums and means of a table as they were published: it requires --table and --at")
-    if question is None and options.show is not Show.counts:
+    as_published = table is not None and options.show is Show.cumulative
+    if question is None and options.show is not Show.counts and not as_published:
         raise InputError(f"--show {options.show}: a query is needed, such as a published attribute's name")
     if table is not None and question is not None:
         raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")

@@ -15,7 +15,7 @@ from pipeline.spec import slots as spec_slots
 from pipeline.spec.fields import File, Misfit, Name, NamedTable, Section
 from pipeline.spec.problems import Problems
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec, spec_json_schema
-from pipeline.spec.sections import CompanionSection, PostprocessSection
+from pipeline.spec.sections import CompanionSection, PostprocessSection, TableSection
 from pipeline.spec.slots import NO_SLOTS, FeatureKeys, Slots, SlottedSection, fields_of, installed_slots, stated_in
 
 SPEC = """name = "town"
@@ -201,7 +201,7 @@ def test_keys_of_a_feature_that_is_not_installed_are_refused_in_one_sentence() -
 def test_the_json_schema_has_them_where_lists_of_keys_have_them() -> None:
     schema = spec_json_schema(SLOTS)
     tables = {"ReleaseSpec": schema, **schema["$defs"]}
-    for section in (ReleaseSpec, PostprocessSection, CompanionSection):
+    for section in (ReleaseSpec, PostprocessSection, CompanionSection, TableSection):
         stated = list(tables[section.__name__]["properties"])
         assert stated == [key for key in fields_of(section, SLOTS) if key in stated]
     assert tables["PostprocessSection"]["properties"]["storms"]["description"] == "storms by name"
@@ -216,7 +216,7 @@ def test_the_json_schema_has_them_where_lists_of_keys_have_them() -> None:
 def test_every_section_with_a_slot_is_in_the_schema() -> None:
     """`spec_json_schema` names them; one that is not named would have no keys of features."""
     found = {one for one in _below(SlottedSection) if "slot" in vars(one)}
-    assert found == {ReleaseSpec, PostprocessSection, CompanionSection}
+    assert found == {ReleaseSpec, PostprocessSection, CompanionSection, TableSection}
     for section in found:
         keys = set(fields_of(section, NO_SLOTS))
         for model in installed_slots().of(section):
