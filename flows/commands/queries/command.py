@@ -94,9 +94,9 @@ def query(
     allows for the correlation between the errors of its parts.
 
     --show shares: each number in percent of their sum. --show median: the median of an attribute whose values have an
-    order. --show cumulative: for each value of such an attribute, how many have it or one before it; with --table, as it
-    was published. --show ranks: the rank of each area of a level, 1 for the largest, with the ranks that it may have;
-    these hold for all areas at once.
+    order. --show cumulative: for each value of such an attribute, how many have it or one before it; with --table, as
+    it was published. --show ranks: the rank of each area of a level, 1 for the largest, with the ranks that it may
+    have; these hold for all areas at once.
     --show difference: the first of two areas minus the second, and which of the two is larger.
 
     --change 2031..2033: for a release of a series: how much each number changed between two periods, and whether it
