@@ -139,7 +139,7 @@ START, ENGINE, WORKER_START = 5.6, 10.0, 1.3
 PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2.0e-7, 3.2e-7, 5.7e-11
 #: Seconds for each query of a level whose privacy losses are composed; and for each answer of a table at a level, which
 #: is a few columns that are written, read again for the report and compared, beyond those of the smallest runs.
-PER_USE, PER_COLUMN, COLUMNS = 0.14, 1.5e-3, 1000
+PER_USE, PER_COLUMN, COLUMNS = 0.14, 1.0e-3, 1000
 #: Seconds that cvxpy takes for each family that it solves again, and per square of these.
 CHECK, PER_CHECKED = 0.0073, 4.0e-7
 #: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
@@ -151,10 +151,14 @@ MAIN_MB, ENGINE_MB, WORKER_MB = 280.0, 220.0, 88.0
 #: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
 #: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 350.0
-ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 92.0, 140.0, 50.0, 15.0, 4.5
-#: Of a spine that is cut into subtrees: bytes per geounit of the whole and per cell of those at the cut, the factor of
-#: the second upward pass, and what the variances of the parts, and their unbiased estimates, take of a pass.
-CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.0, 110.0, 1.2, 0.1, 0.4
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 50.0, 140.0, 50.0, 15.0, 4.5
+#: Bytes per number of the matrices where nothing but estimates follows from them.
+ONLY_MATRIX_BYTES = 65.0
+#: Of a spine that is cut into subtrees: bytes per geounit of the whole, per cell of those at the cut, and per number of
+#: the matrices there, of which no two parts share any; the factor of the second upward pass, and what the variances of
+#: the parts, and their unbiased estimates, take of a pass.
+CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_MATRIX_BYTES = 600.0, 110.0, 48.0
+CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 1.2, 0.1, 0.4
 #: Bytes per cell of all geounits of universes that are estimated together, and of a simulated run of these: every cell
 #: is there, in some arrays at a time. Of a run of 13 universes with 34 million cells (features/marginals/README.md).
 TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 58.0, 62.0
@@ -162,8 +166,6 @@ TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 58.0, 62.0
 COUNTING = 1.3
 #: Leaf cells from which on workers are used from the start.
 SMALL = 200_000
-#: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
-PLACES = 2_000
 
 
 @dataclass(frozen=True)
@@ -269,6 +271,7 @@ def cost_of(
         one / of.runs * math.ceil(of.runs / estimating) for one, of in zip(seconds, simulations, strict=True) if of.runs
     )
     runs = max(of.runs for of in simulations)
+    passed_on = bool(runs or spec.publish.unbiased or spec.publish.draws)
     simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
     cut = None if together else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     drawn, of_draws = draw_cost(spec, spine, workers, cut)
@@ -283,9 +286,13 @@ def cost_of(
         passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
         whole = CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
         sampled = whole * min(1.0, simulations[0].leaves)
-        held = whole + CUT_TOP_BYTES * len(spine.levels[cut.level]) * max(size.cells for size in sizes) / 1e6
+        each = max(CUT_TOP_BYTES * size.cells + CUT_MATRIX_BYTES * size.block for size in sizes)
+        held = whole + each * len(spine.levels[cut.level]) / 1e6
         share = _largest_share(spine, cut)
-        parts = workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6)
+        parts = workers * (
+            WORKER_MB + max(_held(size, share, below=cut.level, passes=passed_on) for size in sizes) / 1e6
+        )
+        parts = max(parts, max(_largest_family(size, 0, cut.level + 1) for size in sizes) / 1e6)
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(
@@ -301,8 +308,8 @@ def cost_of(
     elapsed += sum(cost.seconds / (workers if cost.ahead else 1) for cost in further)
     used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0
-    held = max(_held(size) for size in sizes) / 1e6
-    if runs or spec.publish.unbiased or spec.publish.draws:
+    held = max(_held(size, passes=passed_on) for size in sizes) / 1e6
+    if passed_on:
         held += 8.0 * max(size.final for size in sizes) / 1e6
     batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
     at_once = min(used, runs) * simulating
@@ -321,15 +328,28 @@ def pass_seconds(size: Size) -> float:
     return PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_SQUARE * size.squares + PER_CUBE * size.cubes
 
 
-def _held(size: Size, share: float = 1.0) -> float:
-    """Bytes that the process which estimates a universe, or a share of it, holds."""
+def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True) -> float:
+    """Bytes that the process which estimates a universe, or a share of it below a level, holds.
+
+    Args:
+        size: of the universe.
+        share: of it.
+        below: the cut, where it is one.
+        passes: whether the matrices are needed for more than the estimates: margins, unbiased estimates or draws.
+    """
     return share * (
         GEOUNIT_BYTES * size.geounits
         + MEASURED_BYTES * size.measured
         + FILLED_BYTES * size.filled
         + ABOVE_BYTES * size.above
-        + MATRIX_BYTES * size.matrices
-    ) + max(SQUARE_BYTES * size.at_top**2, FAMILY_BYTES * size.at_once)
+        + (MATRIX_BYTES if passes else ONLY_MATRIX_BYTES) * size.matrices
+    ) + _largest_family(size, below, len(size.at_once))
+
+
+def _largest_family(size: Size, above: int, below: int) -> float:
+    """Bytes of the matrices of the largest family whose children are of the levels from `above` to before `below`."""
+    top = 0.0 if above else SQUARE_BYTES * size.at_top**2
+    return max(top, FAMILY_BYTES * max(size.at_once[above and above + 1 : below], default=0.0))
 
 
 def _simulated_seconds(size: Size, simulations: Simulations) -> float:
@@ -343,7 +363,7 @@ def _simulated(size: Size, simulations: Simulations) -> float:
     """Bytes that a simulated run takes in its process."""
     if not simulations.runs:
         return 0.0
-    errors = 48.0 * size.widest * min(PLACES, size.geounits)
+    errors = 48.0 * size.widest
     counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.published))
     return _held(size, simulations.share) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
 

@@ -29,15 +29,22 @@ MOST_RECORDS = 2_000.0
 #: Different sets of zeros of the leaves of a parent, and of all leaves, where public bounds say who can live there.
 PATTERNS, ALL_PATTERNS = 3, 64
 
-#: Positive cells of an area at the top of a wide schema: shares of the cells where the detail is measured, and of the
-#: answers of the largest query where it is not. Of the 44,544 cells of 1940's schema 1,836 were, of the 2,784 answers
-#: of its largest query about 410, which made 6,622 cells positive.
-POSITIVE_SHARE, POSITIVE_ANSWERS = 0.05, 0.15
-#: The power of the number of areas by which cells of a wide schema that have persons become fewer from level to level.
-FEWER = -0.5
-#: What a large family takes of the time that its squares stand for, since it is begun near its end, and cubes of its
-#: cells. Where its precisions are weights on few sums (`few_sums`) it takes what so many squares do for each cell.
-LARGE_SHARE, LARGE_CUBES, SQUARES_PER_CELL = 0.05, 1.5, 17.0
+#: Positive cells of an area of a wide schema whose detail is measured: so many times a power of its persons, with so
+#: many persons in a leaf, but a share of the cells at most. Of the 44,544 cells of 1940's schema 1,836 are positive in
+#: a state of 72,554 persons, 1,028 in counties of 42,000 and 5,091 in two millions (`benchmarks/bench_wide_nation.py`).
+POSITIVE, POWER, WIDE_RECORDS, POSITIVE_SHARE = 17.0, 0.4, 400.0, 0.125
+#: Where it is not, at the top a share of the answers of its largest query: of 2,784 about 410, which made 6,622 cells
+#: positive; and the power of the number of areas by which they become fewer from level to level.
+POSITIVE_ANSWERS, FEWER = 0.15, -0.5
+#: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
+PLACES = 2_000
+#: What a large family takes of the time that its squares stand for, since it is begun near its end, with the detail
+#: measured and without; and cubes of its cells, and of the positive ones at the top of a wide schema, in single
+#: precision. Where its precisions are weights on few sums (`few_sums`) it takes what so many squares do for each cell.
+LARGE_SHARE, LARGE_SHARE_COARSE, LARGE_CUBES, TOP_CUBES, SQUARES_PER_CELL = 0.065, 0.01, 0.3, 0.65, 25.0
+#: Positive cells of an area whose precisions are such, as a share of the possible ones: the detail of so many is not
+#: measured where few have persons.
+FEW_SUMS_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -49,12 +56,13 @@ class Size:
         cells: of the schema.
         possible: of these, the cells that are not structural zeros.
         at_top: cells in the problem of the area at the top: all possible ones, or of wide schemas the positive ones.
-        at_once: numbers of the matrices over all cells of the largest family of a wide schema: a precision and a
-            resolvent for each different one, and one more.
+        at_once: numbers of the matrices of the largest family of a wide schema, by the level of the children: three of
+            all its cells, and one of the positive cells of each child.
         filled: cells of a geounit that are assumed not to be empty, added up over all levels.
         measured: noisy answers.
         uses: queries measured, added up over all levels.
         above: cells of the geounits above the leaves, dense.
+        block: numbers of the matrix of a geounit.
         matrices: numbers of the matrices of the upward pass: one for alike geounits.
         final: numbers of the covariances after both passes, of two levels at a time.
         squares: squares of the cells of each geounit's family that are not empty, added up; few cells count less.
@@ -63,7 +71,7 @@ class Size:
         cubes: operations on the matrices.
         batch: cells of the largest batch of families.
         published: numbers in tables.
-        widest: answers of the largest table.
+        widest: numbers of the table that has most at a level, of at most `PLACES` areas.
         columns: answers of the tables at each level.
         filled_cells: per level but the last, cells of a geounit that are assumed not to be empty.
         tables: per level, whether tables are published.
@@ -73,11 +81,12 @@ class Size:
     cells: int
     possible: int
     at_top: float
-    at_once: float
+    at_once: tuple[float, ...]
     filled: float
     measured: int
     uses: int
     above: int
+    block: int
     matrices: int
     final: int
     squares: float
@@ -102,15 +111,22 @@ class Size:
         upward, final = alike_matrices(spine, whole=not universe.bounds)
         at_top = float(possible) if possible <= WIDE or moved else _at_top(universe, possible, spine.n_leaves)
         # Below the top no family has more cells with persons than its parent.
-        in_family = [at_top, *(_filled(possible, common, spine.n_leaves / n) for n in counts[:-1])]
-        together = 0.0
-        if at_top < possible:
-            most = [min(at_top * n**FEWER, RECORDS * spine.n_leaves / n) for n in counts[:-1]]
-            in_family[1:] = [max(k, cells_of) for k, cells_of in zip(in_family[1:], most, strict=True)]
-            kinds = [min(n / above, many) for n, above, many in zip(counts[1:], counts[:-1], upward[1:], strict=True)]
-            together = max(((2 * n + 1) * k * k for n, k in zip(kinds, in_family[1:], strict=True)), default=0.0)
-        squares, cubes = _solved(universe, [1, *counts], in_family, wide=at_top < possible)
-        at_once = [
+        wide, few = at_top < possible, _few_sums(universe)
+        positive = [_filled(possible, common, spine.n_leaves / n) for n in counts]
+        if wide:
+            positive = [
+                max(k, _positive(universe, at_top, spine.n_leaves / n, n))
+                for k, n in zip(positive, counts, strict=True)
+            ]
+        elif few <= MOST_SUMS * FEW_SUMS_SHARE * possible and is_large(
+            1, int(FEW_SUMS_SHARE * possible), has_parent=True
+        ):
+            positive = [max(k, FEW_SUMS_SHARE * possible) for k in positive]
+        in_family = [at_top, *positive[:-1]]
+        with_parents = zip(counts[1:], counts, in_family[1:], positive[1:], strict=False)
+        together = [3 * k * k + n / above * own * own for n, above, k, own in with_parents] if wide else []
+        squares, cubes = _solved(few, [1, *counts], in_family, positive, _large_share(universe) if wide else None)
+        batches = [
             min(n * cells, BATCH_CELLS, max(1.0, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k))) * k)
             for n, k in zip(counts, in_family, strict=True)
         ]
@@ -120,7 +136,7 @@ class Size:
             cells=cells,
             possible=possible,
             at_top=at_top,
-            at_once=together,
+            at_once=(0.0, *together),
             filled=sum(n * _filled(possible, common, spine.n_leaves / n) for n in counts),
             measured=sum(
                 n * measured.query.size
@@ -129,19 +145,27 @@ class Size:
             ),
             uses=sum(len(level.queries) for level in universe.strategy.levels),
             above=sum(counts[:-1]) * cells,
+            block=block,
             matrices=sum(upward) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
             squares=sum(squares),
             checked=checked,
             n_checked=n_checked,
             cubes=float(sum(upward) * block * basis.n_asymmetric) + cubes,
-            batch=max(at_once),
+            batch=max(batches),
             published=sum(
                 counts[spine.index_of(level)] * measured.query.size
                 for measured in universe.tables
                 for level in measured.levels
             ),
-            widest=max((measured.query.size for measured in universe.tables), default=0),
+            widest=max(
+                (
+                    measured.query.size * min(PLACES, counts[spine.index_of(level)])
+                    for measured in universe.tables
+                    for level in measured.levels
+                ),
+                default=0,
+            ),
             columns=sum(measured.query.size * len(measured.levels) for measured in universe.tables),
             filled_cells=tuple(in_family[1:]),
             tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
@@ -164,9 +188,24 @@ def _at_top(universe: Universe, possible: int, leaves: int) -> float:
     if largest is None or sum(size > 1 for size in largest.sizes) < 2:
         return float(possible)
     if largest.size == universe.schema.n_cells:
-        return POSITIVE_SHARE * possible
+        return min(POSITIVE_SHARE * possible, POSITIVE * (WIDE_RECORDS * leaves) ** POWER)
     filled = _filled(largest.size, common=False, leaves=leaves)
     return min(float(possible), max(POSITIVE_ANSWERS, filled / largest.size) * possible)
+
+
+def _positive(universe: Universe, at_top: float, leaves: float, n: int) -> float:
+    """Cells that are assumed to be positive in one of `n` areas of a wide schema, of `leaves` leaves each."""
+    if _has_detail(universe):
+        return min(at_top, POSITIVE * (WIDE_RECORDS * leaves) ** POWER)
+    return min(at_top * n**FEWER, RECORDS * leaves)
+
+
+def _large_share(universe: Universe) -> float:
+    return LARGE_SHARE if _has_detail(universe) else LARGE_SHARE_COARSE
+
+
+def _has_detail(universe: Universe) -> bool:
+    return any(measured.query.size == universe.schema.n_cells for measured in universe.strategy.levels[0].queries)
 
 
 def _filled(cells: int, common: bool, leaves: float) -> float:
@@ -183,28 +222,28 @@ def _filled(cells: int, common: bool, leaves: float) -> float:
 
 
 def _solved(
-    universe: Universe, counts: Sequence[int], in_family: Sequence[float], *, wide: bool
+    few: float, counts: Sequence[int], in_family: Sequence[float], positive: Sequence[float], share: float | None
 ) -> tuple[list[float], float]:
     """Squares of the cells that each level's solutions take, and the cubes of all.
 
     Args:
-        universe: whose measurements they follow from.
+        few: sums that all precisions are weights on; infinite where they are not such.
         counts: geounits of each level, and 1 for what is above the top.
         in_family: cells of each family, by the level of the children.
-        wide: whether the positive cells alone are in the problem at the top.
+        positive: of these, those of a child.
+        share: of the time of large families; None where not the positive cells alone are in the problem at the top.
     """
     squares, cubes = [], 0.0
-    few = _few_sums(universe)
-    for level, (parents, n, k) in enumerate(zip(counts, counts[1:], in_family, strict=False)):
+    for level, (parents, n, k, of_child) in enumerate(zip(counts, counts[1:], in_family, positive, strict=False)):
         own = n * k * k * min(k, 100.0) / 100.0
-        if few <= MOST_SUMS * k and is_projected(round(n / parents), int(k), has_parent=level > 0) and not wide:
+        if few <= MOST_SUMS * k and is_projected(round(n / parents), int(k), has_parent=level > 0) and share is None:
             own = SQUARES_PER_CELL * n * k
         elif not level:
-            cubes += k**3
-        elif wide and n == parents:  # only children are copies of their parents
+            own, cubes = (own, cubes + k**3) if share is None else (0.0, cubes + TOP_CUBES * k**3)
+        elif share is not None and n == parents:  # only children are copies of their parents
             own = 0.0
-        elif wide and is_large(round(n / parents), int(k), has_parent=True):
-            own, cubes = LARGE_SHARE * own, cubes + LARGE_CUBES * parents * k**3
+        elif share is not None and is_large(round(n / parents), int(k), has_parent=True):
+            own, cubes = share * own, cubes + LARGE_CUBES * (parents * k**3 + n * of_child**3)
         squares.append(own)
     return squares, cubes
 

@@ -17,6 +17,7 @@ from pipeline.execution.batch_store import Arrays
 from pipeline.execution.workers import foreign_arrays
 from postprocess.algebra import Basis
 from postprocess.downward.report import SolverReport
+from postprocess.downward.subtrees import joined_blocks
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate
 from postprocess.problem import Problem
@@ -57,7 +58,7 @@ def unpacked_top(arrays: Arrays) -> LevelEstimate:
     return LevelEstimate(
         classes=arrays["classes"],
         own=arrays["own"],
-        info=Information(*(arrays[f"info_{name}"] for name in _INFORMATION)),
+        info=Information(*(joined_blocks([arrays[f"info_{name}"]]) for name in _INFORMATION)),
         fixed=arrays.get("fixed"),
         children=children,
     )

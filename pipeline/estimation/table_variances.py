@@ -39,20 +39,22 @@ class TableVariances:
         self._last: tuple[tuple[int, int], AnswerVariances] | None = None
 
     @cached_property
-    def _held(self) -> tuple[tuple[AnswerVariances, ...], LevelVariances]:
-        """Those of the levels that are held at once, and all covariances of the last of these levels."""
+    def _held(self) -> tuple[tuple[AnswerVariances, ...], LevelVariances | None]:
+        """Those of the levels that are held at once, and all covariances at the cut, which its parts begin with."""
         problem, upward = self._estimation.combined()
-        answers = []
+        answers, at_cut = [], None
         for level, variances in enumerate(variances_of(problem, upward)):
             answers.append(variances.of_queries(self._estimation.basis, self._queries[level]))
-            last = variances
-        return tuple(answers), last
+            if self._cut is not None and level == self._cut.level:
+                at_cut = variances
+        return tuple(answers), at_cut
 
     @cached_property
     def _below(self) -> LinearParts:
         """Those of the levels below the cut, which are computed at first use."""
-        computed = cast("ComputedBySubtree", self._estimation.computed)
-        parts = LinearParts(computed, self._held[1], self._queries[computed.cut.level + 1 :], self._step)
+        computed, at_cut = cast("ComputedBySubtree", self._estimation.computed), self._held[1]
+        assert at_cut is not None
+        parts = LinearParts(computed, at_cut, self._queries[computed.cut.level + 1 :], self._step)
         parts.compute()
         return parts
 

@@ -169,10 +169,9 @@ def _precision_of_cells(
         plain: whether nothing is added to the precisions, and no sums have ranges.
     """
     terms, has_parent = task.terms[number], task.parents is not None
-    if plain and is_projected(n, len(cells), has_parent=has_parent) and task.few_sums is not None:
-        few_sums = task.few_sums.on(classes, cells)
-        if few_sums.n_sums <= MOST_SUMS * len(cells):
-            return few_sums
+    few = task.few_sums if plain and is_projected(n, len(cells), has_parent=has_parent) else None
+    if few is not None and few.n_sums_on(cells) <= MOST_SUMS * len(cells):
+        return few.on(classes, cells)
     of_classes = terms.precision[classes]
     if not terms.in_blocks:
         return task.basis.dense(of_classes, cells)

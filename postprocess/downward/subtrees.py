@@ -203,7 +203,7 @@ def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
     offsets = np.cumsum([0, *(len(estimate.info.known) for estimate in estimates[:-1])])
     info = Information(
         *(
-            np.concatenate([getattr(estimate.info, name) for estimate in estimates])
+            joined_blocks([getattr(estimate.info, name) for estimate in estimates])
             for name in ("precision", "known", "unmeasured", "covariance")
         )
     )
@@ -219,6 +219,16 @@ def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
         if children
         else None,
     )
+
+
+def joined_blocks(blocks: Sequence[FloatArray]) -> FloatArray:
+    """Stacked matrices one after the other; where all are 0 as an array that nothing is written to: it takes no memory.
+
+    Where nothing is known or unmeasured, as in most releases, these are two of five arrays of a wide schema.
+    """
+    if any(one.any() for one in blocks):
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    return np.zeros((sum(map(len, blocks)), *blocks[0].shape[1:]))
 
 
 def _joined_fixed(estimates: Sequence[LevelEstimate]) -> FloatArray | None:

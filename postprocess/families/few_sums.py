@@ -11,9 +11,9 @@ operations that a matrix of one number for each two cells does, on any of the ce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,10 +32,22 @@ SAME = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Weights on the sums over the groups of a partition: `group` `(k,)` cell -> group, `weights` `(K, g, g)`."""
+    """Weights on the sums over the groups of a partition.
+
+    Attributes:
+        group: `(k,)` cell -> group.
+        size: g, the number of groups.
+        made: the weights, which are worked out when they are first asked for: where the sums are not few, never.
+    """
 
     group: IntArray
-    weights: FloatArray
+    size: int
+    made: Callable[[], FloatArray]
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """`(K, g, g)`."""
+        return self.made()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +99,11 @@ class FewSums:
     @property
     def n_sums(self) -> int:
         """Groups of all partitions."""
-        return sum(partition.weights.shape[-1] for partition in self.partitions)
+        return sum(partition.size for partition in self.partitions)
+
+    def n_sums_on(self, cells: IntArray) -> int:
+        """The same on some of the cells."""
+        return sum(len(np.unique(partition.group[cells])) for partition in self.partitions)
 
     def on(self, kinds: IntArray, cells: IntArray) -> FewSums:
         """Some of the precisions, on some of the cells."""
@@ -95,7 +111,7 @@ class FewSums:
         for partition in self.partitions:
             present, group = np.unique(partition.group[cells], return_inverse=True)
             weights = partition.weights[kinds][:, present[:, None], present[None, :]]
-            partitions.append(Partition(group.ravel(), weights))
+            partitions.append(Partition(group.ravel(), len(present), partial(np.asarray, weights)))
         return FewSums(self.scale[kinds], tuple(partitions))
 
     def __len__(self) -> int:
@@ -120,7 +136,7 @@ class FewSums:
     @cached_property
     def _sums(self) -> sp.csr_array:
         """The sums of all partitions, `(n_sums, k)`."""
-        return sp.csr_array(sp.vstack([sums_over(p.group, p.weights.shape[-1]) for p in self.partitions]))
+        return sp.csr_array(sp.vstack([sums_over(p.group, p.size) for p in self.partitions]))
 
     @cached_property
     def _spread(self) -> sp.csr_array:
@@ -133,7 +149,7 @@ class FewSums:
         weighted = np.empty_like(sums)
         first = 0
         for partition in self.partitions:
-            rows = slice(first, first + partition.weights.shape[-1])
+            rows = slice(first, first + partition.size)
             if len(self.scale) == 1:
                 weighted[rows] = partition.weights[0] @ sums[rows]
             else:
@@ -178,6 +194,12 @@ def _partition(basis: Basis, forms: FloatArray, subset: int, alike: IntArray, wi
     for j in np.flatnonzero(basis.subsets[subset]):
         key = key * basis.symmetric_shape[j] + symmetric[:, j]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    return Partition(group.ravel().astype(np.int64), len(first), partial(_weights, basis, forms, first, within))
+
+
+def _weights(basis: Basis, forms: FloatArray, first: IntArray, within: Sequence[int]) -> FloatArray:
+    """`(K, g, g)` of the groups in which the cells `first` `(g,)` are."""
+    asymmetric, symmetric = basis.cell_blocks
     weights = np.zeros((len(forms), len(first), len(first)))
     for one in within:
         agree = np.ones((len(first), len(first)), dtype=bool)
@@ -185,4 +207,4 @@ def _partition(basis: Basis, forms: FloatArray, subset: int, alike: IntArray, wi
             agree &= symmetric[first, None, j] == symmetric[None, first, j]
         own = asymmetric[first]
         weights += np.where(agree, forms[:, one][:, own[:, None], own[None, :]], 0.0)
-    return Partition(group.ravel().astype(np.int64), weights)
+    return weights

@@ -32,8 +32,9 @@ def zero_masks(problem: Problem, basis: Basis, level: int) -> BoolArray:
 def zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
     """Projectors `(n, n_blocks, a, a)` on the impossible cells of masks `(n, a)`."""
     zeros = np.zeros((len(masks), basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric))
-    diagonal = np.arange(basis.n_asymmetric)
-    zeros[:, :, diagonal, diagonal] = masks[:, None, :]
+    if masks.any():  # an array that nothing is written to takes no memory
+        diagonal = np.arange(basis.n_asymmetric)
+        zeros[:, :, diagonal, diagonal] = masks[:, None, :]
     return zeros
 
 

@@ -17,7 +17,17 @@ from postprocess.bounds.declare import propagate
 from postprocess.downward.level import checked_parents, downward_level
 from postprocess.downward.passes import passes_of
 from postprocess.downward.report import SolverReport
-from postprocess.downward.subtrees import ABOVE, Cut, above_cut, cut_of, downward_part, joined, part_of, top_estimate
+from postprocess.downward.subtrees import (
+    ABOVE,
+    Cut,
+    above_cut,
+    cut_of,
+    downward_part,
+    joined,
+    joined_blocks,
+    part_of,
+    top_estimate,
+)
 from postprocess.linear.upward import basis_of, silent_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import GroupBounds, Problem
@@ -193,3 +203,14 @@ def test_rows_of_a_part_are_those_of_its_spine() -> None:
         assert level.geocodes.tolist() == whole.geocodes[own].tolist()
     with pytest.raises(IndexError):
         spine.rows_below(1, 1, 1)
+
+
+def test_matrices_of_nothing_but_zeros_are_joined_without_being_written() -> None:
+    """What is joined is the same; of zeros alone the arrays that were read are not kept."""
+    some, nothing = np.arange(24.0).reshape(2, 3, 2, 2), np.zeros((4, 3, 2, 2))
+    assert np.array_equal(joined_blocks([some, nothing]), np.concatenate([some, nothing]))
+    assert joined_blocks([some]) is some
+    zeros = joined_blocks([nothing, nothing])
+    assert zeros.shape == (8, 3, 2, 2)
+    assert not zeros.any()
+    assert not np.shares_memory(joined_blocks([nothing]), nothing)

@@ -82,7 +82,10 @@ def test_england_has_201_sums() -> None:
     assert found is not None
     assert found.n_sums == 182 + 19
     cells = np.arange(0, 3458, 7)
+    # How many there are on some of the cells is known without the weights.
     zero = np.zeros(1, dtype=np.int64)
+    assert found.n_sums_on(cells) == found.on(zero, cells).n_sums <= found.n_sums
+    assert found.n_sums_on(np.arange(19)) == 19 + 1
     assert np.allclose(found.on(zero, cells).matrices(), basis.dense(table, cells), rtol=0, atol=1e-12)
 
 
