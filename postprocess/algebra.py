@@ -249,12 +249,21 @@ class Basis:
         return Basis(shape, tuple(range(1, len(shape)))), blocks
 
     def answers_in_order(self, marginal: Marginal, summed: FloatArray) -> FloatArray:
-        """Answers `(n, size)` from histograms summed to the marginal's kept attributes, `(n, a, kept sizes)`."""
-        folded = self.recode(marginal) @ summed.reshape(len(summed), self.n_asymmetric, -1)
+        """Answers `(n, size)` from histograms summed to the marginal's kept attributes, `(n, a, kept sizes)`.
+
+        The marginal may recode symmetric attributes.
+        """
+        shaped = summed.reshape(len(summed), self.n_asymmetric, *summed.shape[2:])
+        for axis, j in enumerate(self.symmetric, start=2):
+            group = marginal.groups[j]
+            if marginal.sizes[j] > 1 and not np.array_equal(group, np.arange(len(group))):
+                indicator = np.arange(marginal.sizes[j])[:, None] == group
+                shaped = np.moveaxis(np.tensordot(shaped, indicator * 1.0, axes=(axis, 1)), -1, axis)
+        folded = self.recode(marginal) @ shaped.reshape(len(summed), self.n_asymmetric, -1)
         sizes = [marginal.sizes[j] for j in (*self.asymmetric, *self.symmetric)]
         inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
-        shaped = folded.reshape(len(summed), *sizes).transpose(0, *(1 + int(j) for j in inverse))
-        out: FloatArray = shaped.reshape(len(summed), -1)
+        in_order = folded.reshape(len(summed), *sizes).transpose(0, *(1 + int(j) for j in inverse))
+        out: FloatArray = in_order.reshape(len(summed), -1)
         return out
 
     def answer_covariances(self, blocks: FloatArray, marginal: Marginal) -> FloatArray:

@@ -66,18 +66,22 @@ class LongSums:
 
     def around(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
         """The rule of a table at a level: that of simulated runs, unless its numbers are sums of many answers."""
-        found = self._estimates[level].get(table.query.key)
-        return rule if found is None else AroundEstimates(rule, *found)
+        if not self._is_long(table, level):
+            return rule
+        return AroundEstimates(rule, *self._estimates[level][table.query.key])
+
+    def _is_long(self, table: Table, level: int) -> bool:
+        universe, estimator = self._estimation.universe, self._estimation.stated.estimator
+        return is_long(universe, estimator, table.query, level)
 
     @cached_property
     def _queries(self) -> list[dict[MarginalKey, Marginal]]:
         """Per level, the queries of these tables there and below: estimates begin at the top."""
-        estimation, spine = self._estimation, self._estimation.job.spine
-        universe, estimator = estimation.universe, estimation.stated.estimator
+        spine = self._estimation.job.spine
         found: list[dict[MarginalKey, Marginal]] = [{} for _ in spine.levels]
-        for table in universe.tabulated:
+        for table in self._estimation.universe.tabulated:
             for level in map(spine.index_of, table.levels):
-                if is_long(universe, estimator, table.query, level):
+                if self._is_long(table, level):
                     for above in found[: level + 1]:
                         above[table.query.key] = table.query
         return found

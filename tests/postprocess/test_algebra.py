@@ -1,4 +1,4 @@
-"""The parts of a variance in each block are those of dense algebra, however many attributes there are."""
+"""Answers, and the parts of a variance in each block, are those of dense algebra, however many attributes there are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def dense_projector(basis: Basis, inside: tuple[bool, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_variances_are_those_of_dense_algebra(seed: int) -> None:
+def test_answers_and_their_variances_are_those_of_dense_algebra(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(1, 4, rng.integers(1, 5)))
     symmetric = tuple(j for j in range(len(shape)) if rng.random() < 0.7)
@@ -52,6 +52,10 @@ def test_variances_are_those_of_dense_algebra(seed: int) -> None:
         answers[np.ravel_multi_index(groups, marginal.sizes), cell] = 1.0
     expected = np.diag(answers @ (cells @ dense @ cells.T) @ answers.T)
     np.testing.assert_allclose(basis.answer_variances(blocks, marginal)[1], expected, rtol=1e-9, atol=1e-12)
+    histograms = rng.integers(0, 9, (3, len(cells))).astype(np.float64)
+    outside = tuple(2 + j for j in np.flatnonzero(~basis.kept(marginal)))
+    summed = basis.fold(histograms).sum(axis=outside, keepdims=True)
+    np.testing.assert_allclose(basis.answers_in_order(marginal, summed), histograms @ answers.T, rtol=1e-12)
 
 
 def test_many_attributes_take_no_longer_than_their_numbers() -> None:

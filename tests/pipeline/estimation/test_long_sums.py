@@ -19,6 +19,7 @@ from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import load_spec
 
 AGES, GROUPS, LEAVES = 100, 6, 60
+THIRDS = ("young", "middle", "old")
 SPEC = """name = "wide-town"
 
 [privacy]
@@ -34,6 +35,10 @@ levels = {{ country = 1, area = 2, leaf = 5 }}
 age = [{ages}]
 group = [{groups}]
 
+[schema.recodes.third]
+attribute = "age"
+groups = {{ young = [{young}], middle = [{middle}], old = [{old}] }}
+
 [strategy.queries]
 detailed = "1"
 
@@ -48,7 +53,8 @@ form = "microdata"
 geocode = "leaf"
 
 [tables]
-groups = "group"
+groups = {{ query = "group", cumulative = true }}
+thirds = {{ query = "third", cumulative = true, levels = ["area", "leaf"] }}
 ages = "age"
 
 [publish]
@@ -77,7 +83,9 @@ def write_wide_town(folder: Path, key: int) -> Path:
     pd.concat(parts).to_csv(folder / "persons.csv", index=False)
     ages, groups = (", ".join(f'"{value}"' for value in range(n)) for n in (AGES, GROUPS))
     path = folder / "release.toml"
-    path.write_text(SPEC.format(key=key, ages=ages, groups=groups), "utf-8")
+    parts_of_ages = (range(20), range(20, 50), range(50, AGES))
+    thirds = dict(zip(THIRDS, (", ".join(f'"{value}"' for value in part) for part in parts_of_ages), strict=True))
+    path.write_text(SPEC.format(key=key, ages=ages, groups=groups, **thirds), "utf-8")
     return path
 
 
@@ -172,8 +180,52 @@ def test_a_spine_that_is_cut_has_the_same_intervals(
     assert estimated == [0, 1, 2], "an area is a part"
     whole, cut = public_bytes(wide_towns[0]), public_bytes(tmp_path)
     for level in ("area", "leaf"):
-        name = f"public/tables/groups/{level}.parquet"
-        assert cut[name] == whole[name]
+        for folder in ("tables/groups", "tables/thirds", "cumulative/groups", "cumulative/thirds"):
+            name = f"public/{folder}/{level}.parquet"
+            assert cut[name] == whole[name], name
+
+
+@pytest.mark.parametrize(("table", "labels"), [("groups", tuple(map(str, range(GROUPS)))), ("thirds", THIRDS)])
+def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
+    wide_towns: list[Path], table: str, labels: tuple[str, ...]
+) -> None:
+    """Queries which recode what is measured whole: of a cut of groups, and of three groups of ages."""
+    inside: list[np.ndarray] = []
+    for town in wide_towns:
+        files = RunDirectory(town).main
+        for level in ("area", "leaf"):
+            found = open_release(town).table(table, level, cumulative=True).sort_index()
+            unbiased = pd.read_parquet(files.estimates(level)).set_index("geocode").sort_index()
+            estimates = np.array(unbiased[table].tolist()).cumsum(axis=1)
+            true = pd.read_parquet(files.true_histogram(level))
+            third = np.take(THIRDS, np.digitize(true["age"].astype(int), [20, 50]))
+            of = third if table == "thirds" else true["group"].astype(str)
+            by = true.groupby(["geocode", of], observed=False)["count"].sum().unstack(fill_value=0)
+            truth = by.reindex(found.index, fill_value=0)[list(labels)].to_numpy().cumsum(axis=1)
+            names = [f"up to {label}" for label in labels]
+            released, low, high = (
+                found[[f"{name}{end}" for name in names]].to_numpy(dtype=float) for end in ("", ":low90", ":high90")
+            )
+            assert ((low <= released - (low > 0)) & (released + 1 <= high)).all()
+            plain = (low > 0) & (low < released - 1) & (released + 1 < high)
+            assert plain.mean() > 0.25
+            assert np.abs((low + high) / 2 - estimates)[plain].max() <= 1
+            inside.append(((low <= truth) & (truth <= high))[:, 1:].ravel())
+    assert 0.85 < np.concatenate(inside).mean() < 0.97
+
+
+def test_where_a_query_is_measured_at_the_top_it_has_simulated_intervals_there_alone(tmp_path: Path) -> None:
+    """Below the top, groups are sums of a hundred measured answers."""
+    spec = write_wide_town(tmp_path / "in", 1)
+    own = 'country = { share = "1/3", queries = { detailed = "1/2", group = "1/2" } }'
+    spec.write_text(spec.read_text("utf-8").replace('country = "1/3"', own), "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_sums, "MOST", 10**9)
+        simulated = run(spec, tmp_path / "simulated")
+    town = run(spec, tmp_path / "out")
+    for level, same in (("country", True), ("area", False)):
+        found, other = (RunDirectory(root).main.table("groups", level).read_bytes() for root in (town, simulated))
+        assert (found == other) is same
 
 
 class _Rule:
@@ -209,7 +261,8 @@ def test_what_is_measured_below_counts_with_the_full_estimator(tmp_path: Path, e
 
 def test_a_sentence_names_the_query_to_be_measured(tmp_path: Path) -> None:
     spec = load_spec(write_wide_town(tmp_path, 1))
-    (sentence,) = open_listed(spec, spec.universes()).remarks
+    sentence, of_thirds = open_listed(spec, spec.universes()).remarks
+    assert of_thirds.startswith("tables.thirds: its numbers are sums of up to 300 measured answers at level 'area'")
     assert sentence.startswith(
         "tables.groups: its numbers are sums of up to 100 measured answers at level 'country', 'area'"
     )
@@ -217,11 +270,12 @@ def test_a_sentence_names_the_query_to_be_measured(tmp_path: Path) -> None:
 
 
 def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_towns: list[Path]) -> None:
-    """Totals, sums of 600 measured answers: their unbiased estimates are the sums of those of groups."""
+    """Two groups together, sums of 200 measured answers: their unbiased estimates are the sums of those of each."""
     town, level = wide_towns[0], "area"
-    found = open_release(town).query("total").at(level).sort_index()
+    found = open_release(town).query("total").where(group=["0", "2"]).at(level).sort_index()
     published = numbers(town, level, "groups", GROUPS)
-    rows = np.arange(len(published)) // GROUPS
+    published = published[np.isin(np.arange(len(published)) % GROUPS, [0, 2])]
+    rows = np.arange(len(published)) // 2
     estimate, released = (published.groupby(rows)[name].sum().to_numpy() for name in ("estimate", "released"))
     assert found["total"].tolist() == released.tolist()
     half = np.rint(QUANTILE * np.sqrt(published["variance"].groupby(rows).sum().to_numpy()))
