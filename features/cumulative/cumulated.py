@@ -54,8 +54,8 @@ class Cumulated(TableFact):
                 return None
             term = stated
         elif len(several) != 1:
-            advice = f"say which is cumulated, {key} = {several[0]!r}".replace("'", '"') if several else ""
-            needed = advice or "an attribute with several values is needed"
+            one = f'say which, {key} = "NAME" with one of {_listed(several)} whose values are in their order'
+            needed = one if several else "an attribute with several values is needed"
             problems.add(key, f"the query {query.name!r} has {len(several)} attributes with several values; {needed}")
             return None
         else:

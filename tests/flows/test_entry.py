@@ -57,7 +57,7 @@ def test_a_run_says_on_a_terminal_that_it_starts_before_any_library_is_loaded() 
     [
         (("run", "nothing.toml"), False),
         (("run", "nothing.toml", "--quiet"), True),
-        (("validate", "nothing.toml"), True),
+        (("verify", "nothing"), True),
     ],
 )
 def test_elsewhere_the_first_words_are_those_of_the_command(words: tuple[str, ...], terminal: bool) -> None:

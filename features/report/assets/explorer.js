@@ -353,7 +353,7 @@
   async function card() {
     const place = $("area");
     if (state.area === null) {
-      place.replaceChildren(element("p", { className: "hint", textContent: text("Search for an area, or choose one on the map or in the table, to read its numbers here.") }));
+      place.replaceChildren(element("p", { className: "hint", textContent: text("Search for an area, or choose one in the picture or in the table, to read its numbers here.") }));
       return;
     }
     const level = await levelOf(state.area.level);

@@ -88,7 +88,10 @@ def check(options: QueryOptions) -> None:
     if table is not None and question is not None:
         raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")
     if table is not None and (options.at is None or options.where or options.area or options.areas):
-        raise InputError("--table shows a table as it was published: it requires --at LEVEL, and no other choice")
+        raise InputError(
+            "--table shows a table as it was published: it requires --at LEVEL, and no other choice; for single areas "
+            "leave --table out and name the attributes"
+        )
     if question is None and table is None and (places or options.where):
         raise InputError(f"found {', '.join(places or ['--where'])} and no query; name one, or a table by --table")
     if question is not None and len(places) != 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,9 @@ def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions, 
         _show_difference(opened, numbers, options, compared)
         return
     form = _SHARE if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
+    if options.show is Show.median:
+        titles = _titles(opened, options)
+        numbers = numbers.map(lambda value: titles.get(value, value))
     forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.household_size else {})
     cells = [
         [_with_interval(forms[label], row, label) for label in labels]
@@ -288,7 +291,21 @@ def _titles(opened: Release, options: QueryOptions) -> dict[str, str]:
         query = next(table.query for table in opened.universe.tables if table.name == options.table)
     else:
         query = opened.query(str(options.question)).query
-    return opened.labels.columns(query)
+    titles = opened.labels.columns(query)
+    return _cumulative(titles) if options.show is Show.cumulative else titles
+
+
+def _cumulative(titles: Mapping[str, str]) -> dict[str, str]:
+    """The same of columns in which one of the values is "up to" it."""
+    found = {}
+    for name, title in titles.items():
+        names, words = name.split(" * "), title.split(" * ")
+        for place in range(len(names) if len(names) == len(words) else 0):
+            one, other = (
+                " * ".join([*parts[:place], f"up to {parts[place]}", *parts[place + 1 :]]) for parts in (names, words)
+            )
+            found[one] = other
+    return found
 
 
 def _cell(count: float, ends: tuple[float | None, float | None], *, exact: bool) -> str:

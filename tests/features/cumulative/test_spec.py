@@ -101,7 +101,8 @@ def test_nothing_is_cumulated_where_it_is_not_asked_for(stated: str) -> None:
     [
         (
             'query = "age * sex"\ncumulative = true',
-            "the query 'age * sex' has 2 attributes with several values; say which is cumulated, cumulative = \"age\"",
+            "the query 'age * sex' has 2 attributes with several values; say which, cumulative = \"NAME\" with one of "
+            "age, sex whose values are in their order",
         ),
         (
             'query = "total"\ncumulative = true',

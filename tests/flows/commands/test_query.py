@@ -13,7 +13,8 @@ import pytest
 from releases.command import printed, spinewise
 
 from geography.errors import SpinewiseError
-from pipeline.reading.release import open_release
+from pipeline.model.labels import Labels
+from pipeline.reading.release import Release, open_release
 
 
 def invoke(*arguments: object) -> str:
@@ -48,6 +49,22 @@ def test_table_and_query(town: Path) -> None:
         line = next(line for line in shown.splitlines() if line.startswith(str(code)))
         assert f"{row['sum']:,.0f} ({row['sum:low90']:,.0f} to {row['sum:high90']:,.0f})" in line
     assert "NOT FOR RELEASE" in shown
+
+
+def test_values_have_their_labels_whatever_is_shown(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels are for people; programs are given the names."""
+    labels = Labels(values={"age": {"child": "Children", "adult": "Grown up", "old": "Aged"}})
+    monkeypatch.setattr(Release, "labels", labels)
+    for show in ("counts", "shares"):
+        assert re.findall("Children|Grown up|Aged", invoke(town, "age", "--at", "county", "--show", show)) == [
+            *labels.values["age"].values()
+        ]
+    shown = invoke(town, "age", "--at", "county", "--show", "cumulative")
+    assert re.findall(r"up to [A-Za-z]+(?: up)?", shown) == ["up to Children", "up to Grown up", "up to Aged"]
+    medians = open_release(town).query("age").medians_at("county")["median"]
+    found = invoke(town, "age", "--at", "county", "--show", "median")
+    assert all(labels.values["age"][str(median)] in found for median in medians)
+    assert "up to child" in invoke(town, "age", "--at", "county", "--show", "cumulative", "--csv")
 
 
 def test_areas(town: Path, tmp_path: Path) -> None:
