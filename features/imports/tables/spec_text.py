@@ -154,6 +154,11 @@ def table_spec(
         "[postprocess]",
         assigned("passes", '["total"]', "the total of each area is fixed first: sums of many small cells keep it"),
         "",
+        "# [report]                                 # what readers see: who publishes it, and how it is cited",
+        '# title = "Persons by area"',
+        '# publisher = "Statistics Office"',
+        "# reference_date = 2030-04-01               # the day to which the counts refer",
+        "",
     ]
     return "\n".join(lines).rstrip() + "\n"
 

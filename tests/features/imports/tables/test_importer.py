@@ -16,7 +16,7 @@ from flows.checks.validation import validate
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.tabulate import tabulate
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 
 
 def imported(out: Path, source: object, query: str | None = None, **more: object) -> ReleaseSpec:
@@ -65,6 +65,9 @@ def test_persons_in_households(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"people.{ending}"
     frame.to_parquet(path) if ending == "parquet" else frame.to_csv(path, index=False)
     spec = imported(tmp_path / "out", path)
+    text, _, report = (tmp_path / "out" / "release.toml").read_text("utf-8").partition("# [report]")
+    filled = parse_spec(text + "[report]" + report.replace("\n# ", "\n"))
+    assert (spec.about.publisher, filled.about.publisher) == ("", "Statistics Office")
     assert spec.geography.levels == ("county", "town")
     assert {name: len(values) for name, values in spec.schema_section.attributes.items()} == {
         "age": 7, "sex": 2, "works": 3,
