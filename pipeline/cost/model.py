@@ -4,7 +4,8 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
 
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
     run  = START + PER_PUBLISHED published + PER_USE uses + PER_COLUMN columns + what cvxpy checks + pass
-           + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
+           + PER_BESIDE beside
+           + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED simulated) for each pass that is simulated
            + SIMULATED for each simulated run
            + what joint draws cost (`draw_cost`)
            + what features cost that add to every release (`HasCosts`), such as the report
@@ -140,6 +141,9 @@ PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2
 #: Seconds for each query of a level whose privacy losses are composed; and for each answer of a table at a level, which
 #: is a few columns that are written, read again for the report and compared, beyond those of the smallest runs.
 PER_USE, PER_COLUMN, COLUMNS = 0.14, 1.5e-3, 1000
+#: Seconds for each query of a level that features publish beside the tables, mostly for its intervals: of 100 queries
+#: at three levels, with 300 and with 3,000 geounits.
+PER_BESIDE = 0.02
 #: Seconds that cvxpy takes for each family that it solves again, and per square of these.
 CHECK, PER_CHECKED = 0.0073, 4.0e-7
 #: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
@@ -261,6 +265,7 @@ def cost_of(
         PER_PUBLISHED * size.published + PER_USE * size.uses + CHECK * size.n_checked + PER_CHECKED * size.checked
         for size in sizes
     ) + PER_COLUMN * max(0, sum(size.columns for size in sizes) - COLUMNS)
+    start += PER_BESIDE * bool(most) * sum(size.beside for size in sizes)
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
     seconds = [_simulated_seconds(size, of) for size, of in zip(sizes, simulations, strict=True)]
     simulated = sum(seconds)
@@ -335,7 +340,7 @@ def _held(size: Size, share: float = 1.0) -> float:
 def _simulated_seconds(size: Size, simulations: Simulations) -> float:
     """Seconds of one core for all simulated runs of a universe."""
     once = REPLICATE * pass_seconds(size) * simulations.passes
-    counted = simulations.leaves * (PER_SIMULATED * size.geounits + PER_COUNTED * size.published)
+    counted = simulations.leaves * (PER_SIMULATED * size.geounits + PER_COUNTED * size.simulated)
     return once + counted + SIMULATED * simulations.runs
 
 
@@ -344,7 +349,7 @@ def _simulated(size: Size, simulations: Simulations) -> float:
     if not simulations.runs:
         return 0.0
     errors = 48.0 * size.widest * min(PLACES, size.geounits)
-    counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.published))
+    counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.simulated))
     return _held(size, simulations.share) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
 
 

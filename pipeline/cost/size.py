@@ -63,8 +63,11 @@ class Size:
         cubes: operations on the matrices.
         batch: cells of the largest batch of families.
         published: numbers in tables.
+        simulated: numbers whose errors are counted in simulated runs: those of tables, and of what features publish
+            beside them.
         widest: answers of the largest table.
         columns: answers of the tables at each level.
+        beside: queries at each level whose answers features publish beside the tables, with intervals.
         filled_cells: per level but the last, cells of a geounit that are assumed not to be empty.
         tables: per level, whether tables are published.
     """
@@ -86,8 +89,10 @@ class Size:
     cubes: float
     batch: float
     published: int
+    simulated: int
     widest: int
     columns: int
+    beside: int
     filled_cells: tuple[float, ...]
     tables: tuple[bool, ...]
 
@@ -141,8 +146,14 @@ class Size:
                 for measured in universe.tables
                 for level in measured.levels
             ),
-            widest=max((measured.query.size for measured in universe.tables), default=0),
+            simulated=sum(
+                counts[spine.index_of(level)] * measured.query.size
+                for measured in universe.tabulated
+                for level in measured.levels
+            ),
+            widest=max((measured.query.size for measured in universe.tabulated), default=0),
             columns=sum(measured.query.size * len(measured.levels) for measured in universe.tables),
+            beside=sum(len(measured.levels) for measured in universe.tabulated[len(universe.tables) :]),
             filled_cells=tuple(in_family[1:]),
             tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
         )

@@ -133,3 +133,21 @@ def test_universes_that_are_estimated_together_are_all_in_memory_at_once_in_one_
     with pytest.raises(InputError, match=r"together: the run is expected to take 4\.\d GB .* 3\.0 GB are available"):
         check_memory(_together(margins=True), short)
     assert fitting(_together(margins=True), spine, 2, 6_000_000_000, engine=False).fits
+
+
+def test_what_is_published_beside_tables_is_foretold() -> None:
+    """100 cumulative ages at two levels: their 100 queries of two groups are simulated, and have intervals."""
+    cumulative = SPEC.replace(
+        "margins = false", 'replicates = 8\n[tables]\nages = {{ query = "age", cumulative = true }}'
+    )
+    values = {"ages": [str(i) for i in range(101)], "jobs": ["a", "b"], "detail": "job"}
+    texts = [text.format(**values) for text in (cumulative, cumulative.replace(", cumulative = true", ""))]
+    with_it, without = (parse_spec(text.replace("'", '"')) for text in texts)
+    sizes = [Size.of(spec.universes()[0], SPINE) for spec in (with_it, without)]
+    assert (sizes[0].beside, sizes[1].beside) == (200, 0)
+    # Of the last value there is one group, that of everybody.
+    assert sizes[0].simulated - sizes[1].simulated == 21 * (99 * 2 + 1)
+    assert sizes[0].published == sizes[1].published == sizes[1].simulated == 21 * 101
+    costs = [cost_of(spec, SPINE, 1) for spec in (with_it, without)]
+    assert costs[0].core_seconds - costs[1].core_seconds == pytest.approx(4, abs=0.5)
+    assert costs[0].peak_mb >= costs[1].peak_mb
