@@ -159,6 +159,9 @@ ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 92.0, 140.0
 #: Of a spine that is cut into subtrees: bytes per geounit of the whole and per cell of those at the cut, the factor of
 #: the second upward pass, and what the variances of the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.0, 110.0, 1.2, 0.1, 0.4
+#: Bytes per number with an interval around its unbiased estimate: an estimate and a variance, from subtrees, from all
+#: and rounded.
+ESTIMATED_BYTES = 48.0
 #: Bytes per cell of all geounits of universes that are estimated together, and of a simulated run of these: every cell
 #: is there, in some arrays at a time. Of a run of 13 universes with 34 million cells (features/marginals/README.md).
 TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 58.0, 62.0
@@ -228,7 +231,8 @@ class HasCosts(Protocol):
 def sizes_of(spec: ReleaseSpec, spine: Spine) -> tuple[Size, ...]:
     """The sizes of the work on each universe."""
     moved = any(link.moves_top for stated in spec.stated_links() for link in stated.links(stated.universes))
-    return tuple(Size.of(universe, spine, moved=moved) for universe in spec.universes())
+    estimator = spec.postprocess.estimator
+    return tuple(Size.of(universe, spine, moved=moved, estimator=estimator) for universe in spec.universes())
 
 
 def cost_of(
@@ -267,6 +271,7 @@ def cost_of(
     ) + PER_COLUMN * max(0, sum(size.columns for size in sizes) - COLUMNS)
     start += PER_BESIDE * bool(most) * sum(size.beside for size in sizes)
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
+    main += ESTIMATED_BYTES * bool(most) * max(size.estimated for size in sizes) / 1e6
     seconds = [_simulated_seconds(size, of) for size, of in zip(sizes, simulations, strict=True)]
     simulated = sum(seconds)
     # Every worker does whole runs.

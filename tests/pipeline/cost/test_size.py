@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from geography.build import spine_from_prefixes
 from pipeline.cost.fitting import check_memory, fitting
-from pipeline.cost.model import cost_of
+from pipeline.cost.model import cost_of, sizes_of
 from pipeline.cost.size import POSITIVE_ANSWERS, POSITIVE_SHARE, Size
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
@@ -151,3 +153,17 @@ def test_what_is_published_beside_tables_is_foretold() -> None:
     costs = [cost_of(spec, SPINE, 1) for spec in (with_it, without)]
     assert costs[0].core_seconds - costs[1].core_seconds == pytest.approx(4, abs=0.5)
     assert costs[0].peak_mb >= costs[1].peak_mb
+
+
+def test_memory_of_estimates_of_long_sums_is_foretold() -> None:
+    """Jobs are sums of 101 measured answers; of the 40 numbers at 21 geounits estimates are held, with variances."""
+    values = {"ages": [str(i) for i in range(101)], "jobs": [str(i) for i in range(40)], "detail": '"age * job"'}
+    text = SPEC.format(**values).replace("'", '"').replace("margins = false", 'replicates = 8\n[tables]\njobs = "job"')
+    size = Size.of(parse_spec(text).universes()[0], SPINE)
+    assert size.estimated == 21 * 40
+    assert Size.of(parse_spec(text.replace('jobs = "job"', 'ages = "age"')).universes()[0], SPINE).estimated == 0
+    spine = spine_from_prefixes([f"1{i:04d}" for i in range(9_000)], {"state": 1, "area": 5})
+    parsed = parse_spec(text.replace("area = 3", "area = 5"))
+    sizes = sizes_of(parsed, spine)
+    held = [cost_of(parsed, spine, 1, sizes=(replace(sizes[0], estimated=n),)).peak_mb for n in (sizes[0].estimated, 0)]
+    assert held[0] - held[1] == pytest.approx(9_001 * 40 * 48 / 1e6, rel=0.01)
