@@ -51,7 +51,8 @@ class CumulativeKeys(FeatureKeys):
 
     def of_table(self, query: Query, schema: Schema, problems: Problems) -> Cumulated | None:
         """See `pipeline.spec.resolve.StatesOfTable`."""
-        return None if not self.cumulative else Cumulated.of(self.cumulative, query, schema, problems)
+        stated = self.cumulative
+        return None if stated is None or stated is False else Cumulated.of(stated, query, schema, problems)
 
     def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
         """See `pipeline.spec.release_spec.NotesApart`: universes whose numbers have no such margins."""
@@ -64,7 +65,7 @@ class CumulativeKeys(FeatureKeys):
         ]
         for universe, name, table in spec.stated_tables():
             part = table.part(CumulativeKeys)
-            if part is None or not part.cumulative:
+            if part is None or part.cumulative is None or part.cumulative is False:
                 continue
             if together:  # such a spec has its universes from its tables
                 why = f"not with [{together[0]}], whose tables are estimated together; leave it out"

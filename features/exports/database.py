@@ -36,8 +36,8 @@ def write_database(release: PublishedRelease, folder: Path, files: Sequence[Data
             _write(database, release, files)
         except duckdb.CatalogException as error:
             raise InputError(
-                "--format duckdb: tables or views whose names differ in capital letters only cannot stand side by "
-                f"side in a database ({str(error).splitlines()[0]}); leave them out with --table"
+                "--format duckdb: tables or views of one name, or whose names differ in capital letters only, cannot "
+                f"stand side by side in a database ({str(error).splitlines()[0]}); leave them out with --table"
             ) from None
 
 

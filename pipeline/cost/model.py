@@ -4,7 +4,8 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
 
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
     run  = START + PER_PUBLISHED published + PER_USE uses + PER_COLUMN columns + what cvxpy checks + pass
-           + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
+           + PER_BESIDE beside
+           + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED simulated) for each pass that is simulated
            + SIMULATED for each simulated run
            + what joint draws cost (`draw_cost`)
            + what features cost that add to every release (`HasCosts`), such as the report
@@ -140,6 +141,9 @@ PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2
 #: Seconds for each query of a level whose privacy losses are composed; and for each answer of a table at a level, which
 #: is a few columns that are written, read again for the report and compared, beyond those of the smallest runs.
 PER_USE, PER_COLUMN, COLUMNS = 0.14, 1.0e-3, 1000
+#: Seconds for each query of a level that features publish beside the tables, mostly for its intervals: of 100 queries
+#: at three levels, with 300 and with 3,000 geounits.
+PER_BESIDE = 0.02
 #: Seconds that cvxpy takes for each family that it solves again, and per square of these.
 CHECK, PER_CHECKED = 0.0073, 4.0e-7
 #: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
@@ -159,6 +163,9 @@ ONLY_MATRIX_BYTES = 65.0
 #: the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_MATRIX_BYTES = 600.0, 110.0, 48.0
 CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 1.2, 0.1, 0.4
+#: Bytes per number with an interval around its unbiased estimate: an estimate and a variance, from subtrees, from all
+#: and rounded.
+ESTIMATED_BYTES = 48.0
 #: Bytes per cell of all geounits of universes that are estimated together, and of a simulated run of these: every cell
 #: is there, in some arrays at a time. Of a run of 13 universes with 34 million cells (features/marginals/README.md).
 TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 58.0, 62.0
@@ -226,7 +233,8 @@ class HasCosts(Protocol):
 def sizes_of(spec: ReleaseSpec, spine: Spine) -> tuple[Size, ...]:
     """The sizes of the work on each universe."""
     moved = any(link.moves_top for stated in spec.stated_links() for link in stated.links(stated.universes))
-    return tuple(Size.of(universe, spine, moved=moved) for universe in spec.universes())
+    estimator = spec.postprocess.estimator
+    return tuple(Size.of(universe, spine, moved=moved, estimator=estimator) for universe in spec.universes())
 
 
 def cost_of(
@@ -263,7 +271,9 @@ def cost_of(
         PER_PUBLISHED * size.published + PER_USE * size.uses + CHECK * size.n_checked + PER_CHECKED * size.checked
         for size in sizes
     ) + PER_COLUMN * max(0, sum(size.columns for size in sizes) - COLUMNS)
+    start += PER_BESIDE * bool(most) * sum(size.beside for size in sizes)
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
+    main += ESTIMATED_BYTES * bool(most) * max(size.estimated for size in sizes) / 1e6
     seconds = [_simulated_seconds(size, of) for size, of in zip(sizes, simulations, strict=True)]
     simulated = sum(seconds)
     # Every worker does whole runs.
@@ -355,7 +365,7 @@ def _largest_family(size: Size, above: int, below: int) -> float:
 def _simulated_seconds(size: Size, simulations: Simulations) -> float:
     """Seconds of one core for all simulated runs of a universe."""
     once = REPLICATE * pass_seconds(size) * simulations.passes
-    counted = simulations.leaves * (PER_SIMULATED * size.geounits + PER_COUNTED * size.published)
+    counted = simulations.leaves * (PER_SIMULATED * size.geounits + PER_COUNTED * size.simulated)
     return once + counted + SIMULATED * simulations.runs
 
 
@@ -364,7 +374,7 @@ def _simulated(size: Size, simulations: Simulations) -> float:
     if not simulations.runs:
         return 0.0
     errors = 48.0 * size.widest
-    counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.published))
+    counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.simulated))
     return _held(size, simulations.share) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from geography.spine import Spine
+from pipeline.estimation.long_sums import is_long
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
 from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS, CHECKED_SHARE
@@ -71,8 +72,12 @@ class Size:
         cubes: operations on the matrices.
         batch: cells of the largest batch of families.
         published: numbers in tables.
-        widest: numbers of the table that has most at a level, of at most `PLACES` areas.
+        simulated: numbers whose errors are counted in simulated runs: those of tables, and of what features publish
+            beside them.
+        widest: numbers of the query with an interval that has most at a level, of at most `PLACES` areas.
         columns: answers of the tables at each level.
+        beside: queries at each level whose answers features publish beside the tables, with intervals.
+        estimated: numbers whose intervals are around unbiased estimates, all of which are held at once.
         filled_cells: per level but the last, cells of a geounit that are assumed not to be empty.
         tables: per level, whether tables are published.
     """
@@ -95,13 +100,16 @@ class Size:
     cubes: float
     batch: float
     published: int
+    simulated: int
     widest: int
     columns: int
+    beside: int
+    estimated: int
     filled_cells: tuple[float, ...]
     tables: tuple[bool, ...]
 
     @classmethod
-    def of(cls, universe: Universe, spine: Spine, *, moved: bool = False) -> Size:
+    def of(cls, universe: Universe, spine: Spine, *, moved: bool = False, estimator: str = "full") -> Size:
         """The size of a universe's work; `moved` where universes make room at the top (`Link.moves_top`)."""
         cells, possible = universe.schema.n_cells, possible_cells(universe)
         common = sum(size > 1 for size in universe.schema.shape) < 2
@@ -158,15 +166,27 @@ class Size:
                 for measured in universe.tables
                 for level in measured.levels
             ),
+            simulated=sum(
+                counts[spine.index_of(level)] * measured.query.size
+                for measured in universe.tabulated
+                for level in measured.levels
+            ),
             widest=max(
                 (
                     measured.query.size * min(PLACES, counts[spine.index_of(level)])
-                    for measured in universe.tables
+                    for measured in universe.tabulated
                     for level in measured.levels
                 ),
                 default=0,
             ),
             columns=sum(measured.query.size * len(measured.levels) for measured in universe.tables),
+            beside=sum(len(measured.levels) for measured in universe.tabulated[len(universe.tables) :]),
+            estimated=sum(
+                counts[level] * measured.query.size
+                for measured in universe.tabulated
+                for level in map(spine.index_of, measured.levels)
+                if is_long(universe, estimator, measured.query, level)
+            ),
             filled_cells=tuple(in_family[1:]),
             tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
         )

@@ -109,6 +109,7 @@ def test_nothing_is_cumulated_where_it_is_not_asked_for(stated: str) -> None:
             "the query 'total' has 0 attributes with several values; an attribute with several values is needed",
         ),
         ('query = "age"\ncumulative = "sex"', "'sex' is not in the query 'age'; name one of age"),
+        ('query = "age"\ncumulative = ""', "'' is not in the query 'age'; name one of age"),
         ('query = "total"\ncumulative = "sex"', "'sex' is not in the query 'total'; name one of none"),
         ('query = "one"\ncumulative = "one"', "'one' has one value; an attribute with several values, in their order"),
         (

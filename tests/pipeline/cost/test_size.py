@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from geography.build import spine_from_prefixes
 from pipeline.cost.fitting import check_memory, fitting
-from pipeline.cost.model import cost_of
+from pipeline.cost.model import cost_of, sizes_of
 from pipeline.cost.size import FEW_SUMS_SHARE, POSITIVE, POSITIVE_ANSWERS, POSITIVE_SHARE, POWER, WIDE_RECORDS, Size
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
@@ -152,3 +154,35 @@ def test_universes_that_are_estimated_together_are_all_in_memory_at_once_in_one_
     with pytest.raises(InputError, match=r"together: the run is expected to take 4\.\d GB .* 3\.0 GB are available"):
         check_memory(_together(margins=True), short)
     assert fitting(_together(margins=True), spine, 2, 6_000_000_000, engine=False).fits
+
+
+def test_what_is_published_beside_tables_is_foretold() -> None:
+    """100 cumulative ages at two levels: their 100 queries of two groups are simulated, and have intervals."""
+    cumulative = SPEC.replace(
+        "margins = false", 'replicates = 8\n[tables]\nages = {{ query = "age", cumulative = true }}'
+    )
+    values = {"ages": [str(i) for i in range(101)], "jobs": ["a", "b"], "detail": "job"}
+    texts = [text.format(**values) for text in (cumulative, cumulative.replace(", cumulative = true", ""))]
+    with_it, without = (parse_spec(text.replace("'", '"')) for text in texts)
+    sizes = [Size.of(spec.universes()[0], SPINE) for spec in (with_it, without)]
+    assert (sizes[0].beside, sizes[1].beside) == (200, 0)
+    # Of the last value there is one group, that of everybody.
+    assert sizes[0].simulated - sizes[1].simulated == 21 * (99 * 2 + 1)
+    assert sizes[0].published == sizes[1].published == sizes[1].simulated == 21 * 101
+    costs = [cost_of(spec, SPINE, 1) for spec in (with_it, without)]
+    assert costs[0].core_seconds - costs[1].core_seconds == pytest.approx(4, abs=0.5)
+    assert costs[0].peak_mb >= costs[1].peak_mb
+
+
+def test_memory_of_estimates_of_long_sums_is_foretold() -> None:
+    """Jobs are sums of 101 measured answers; of the 40 numbers at 21 geounits estimates are held, with variances."""
+    values = {"ages": [str(i) for i in range(101)], "jobs": [str(i) for i in range(40)], "detail": '"age * job"'}
+    text = SPEC.format(**values).replace("'", '"').replace("margins = false", 'replicates = 8\n[tables]\njobs = "job"')
+    size = Size.of(parse_spec(text).universes()[0], SPINE)
+    assert size.estimated == 21 * 40
+    assert Size.of(parse_spec(text.replace('jobs = "job"', 'ages = "age"')).universes()[0], SPINE).estimated == 0
+    spine = spine_from_prefixes([f"1{i:04d}" for i in range(9_000)], {"state": 1, "area": 5})
+    parsed = parse_spec(text.replace("area = 3", "area = 5"))
+    sizes = sizes_of(parsed, spine)
+    held = [cost_of(parsed, spine, 1, sizes=(replace(sizes[0], estimated=n),)).peak_mb for n in (sizes[0].estimated, 0)]
+    assert held[0] - held[1] == pytest.approx(9_001 * 40 * 48 / 1e6, rel=0.01)
