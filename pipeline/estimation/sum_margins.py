@@ -50,8 +50,9 @@ class LinearVariances:
         NaN where an interval should be around unbiased estimates, which are too many to be computed.
         """
         widths = half_widths(np.sqrt(self.level_variances(level, groups)))
-        without = self._unbiased is None if self._is_long(level, groups) else False
-        return np.where(without & (widths > 0), np.nan, widths)
+        if self._is_long(level, groups) and self._unbiased is None:
+            widths[widths > 0] = np.nan
+        return widths
 
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """Half-widths `(size,)` of the answers for some leaves together."""

@@ -32,12 +32,12 @@ def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions, 
     if not options.is_text:
         show_counts(opened, numbers, None, options)
         return
-    from pipeline.release.tables import INTERVAL_SUFFIXES
-
-    labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
     if options.show is Show.difference:
         _show_difference(opened, numbers, options, compared)
         return
+    from pipeline.release.tables import INTERVAL_SUFFIXES
+
+    labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
     form = _SHARE if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
     if options.show is Show.median:
         titles = _titles(opened, options)
