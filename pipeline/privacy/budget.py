@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
 from statistics import NormalDist
 from types import MappingProxyType
@@ -80,7 +81,7 @@ class NoiseSpec:
             raise InputError(f"noise scale: found {symbol} = {self.scale}; it must be above 0")
         if self.scale > largest:
             raise InputError(
-                f"noise scale: found {symbol} = {float(self.scale):.4g}; at most {largest} is allowed: "
+                f"noise scale: found {symbol} = {rounded_text(self.scale, 4)}; at most {largest} is allowed: "
                 "give this query a larger share of the budget, or do not measure it"
             )
 
@@ -224,6 +225,22 @@ def reach_of_total(low: int, high: int) -> int:
     (600, 600)
     """
     return high - low
+
+
+def rounded_text(value: Fraction, digits: int) -> str:
+    """The number to some digits, for people; also one that is beyond a float.
+
+    >>> rounded_text(Fraction(200, 3), 3), rounded_text(Fraction(10) ** 400, 3), rounded_text(Fraction(1, 10**400), 3)
+    ('66.7', '1.00e+400', '1.00e-400')
+    """
+    try:
+        near = float(value)
+    except OverflowError:
+        near = 0.0
+    if near or not value:
+        return f"{near:.{digits}g}"
+    context = Context(prec=digits, Emin=-999_999, Emax=999_999)
+    return format(context.divide(Decimal(value.numerator), Decimal(value.denominator)), f".{digits - 1}e")
 
 
 def _exact(value: object, name: str) -> Fraction:

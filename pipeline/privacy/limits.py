@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from pipeline.privacy.accounting.local import budget_of_both
 from pipeline.privacy.accounting.neighbours import vacuous
+from pipeline.privacy.budget import rounded_text
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
@@ -66,4 +67,4 @@ def beyond_limits(universes: Sequence[Universe]) -> tuple[str, ...]:
 
 
 def _text(value: Fraction) -> str:
-    return f"{float(value):.6g}"
+    return rounded_text(value, 6)

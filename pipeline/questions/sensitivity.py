@@ -33,6 +33,7 @@ from pipeline.privacy.budget import (
     NoiseSpec,
     reach_between,
     reach_of_total,
+    rounded_text,
 )
 from pipeline.questions.resolved import Part
 
@@ -130,8 +131,8 @@ def measured(
         name, scale = scale_for(part, framework, neighbours, share, (records, several))
         if scale > LARGEST_SCALE[name]:
             raise InputError(
-                f"budget: found {budget}; for the {part.name} it buys noise of scale {float(scale):.3g}, above the "
-                f"{float(LARGEST_SCALE[name]):.3g} that can be drawn: spend more"
+                f"budget: found {budget}; for the {part.name} it buys noise of scale {rounded_text(scale, 3)}, above "
+                f"the {float(LARGEST_SCALE[name]):.3g} that can be drawn: spend more"
                 + ("" if part.name == "count" else ", or take a larger unit or ends nearer to each other")
             )
         found.append(Measured(part, reach(part, neighbours), share, NoiseSpec(name, scale), several))

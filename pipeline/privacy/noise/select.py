@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.errors import InputError
-from pipeline.privacy.budget import MOVED, Framework, Neighbours
+from pipeline.privacy.budget import MOVED, Framework, Neighbours, rounded_text
 from pipeline.privacy.noise.exponential import Exponential
 
 __all__ = ["Select", "affordable_epsilon"]
@@ -124,5 +124,5 @@ def affordable_epsilon(framework: Framework, amount: Fraction, neighbours: Neigh
         return amount / moved
     epsilon = Fraction(math.isqrt(int(8 * amount / moved * _MILLION**2)), _MILLION)
     if not epsilon:
-        raise InputError(f"found rho = {float(amount):.3g} for a choice, which is too little to choose with")
+        raise InputError(f"found rho = {rounded_text(amount, 3)} for a choice, which is too little to choose with")
     return epsilon
