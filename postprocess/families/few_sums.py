@@ -114,6 +114,13 @@ class FewSums:
             partitions.append(Partition(group.ravel(), len(present), partial(np.asarray, weights)))
         return FewSums(self.scale[kinds], tuple(partitions))
 
+    def mean(self, weights: FloatArray) -> FloatArray:
+        """All numbers of their mean `(k, k)` with weights `(K,)`."""
+        parts = [
+            Partition(p.group, p.size, partial(np.tensordot, weights[None], p.weights, 1)) for p in self.partitions
+        ]
+        return FewSums(weights @ self.scale[:, None], tuple(parts)).matrices()[0]
+
     def __len__(self) -> int:
         return len(self.scale)
 

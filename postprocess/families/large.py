@@ -25,7 +25,6 @@ from postprocess.arrays import BoolArray, FloatArray
 from postprocess.families.active_set import Guess
 from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family, one_hot
-from postprocess.families.in_blocks import InBlocks
 from postprocess.families.inverses import inverse
 from postprocess.families.watching import Watch
 
@@ -166,9 +165,9 @@ class _Quadratic:
 def _mean_precision(family: Family) -> FloatArray:
     """The mean `(k, k)` over the children."""
     weights = np.bincount(family.kinds, minlength=len(family.precision)) / family.n_children
-    if isinstance(family.precision, InBlocks):
-        return family.precision.mean(weights)
-    return family.matrices[0] if family.shared else np.asarray(np.tensordot(weights, family.matrices, 1))
+    if isinstance(family.precision, np.ndarray):
+        return family.matrices[0] if family.shared else np.asarray(np.tensordot(weights, family.matrices, 1))
+    return family.precision.mean(weights)
 
 
 def _resolvent(precision: FloatArray, scale: float) -> Matrices:

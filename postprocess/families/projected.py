@@ -24,6 +24,8 @@ from postprocess.families.stack import is_large
 MOST_SUMS, LARGE_ALONE = 0.5, 1000
 #: Rounds of the active set after which it is given up, and steps of conjugate gradients in one.
 MOST_ROUNDS, MOST_STEPS = 60, 400
+#: Rounds in which no fewer cells change than before, though little is left of the gradient: they go round in a circle.
+PATIENCE = 4
 #: What is left of the gradient after a round in which many cells change, and less by this where no fewer change than
 #: before; below the least of it, and where few cells change (of all), only what rounding leaves.
 LEFT, LEAST_LEFT, FEW = 0.1, 1e-4, 0.002
@@ -40,15 +42,29 @@ def is_projected(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
     return is_large(n_children, n_cells, has_parent=True) if has_parent else n_cells > LARGE_ALONE
 
 
-def solve_by_projection(family: Family) -> Exact | None:
-    """The solution of a family with weights on few sums; None where it is not found in this way."""
+def may_be_projected(family: Family) -> bool:
+    """Whether the method is for such families at all."""
+    return isinstance(family.precision, FewSums) and not family.ranges and family.n_children <= MOST_CHILDREN
+
+
+def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact | None:
+    """The solution of a family with weights on few sums; None where it is not found in this way.
+
+    Args:
+        family: to be solved.
+        near: `(C, k)` cells of which about those are positive that are in the solution; by default none is known.
+    """
     quadratic = family.precision
-    if not isinstance(quadratic, FewSums) or family.ranges or family.n_children > MOST_CHILDREN:
+    if not isinstance(quadratic, FewSums) or not may_be_projected(family):
         return None
     problem = _Problem(family, quadratic)
     possible = np.ascontiguousarray((family.upper > 0).T)
-    free, x = possible, _in_proportion(family, possible)
-    left, fewest = LEFT, free.size
+    if near is None:
+        free, x, left = possible, _in_proportion(family, possible), LEFT
+    else:
+        x = np.ascontiguousarray(near.T)
+        free, left = possible & (x > 0), 0.0
+    fewest, patience = free.size, PATIENCE
     for number in range(1, MOST_ROUNDS + 1):
         sums = _Sums(family, free)
         if not sums.can_be_met:
@@ -61,6 +77,9 @@ def solve_by_projection(family: Family) -> Exact | None:
         changes = int(np.count_nonzero(below)) + int(np.count_nonzero(release))
         if not changes and not left:
             return problem.exact(x, gradient, free, number)
+        patience = patience - 1 if left <= LEAST_LEFT and changes >= fewest else PATIENCE
+        if not patience:
+            return None
         if changes <= FEW * free.size or left <= LEAST_LEFT:
             left = 0.0
         elif changes >= fewest:

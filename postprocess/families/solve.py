@@ -20,7 +20,7 @@ from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, one_hot
 from postprocess.families.few_sums import FewSums
 from postprocess.families.large import guesses as guesses_of
-from postprocess.families.projected import solve_by_projection
+from postprocess.families.projected import may_be_projected, solve_by_projection
 from postprocess.families.stack import is_large
 
 #: Persons: another solver's distance from zero in a cell that is zero, or from a limit that is reached.
@@ -83,6 +83,10 @@ def _solved_large(family: Family) -> Solution | None:
     if isinstance(family.precision, FewSums):
         if (exact := solve_by_projection(family)) is not None:
             return _solution(exact, "batched", exact.rounds)
+        if may_be_projected(family) and family.parent is not None:
+            for guess in guesses_of(family):
+                if (exact := solve_by_projection(family, guess.x)) is not None:
+                    return _solution(exact, "batched", exact.rounds)
         return solve_batched([family.with_matrices()])[0]
     for guess in guesses_of(family):
         (result,) = solve_exactly([family], [guess])

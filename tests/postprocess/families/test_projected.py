@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, random_problem
 
 from postprocess.algebra import Basis
+from postprocess.arrays import FloatArray
 from postprocess.downward import assembly
 from postprocess.downward.level import downward_level
 from postprocess.families import projected, solve
@@ -181,6 +182,32 @@ def test_what_is_not_found_so_is_found_by_matrices() -> None:
         assert np.abs(x.x - same.x).max() < 1e-7
 
 
+@pytest.mark.parametrize(("kinds", "held"), [(1, 0), (3, 1)])
+def test_rounds_that_go_in_a_circle_begin_once_more_near_the_solution(
+    monkeypatch: pytest.MonkeyPatch, kinds: int, held: int
+) -> None:
+    family = random_family(6, 5, kinds=kinds, held=held)
+    exact, begun = solve_by_projection(family), []
+
+    def circles(family: Family, near: FloatArray | None = None) -> Exact | None:
+        begun.append(near is not None)
+        return None if near is None else solve_by_projection(family, near)
+
+    monkeypatch.setattr(solve, "solve_by_projection", circles)
+    (again,) = solve_families([family], "batched")
+    assert exact is not None
+    assert begun == [False, True]
+    assert again.iterations < exact.rounds
+    assert np.abs(again.x - exact.x).max() < 1e-7
+
+
+def test_the_mean_of_few_sums_is_that_of_their_matrices() -> None:
+    family = random_family(7, 5, kinds=3)
+    assert isinstance(family.precision, FewSums)
+    weights = np.array([0.2, 0.5, 0.3])
+    assert np.allclose(family.precision.mean(weights), np.tensordot(weights, family.matrices, 1), rtol=1e-12)
+
+
 @settings(max_examples=6, deadline=None)
 @example(seed=1, zeros=False, invariants=False, complete=True, of="full")
 @given(seed=st.integers(0, 10**6), zeros=st.booleans(), invariants=st.booleans(), complete=st.booleans(), of=ESTIMATORS)
@@ -193,9 +220,9 @@ def test_a_release_has_the_same_numbers(seed: int, zeros: bool, invariants: bool
     estimates = upward_pass(problem, basis)
     solved: list[str] = []
 
-    def noted(family: Family) -> Exact | None:
+    def noted(family: Family, near: FloatArray | None = None) -> Exact | None:
         solved.append(family.name)
-        return solve_by_projection(family)
+        return solve_by_projection(family, near)
 
     above = None
     for level, estimate in enumerate(estimates):
