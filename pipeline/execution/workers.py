@@ -27,6 +27,7 @@ from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.light_arrow import spare_pandas
 from pipeline.execution.spawn import WorkerContext, ensure_tracker, forget_start
 from pipeline.execution.threads import limit_threads, spare_garbage_collection
+from postprocess.families.standing import Store, kept_in
 from postprocess.families.watching import Listener, listen, listening
 
 Task = TypeVar("Task")
@@ -74,6 +75,8 @@ class Workers:
 
     #: Whether the parts of a spine are handed to other machines.
     shares_parts = False
+    #: Where solutions of large families are kept on their way; None keeps none. Another process gets a copy.
+    kept: Store | None = None
 
     def __init__(self, count: int, start_after: float = START_AFTER, told: Listener | None = None) -> None:
         if count < 1:
@@ -104,7 +107,7 @@ class Workers:
         rest = deque(tasks)
         while rest and (self.count == 1 or len(rest) < 2 or (self._pool is None and self._left > 0)):
             task, began = rest.popleft(), time.process_time()  # where others are at work too, a start takes longer
-            with listening(self._told):
+            with listening(self._told), kept_in(self.kept):
                 result = apart(function, task)
             self._left -= time.process_time() - began
             if done is not None:
@@ -132,7 +135,7 @@ class Workers:
             What waits for the result, and raises as `run` does. Where no other process runs, or those that did have
             been lost before, it does the task.
         """
-        here = cache(partial(apart, function, *given, **named))
+        here = cache(partial(_kept_apart, self.kept, function, *given, **named))
         if not self.started:
             return here
         future, pool = self._hand_out(function, *given, **named), self._pool
@@ -176,7 +179,7 @@ class Workers:
                 self.count, mp_context=WorkerContext(), initializer=_begin_telling, initargs=(self._telling,)
             )
         with self._a_lost_one_told(), without_interrupts():
-            return self._pool.submit(partial(apart, function, *immutable(given), **immutable(named)))
+            return self._pool.submit(partial(_kept_apart, self.kept, function, *immutable(given), **immutable(named)))
 
     def close(self, *, at_once: bool = False) -> None:
         """End the processes, after the tasks that they work on or `at_once`; tasks that have not begun are dropped."""
@@ -205,6 +208,13 @@ class Workers:
 def apart(function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
     """Do a task that nobody else sees anything of: neither what it is given nor what it gives can be written to."""
     return immutable(function(*immutable(given), **immutable(named)))
+
+
+def _kept_apart(
+    kept: Store | None, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+) -> Result:
+    with kept_in(kept):
+        return apart(function, *given, **named)
 
 
 def _was_lost(future: Future[Result]) -> bool:

@@ -74,10 +74,13 @@ class Family:
     @property
     def scale(self) -> float:
         """The median of the precisions' diagonals."""
+        return float(np.median(self.diagonals))
+
+    @property
+    def diagonals(self) -> FloatArray:
+        """Of the precisions, `(K, k)`."""
         precision = self.precision
-        if isinstance(precision, np.ndarray):
-            return float(np.median(np.diagonal(precision, axis1=1, axis2=2)))
-        return float(np.median(precision.diagonals()))
+        return np.diagonal(precision, axis1=1, axis2=2) if isinstance(precision, np.ndarray) else precision.diagonals()
 
     @cached_property
     def kinds(self) -> IntArray:
@@ -89,6 +92,11 @@ class Family:
     def with_matrices(self) -> Family:
         """The same family with its precisions as matrices over all cells."""
         return self if isinstance(self.precision, np.ndarray) else replace(self, precision=self.matrices)
+
+    @property
+    def arrays(self) -> tuple[FloatArray | IntArray | None, ...]:
+        """All arrays of the problem but those of its ranges; of the precisions the diagonals `(K, k)`."""
+        return (self.diagonals, self.kind, self.linear, self.upper, self.parent, self.held_group, self.held)
 
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""

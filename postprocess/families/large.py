@@ -21,11 +21,12 @@ from functools import partial
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.active_set import Guess
 from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family, one_hot
 from postprocess.families.inverses import inverse
+from postprocess.families.standing import Arrays, Standing
 from postprocess.families.watching import Watch
 
 RELAXATION = 1.6
@@ -50,11 +51,23 @@ def guesses(family: Family) -> Iterator[Guess]:
     assert family.parent is not None
     possible = family.upper > 0
     scale = FIRST_PENALTY * family.scale
-    quadratic = _Quadratic(family, scale)
     z = np.where(possible, family.parent / np.maximum(possible.sum(axis=0), 1), 0.0)
     u = np.zeros_like(z)
-    tries, watch = list(TRY_BELOW), Watch(family.name)
-    for iteration in range(1, LOOK_AT[-1] + 1):
+    tries, watch, first = list(TRY_BELOW), Watch(family.name), 1
+    standing = Standing("simplices", *family.arrays)
+    if (kept := standing.found()) is not None:
+        first, scale, tries = int(kept["iteration"]), float(kept["scale"]), kept["tries"].tolist()
+        z, u = kept["z"], kept["u"]
+    quadratic = _Quadratic(family, scale)
+    if kept is not None:
+        quadratic.go_on(kept)
+
+    def arrays(iteration: int) -> Arrays:
+        own = {"iteration": np.array(iteration), "scale": np.array(scale), "tries": np.array(tries), "z": z, "u": u}
+        return own | quadratic.arrays()
+
+    for iteration in range(first, LOOK_AT[-1] + 1):
+        standing.at(partial(arrays, iteration))
         x = quadratic.minimiser(family.linear + scale * (z - u))
         before = z
         u = u + RELAXATION * x + (1.0 - RELAXATION) * z
@@ -127,6 +140,14 @@ class _Quadratic:
             middle = np.linalg.inv((groups.T @ by_group).astype(np.float64) + empty)
             self.held = groups, by_group, middle
             self.x = np.asarray(family.held @ middle @ by_group.T)
+
+    def arrays(self) -> dict[str, FloatArray | IntArray]:
+        """Where it is, for another one of the same problem to go on."""
+        return {"right": self.right, "left": self.left, "x": self.x, "calls": np.array(self.calls)}
+
+    def go_on(self, kept: Arrays) -> None:
+        """Go on from the `arrays` of another one."""
+        self.right, self.left, self.x, self.calls = kept["right"], kept["left"], kept["x"], int(kept["calls"])
 
     def minimiser(self, right: FloatArray) -> FloatArray:
         """The minimiser for right-hand sides `(C, k)`, or nearer to it than before."""

@@ -11,6 +11,8 @@ as by matrices. Families with ranges, with an upper limit that is reached, or wh
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray
@@ -19,6 +21,8 @@ from postprocess.families.equalities import APART, CORRECT, GRADIENT
 from postprocess.families.family import Family, violation
 from postprocess.families.few_sums import FewSums, sums_over
 from postprocess.families.stack import is_large
+from postprocess.families.standing import Arrays, Standing
+from postprocess.families.watching import Watch
 
 #: Sums for each cell of a family up to which it is solved in this way; cells from which on an area without a parent is.
 MOST_SUMS, LARGE_ALONE = 0.5, 1000
@@ -64,8 +68,20 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
     else:
         x = np.ascontiguousarray(near.T)
         free, left = possible & (x > 0), 0.0
-    fewest, patience = free.size, PATIENCE
-    for number in range(1, MOST_ROUNDS + 1):
+    fewest, patience, first = free.size, PATIENCE, 1
+    standing, watch = Standing("projected", *family.arrays, near), Watch(family.name)
+    if (kept := standing.found()) is not None:
+        x, free = kept["x"], kept["free"]
+        first, fewest, patience = (int(kept[name]) for name in ("number", "fewest", "patience"))
+        left = float(kept["left"])
+
+    def arrays(number: int) -> Arrays:
+        counts = {"number": number, "fewest": fewest, "patience": patience, "left": left}
+        return {"x": x, "free": free, **{name: np.array(count) for name, count in counts.items()}}
+
+    for number in range(first, MOST_ROUNDS + 1):
+        standing.at(partial(arrays, number))
+        watch.at(partial(_where, number, fewest))
         sums = _Sums(family, free)
         if not sums.can_be_met:
             return None
@@ -88,6 +104,10 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
         free = (free & ~below) | release
         x = np.where(free, np.maximum(x, 0.0), 0.0)
     return None
+
+
+def _where(number: int, fewest: int) -> str:
+    return f"round {number:,}, at most {fewest:,} cells of the wrong sign"
 
 
 def _in_proportion(family: Family, possible: BoolArray) -> FloatArray:

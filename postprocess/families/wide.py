@@ -34,6 +34,7 @@ from postprocess.errors import SolverError
 from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
 from postprocess.families.in_blocks import Coordinates
+from postprocess.families.standing import Arrays, Standing
 from postprocess.families.watching import Watch
 from postprocess.marginal import Marginal
 
@@ -172,13 +173,26 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
     values = np.linalg.eigvalsh(area.blocks)
     penalty = float(np.sqrt(max(values.min(), LEAST * values.max()) * values.max()))
     grams = basis.precision([(one.marginal, 1.0) for one in area.sums]) + np.eye(basis.n_asymmetric)
+    watch, first = Watch(area.name), 1
+    standing = Standing(
+        "admm", area.blocks, linear, area.upper, *(limit for one in area.sums for limit in (one.lower, one.upper))
+    )
+    if (kept := standing.found()) is not None:
+        first, penalty, z, u = int(kept["iteration"]), float(kept["penalty"]), kept["z"], kept["u"]
+        w, v = ([kept[f"{name}-{i}"] for i in range(len(area.sums))] for name in "wv")
+    else:
+        z = np.clip(times(np.linalg.inv(area.blocks), linear), *limits)
+        u = np.zeros_like(z)
+        w = [np.clip(at, one.lower, one.upper) for at, one in zip(answers(z), area.sums, strict=True)]
+        v = [np.zeros_like(at) for at in w]
     resolvent = np.linalg.inv(area.blocks + penalty * grams)
-    z = np.clip(times(np.linalg.inv(area.blocks), linear), *limits)
-    u = np.zeros_like(z)
-    w = [np.clip(at, one.lower, one.upper) for at, one in zip(answers(z), area.sums, strict=True)]
-    v = [np.zeros_like(at) for at in w]
-    watch = Watch(area.name)
-    for iteration in range(1, TRY_AT[-1] + 1):
+
+    def arrays(iteration: int) -> Arrays:
+        of_sums = {f"{name}-{i}": at for name, all_of in (("w", w), ("v", v)) for i, at in enumerate(all_of)}
+        return {"iteration": np.array(iteration), "penalty": np.array(penalty), "z": z, "u": u, **of_sums}
+
+    for iteration in range(first, TRY_AT[-1] + 1):
+        standing.at(partial(arrays, iteration))
         pulled = z - u
         for of, at, off in zip(answers_of, w, v, strict=True):
             pulled += (at - off)[of]

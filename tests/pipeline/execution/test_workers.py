@@ -6,11 +6,16 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from geography.errors import InputError
+from pipeline.execution.batch_store import Batches
 from pipeline.execution.workers import WorkerError, Workers, default_workers
+from pipeline.release.run_directory import open_run, record_input
+from postprocess.families import standing
 from postprocess.families.watching import Watch
 
 
@@ -47,10 +52,32 @@ def long_result(megabytes: int) -> bytes:
     return bytes(megabytes << 20)
 
 
+def stands_at(number: int) -> int:
+    """Where an earlier task of the same number was, or -1; and keeps that it is at the square."""
+    standing.WHILE = 0.0
+    solution = standing.Standing("square", np.array([number]))
+    kept = solution.found()
+    solution.at(lambda: {"at": np.array(number * number)})
+    return -1 if kept is None else int(kept["at"])
+
+
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Workers]:
     with Workers(2, start_after=0) as workers:
         yield workers
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_solutions_go_on_where_those_of_a_run_before_were(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "WHILE", standing.WHILE)  # what a task does to it here ends with the test
+    with open_run(tmp_path / "run", {"spec": "1"}) as run:
+        record_input(run, {"": "ab"})
+        for expected in ([-1, -1, -1], [1, 4, 9]):
+            with Workers(count, start_after=0) as workers:
+                workers.kept = Batches(run)
+                assert list(workers.run(stands_at, [1, 2, 3])) == expected
 
 
 @pytest.mark.parametrize("count", [1, 2])

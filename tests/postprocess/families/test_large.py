@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.stops import after_each_stop
 
 from postprocess.families import active_set, equalities, stack
 from postprocess.families.active_set import Exact, solve_exactly
@@ -207,3 +208,12 @@ def test_up_to_5000_numbers_are_solved_as_cvxpy_does(children: int, cells: int) 
 def test_5000_numbers_satisfy_the_conditions_of_optimality(children: int, cells: int) -> None:
     family = random_family(children, children, cells)
     assert_optimal(family, as_large(family))
+
+
+@pytest.mark.parametrize("kinds", [1, 3])
+def test_whoever_goes_on_has_the_same_bytes(kinds: int) -> None:
+    family = random_family(9, 4, 60, kinds=kinds, held=True)
+    *_, last = guesses(family)
+    for *_, again in after_each_stop(lambda: list(guesses(family))):
+        assert again.x.tobytes() == last.x.tobytes()
+        assert again.pull.tobytes() == last.pull.tobytes()

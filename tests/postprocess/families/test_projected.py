@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, random_problem
+from oracles.stops import after_each_stop
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray
@@ -199,6 +200,15 @@ def test_rounds_that_go_in_a_circle_begin_once_more_near_the_solution(
     assert begun == [False, True]
     assert again.iterations < exact.rounds
     assert np.abs(again.x - exact.x).max() < 1e-7
+
+
+def test_whoever_goes_on_has_the_same_bytes_and_rounds() -> None:
+    family = random_family(8, 5, kinds=2, held=1)
+    exact = solve_by_projection(family)
+    assert exact is not None
+    for again in after_each_stop(lambda: solve_by_projection(family)):
+        assert again is not None
+        assert (again.x.tobytes(), again.rounds) == (exact.x.tobytes(), exact.rounds)
 
 
 def test_the_mean_of_few_sums_is_that_of_their_matrices() -> None:

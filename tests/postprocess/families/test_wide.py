@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, KINDS, random_marginals, random_problem
+from oracles.stops import after_each_stop
 
 from postprocess.algebra import Basis
 from postprocess.bounds.declare import propagate
@@ -178,3 +179,10 @@ def test_levels_below_have_the_same_numbers_in_blocks(
         apart = released()
     assert in_blocks
     assert all(np.array_equal(one, other) for one, other in zip(dense, apart, strict=True))
+
+
+def test_whoever_goes_on_has_the_same_bytes() -> None:
+    area = random_area(5, (4, 3, 9, 2), held=True, ranges=True, zeros=True)
+    first = next(wide._iterates(area))
+    for again in after_each_stop(lambda: next(wide._iterates(area))):
+        assert again.tobytes() == first.tobytes()

@@ -1,0 +1,85 @@
+"""Where a solution that takes long stands, kept so that a run which was stopped goes on there, to the same bytes.
+
+The methods for large families go step by step, and a step depends on nothing but the problem and the arrays that it
+begins with. These are kept as they are, from a while on and then every while, under a name that is made of the whole
+problem. Whoever solves the same problem again begins with them, and takes the steps that would have come: neither the
+solution nor the number of steps, which is published, tells that there was a stop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
+
+#: What the kept arrays are filed under.
+STEP: Final = "families"
+#: Seconds of a solution before it is first kept, and between two times.
+WHILE = 20.0
+
+
+class Store(Protocol):
+    """Where arrays are kept, by step and name."""
+
+    def get(self, step: str, batch: str) -> Arrays | None:
+        """The arrays that were put last, read-only; None if there are none."""
+
+    def put(self, step: str, batch: str, arrays: Arrays) -> None:
+        """Keep arrays, whole or not at all."""
+
+
+_stores: list[Store] = []
+
+
+@contextmanager
+def kept_in(store: Store | None) -> Iterator[None]:
+    """Keep in `store` what this process solves in the block; None keeps nothing."""
+    if store is None:
+        yield
+        return
+    _stores.append(store)
+    try:
+        yield
+    finally:
+        _stores.remove(store)
+
+
+class Standing:
+    """One solution by one method, which begins now.
+
+    Args:
+        method: its name.
+        problem: all that its steps depend on; None stands for what this problem does not have.
+    """
+
+    def __init__(self, method: str, *problem: NDArray[Any] | None) -> None:
+        self._store = _stores[-1] if _stores else None
+        self._name = "" if self._store is None else _name_of(method, problem)
+        self._next = time.monotonic() + WHILE
+
+    def found(self) -> dict[str, NDArray[Any]] | None:
+        """The arrays that an earlier solution of the same problem was at, to be written to; None if there are none."""
+        kept = None if self._store is None else self._store.get(STEP, self._name)
+        return None if kept is None else {name: array.copy() for name, array in kept.items()}
+
+    def at(self, arrays: Callable[[], Arrays]) -> None:
+        """Keep where the method is before its next step, if it is time to; `arrays` is asked only then."""
+        if self._store is not None and time.monotonic() >= self._next:
+            self._store.put(STEP, self._name, arrays())
+            self._next = time.monotonic() + WHILE
+
+
+def _name_of(method: str, problem: tuple[NDArray[Any] | None, ...]) -> str:
+    digest = hashlib.sha256(method.encode())
+    for array in problem:
+        digest.update(b"none" if array is None else f"{array.dtype.str}{array.shape}".encode())
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:32]
