@@ -336,7 +336,7 @@ def write_files(folder: Path) -> None:
     }
     pd.DataFrame(codes).drop_duplicates().to_csv(folder / "areas.csv", index=False)
     records = pd.read_parquet(ADULT)
-    records.assign(years5=codes["years5"][records["age"]]).to_parquet(folder / "persons.parquet")
+    records.assign(all="adult", years5=codes["years5"][records["age"]]).to_parquet(folder / "persons.parquet")
     print(f"written: {folder}")
 
 

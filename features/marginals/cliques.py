@@ -16,7 +16,7 @@ from itertools import combinations
 from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
 
-__all__ = ["Filling", "JunctionTree", "Stage", "filling", "junction_tree"]
+__all__ = ["Filling", "JunctionTree", "Stage", "filling", "homes", "junction_tree"]
 
 #: Cells of a bag, at most: whole numbers of one clique in every area are in memory.
 MOST_CELLS = 1 << 22
@@ -174,6 +174,34 @@ def filling(domain: Domain, cliques: Sequence[Clique]) -> Filling:
     pairs = sorted({pair for bag in bags for pair in combinations(bag, 2)} - together)
     wider = tuple(bag for bag in bags if bag not in declared)
     return Filling(bags, tuple(pairs), wider)
+
+
+def homes(bags: Sequence[Clique], cliques: Sequence[Clique]) -> dict[Clique, int] | None:
+    """The bag that each clique is measured in, by number: the first that has it, unless a bag would be left with none.
+
+    Then cliques move to other bags that have them, along the shortest of the first paths that end in a bag with two
+    (Kuhn 1955). None where no choice of homes leaves each bag with a clique.
+    """
+    within = {clique: [n for n, bag in enumerate(bags) if set(clique) <= set(bag)] for clique in cliques}
+    home = {clique: numbers[0] for clique, numbers in within.items()}
+    for empty in range(len(bags)):
+        if empty in home.values():
+            continue
+        came: dict[int, tuple[Clique, int]] = {}
+        reached = [empty]
+        for bag in reached:
+            for clique in cliques:
+                if bag in within[clique] and home[clique] != empty and home[clique] not in came:
+                    came[home[clique]] = clique, bag
+                    reached.append(home[clique])
+        held = list(home.values())
+        rich = next((bag for bag in reached if held.count(bag) > 1), None)
+        if rich is None:
+            return None
+        while rich != empty:
+            clique, rich = came[rich]
+            home[clique] = rich
+    return home
 
 
 def _maximal(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
