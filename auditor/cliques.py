@@ -87,12 +87,12 @@ class CliqueChoice:
         """Of the attributes."""
         return tuple(name for name, _ in self.attributes)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many values each has."""
         return tuple(len(values) for _, values in self.attributes)
 
-    @property
+    @cached_property
     def possible(self) -> list[Pair]:
         """The pairs whose tables are not too large, in order."""
         sizes = self.sizes
@@ -136,6 +136,7 @@ class CliqueChoice:
         First the attribute that joins the fewest of them anew, then that of the smallest table, then the first.
         """
         near: dict[int, set[int]] = {a: set() for a in range(len(self.attributes))}
+        sizes = self.sizes
         for one, other in chosen:
             near[one].add(other)
             near[other].add(one)
@@ -144,7 +145,7 @@ class CliqueChoice:
             orders = []
             for a, others in near.items():
                 new = sum(other not in near[one] for one, other in combinations(others, 2))
-                orders.append((new, math.prod(self.sizes[b] for b in (a, *others)), a))
+                orders.append((new, math.prod(map(sizes.__getitem__, (a, *others))), a))
             _, _, out = min(orders)
             table = frozenset((out, *near[out]))
             if not any(table <= other for other in found):

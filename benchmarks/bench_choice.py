@@ -40,6 +40,7 @@ def spec_text(key: int, choose: str | None, *, nation: bool = False) -> str:
     text = SPEC.read_text("utf-8").replace("insecure-test:1", f"insecure-test:{key}")
     if nation:
         text = text.replace('["all", "years20", "years10", "years5"]', '["all"]').replace('"years5"', '"all"')
+        text = text.replace("areas.csv", "nation.csv")
         text = text.replace('"change-one"', '"add-remove"')
         shares = text[text.index("[strategy.levels]") : text.index("[tables]")]
         text = text.replace(shares, '[strategy.levels]\nall = "1"\n\n')

@@ -21,7 +21,7 @@ from itertools import combinations
 
 import numpy as np
 
-from features.marginals.cliques import filling, homes
+from features.marginals.cliques import homes, triangulated
 from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, Neighbours
@@ -104,7 +104,7 @@ class Pairs:
 
     def fits(self, chosen: Sequence[Clique]) -> bool:
         """Whether the bags of these pairs are small enough, and each has a pair of its own (`cliques.homes`)."""
-        bags = filling(self.domain, chosen).bags
+        bags = triangulated(self.domain, chosen)
         measured = self.cliques(chosen)
         return sum(map(self.domain.size, bags)) <= self.all_cells and homes(bags, measured) is not None
 

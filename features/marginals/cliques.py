@@ -16,7 +16,7 @@ from itertools import combinations
 from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
 
-__all__ = ["Filling", "JunctionTree", "Stage", "filling", "homes", "junction_tree"]
+__all__ = ["Filling", "JunctionTree", "Stage", "filling", "homes", "junction_tree", "triangulated"]
 
 #: Cells of a bag, at most: whole numbers of one clique in every area are in memory.
 MOST_CELLS = 1 << 22
@@ -176,6 +176,11 @@ def filling(domain: Domain, cliques: Sequence[Clique]) -> Filling:
     return Filling(bags, tuple(pairs), wider)
 
 
+def triangulated(domain: Domain, pairs: Sequence[Clique]) -> tuple[Clique, ...]:
+    """The bags of `filling` for pairs, which form a tree of bags by themselves only where nothing is filled in."""
+    return _maximal(_eliminated(domain, [*pairs, *((a,) for a in range(len(domain.names)))]))
+
+
 def homes(bags: Sequence[Clique], cliques: Sequence[Clique]) -> dict[Clique, int] | None:
     """The bag that each clique is measured in, by number: the first that has it, unless a bag would be left with none.
 
@@ -243,12 +248,16 @@ def _eliminated(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
         missing = sum(other not in near[one] for one, other in combinations(sorted(near[a]), 2))
         return missing, domain.size({a, *near[a]}), a
 
+    prices = {a: price(a) for a in near}
     while near:
-        a = min(near, key=price)
+        a = min(near, key=prices.__getitem__)
         bags.append(tuple(sorted({a, *near[a]})))
         for one in near[a]:
             near[one] = (near[one] | near[a]) - {one, a}
-        del near[a]
+        others = near.pop(a)
+        # Of nobody else have neighbours changed, or become neighbours.
+        for one in others.union(*(near[other] for other in others)):
+            prices[one] = price(one)
     return bags
 
 
