@@ -60,7 +60,8 @@ def budget_problems(release: Release, choice: CliqueChoice) -> list[str]:
         return [*problems, str(error)]
     for number, pair in enumerate(pairs):
         if pair not in choice.open_pairs(pairs[:number]):
-            problems.append(f"the pair {' x '.join(choice.cliques[number])} closes a cycle, or has too large a table")
+            text = " x ".join(choice.cliques[number])
+            problems.append(f"the pair {text} closes a cycle, or has too large a table, or makes others too large")
     alone = [(name,) for a, name in enumerate(choice.names) if not any(a in pair for pair in pairs)]
     if list(choice.cliques[len(pairs) :]) != alone:
         problems.append("the cliques are not the pairs and then the attributes that are in none")
@@ -77,14 +78,16 @@ def _measured(universe: Any) -> Iterator[Any]:
 
 
 def stated_pairs(choice: CliqueChoice) -> list[Pair]:
-    """The pairs in the order of their choice; ValueError where there are not as many as choices."""
-    pairs = []
+    """The pairs in the order of their choice; ValueError where there are fewer than choices, and more could be."""
+    pairs: list[Pair] = []
     for clique in choice.cliques[: choice.rounds]:
         numbers = sorted(choice.names.index(name) for name in clique)
+        if len(numbers) == 1 and choice.further is not None and not choice.open_pairs(pairs):
+            break
         if len(numbers) != 2 or numbers[0] == numbers[1]:
             raise ValueError(f"{' x '.join(clique)} is no pair; {choice.rounds} are chosen")
         pairs.append((numbers[0], numbers[1]))
-    if len(pairs) != choice.rounds:
+    if len(pairs) != choice.rounds and choice.open_pairs(pairs):
         raise ValueError(f"found {len(pairs)} pairs; {choice.rounds} are chosen")
     return pairs
 
@@ -116,13 +119,11 @@ def redraw_problems(release: Release, secret: bytes, choice: CliqueChoice) -> li
         problems.append("the fingerprint stated is not that of the tables in restricted/")
     found = choose_again(release, secret, choice, tables, records)
     stated = [tuple(sorted(choice.names.index(name) for name in clique)) for clique in choice.cliques[: len(found)]]
-    if wrong := [number for number, pair in enumerate(found) if stated[number] != pair]:
+    if wrong := [number for number, pair in enumerate(found) if stated[number : number + 1] != [pair]]:
         first = wrong[0]
         names = " x ".join(choice.names[a] for a in found[first])
-        problems.append(
-            f"pair {first + 1} is stated as {' x '.join(choice.cliques[first])}; these records and this key choose "
-            f"{names}"
-        )
+        said = " x ".join(choice.cliques[first]) if first < len(choice.cliques) else "none"
+        problems.append(f"pair {first + 1} is stated as {said}; these records and this key choose {names}")
     return problems
 
 

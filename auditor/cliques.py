@@ -1,6 +1,8 @@
 """Cliques that were chosen privately: what the public spec says of it, and what it costs, written down a second time.
 
-Pairs are chosen one by one, by the exponential mechanism, among those that close no cycle with the ones before. A
+Pairs are chosen one by one, by the exponential mechanism, among those that close no cycle with the ones before; where
+all do, and further ones are stated, among those with which the tables that are estimated have no more cells than
+stated. A
 score is the distance of a pair's table from the product of two noisy tables of single attributes; replacing a record
 moves two of its cells by one each, adding one moves one, so that scores move by at most that times the largest weight.
 """
@@ -13,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -54,6 +57,7 @@ class CliqueChoice:
         attributes: name and values of each, in order.
         cliques: as stated: the pairs in the order of their choice, then attributes alone.
         weights: pair -> weight, where it is not 1.
+        further: pairs that are chosen beyond a forest, at most; None where none are, and no `all_cells` of all bags.
         budget: the declared one, rho or epsilon; `share` and `attributes_share` are of it.
         records: that one person alters.
         moved: numbers that one record moves.
@@ -75,25 +79,32 @@ class CliqueChoice:
     top: str
     top_share: Fraction
     stated: Mapping[str, Any]
+    further: int | None = None
+    all_cells: int = 65_536
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of the attributes."""
         return tuple(name for name, _ in self.attributes)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many values each has."""
         return tuple(len(values) for _, values in self.attributes)
 
-    @property
+    @cached_property
     def possible(self) -> list[Pair]:
         """The pairs whose tables are not too large, in order."""
         sizes = self.sizes
         return [(a, b) for a, b in combinations(range(len(sizes)), 2) if sizes[a] * sizes[b] <= self.most_cells]
 
     def open_pairs(self, chosen: Sequence[Pair]) -> list[Pair]:
-        """Those that close no cycle with some that were chosen."""
+        """Those that can come to some that were chosen: that close no cycle; where all do, those that leave room."""
+        if (left := self._joining(chosen)) or len(chosen) >= self.rounds:
+            return left
+        return [pair for pair in self.possible if pair not in chosen and self._has_room([*chosen, pair])]
+
+    def _joining(self, chosen: Sequence[Pair]) -> list[Pair]:
         root = list(range(len(self.attributes)))
 
         def find(a: int) -> int:
@@ -105,13 +116,44 @@ class CliqueChoice:
             root[find(one)] = find(other)
         return [(a, b) for a, b in self.possible if find(a) != find(b)]
 
-    @property
+    @cached_property
     def rounds(self) -> int:
-        """How many pairs can be chosen, whichever they are."""
-        chosen: list[Pair] = []
-        while left := self.open_pairs(chosen):
-            chosen.append(left[0])
-        return len(chosen)
+        """How many choices there are, whichever are made: pairs of a forest, and further ones."""
+        forest = len(self._any_forest())
+        return forest + min(self.further or 0, len(self.possible) - forest)
+
+    def _has_room(self, chosen: Sequence[Pair]) -> bool:
+        """Whether the tables that pairs are estimated in are small enough, and each pair of enough is in each."""
+        tables = self._tables(chosen)
+        if sum(math.prod(self.sizes[a] for a in table) for table in tables) > self.all_cells:
+            return False
+        alone = [(a,) for a in range(len(self.attributes)) if not any(a in pair for pair in chosen)]
+        return _have_one_each(tables, [*chosen, *alone])
+
+    def _tables(self, chosen: Sequence[Pair]) -> list[frozenset[int]]:
+        """Cliques of the graph of pairs once attributes are taken out one by one, their neighbours joined.
+
+        First the attribute that joins the fewest of them anew, then that of the smallest table, then the first.
+        """
+        near: dict[int, set[int]] = {a: set() for a in range(len(self.attributes))}
+        sizes = self.sizes
+        for one, other in chosen:
+            near[one].add(other)
+            near[other].add(one)
+        found: list[frozenset[int]] = []
+        while near:
+            orders = []
+            for a, others in near.items():
+                new = sum(other not in near[one] for one, other in combinations(others, 2))
+                orders.append((new, math.prod(map(sizes.__getitem__, (a, *others))), a))
+            _, _, out = min(orders)
+            table = frozenset((out, *near[out]))
+            if not any(table <= other for other in found):
+                found.append(table)
+            others = near.pop(out)
+            for one in others:
+                near[one] = (near[one] | others) - {one, out}
+        return found
 
     @property
     def largest_weight(self) -> int:
@@ -147,7 +189,7 @@ class CliqueChoice:
 
     def _any_forest(self) -> list[Pair]:
         chosen: list[Pair] = []
-        while left := self.open_pairs(chosen):
+        while left := self._joining(chosen):
             chosen.append(left[0])
         return chosen
 
@@ -169,13 +211,30 @@ class CliqueChoice:
 
     def fingerprint(self) -> str:
         """SHA-256 over all that the distribution of the choice depends on."""
-        content = [
+        content: list[object] = [
             "spinewise choice of cliques 1", "zcdp" if self.zcdp else "pure", self.neighbours, self.records,
             str(self.budget), str(self.share), str(self.attributes_share), str(self.most_cells),
             sorted([*pair, weight] for pair, weight in self.weights.items()), str(self.penalty), self.top,
             [[name, *values] for name, values in self.attributes],
         ]  # fmt: skip
+        content += [["further", self.further, self.all_cells]] if self.further is not None else []
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _have_one_each(tables: Sequence[frozenset[int]], measured: Sequence[tuple[int, ...]]) -> bool:
+    """Whether each table can have one of what is measured for itself: a matching, made larger path by path."""
+    of: dict[tuple[int, ...], int] = {}
+
+    def found(table: int, asked: set[tuple[int, ...]]) -> bool:
+        for one in measured:
+            if one not in asked and tables[table] >= set(one):
+                asked.add(one)
+                if one not in of or found(of[one], asked):
+                    of[one] = table
+                    return True
+        return False
+
+    return all(found(table, set()) for table in range(len(tables)))
 
 
 def read_choice(spec: Mapping[str, Any], cells: Sequence[Cells]) -> CliqueChoice | None:
@@ -217,6 +276,8 @@ def read_choice(spec: Mapping[str, Any], cells: Sequence[Cells]) -> CliqueChoice
         top=str(levels[0][0]),
         top_share=next(share for share in shares if share),
         stated=section["chosen"],
+        further=None if stated.get("further") is None else int(stated["further"]),
+        all_cells=int(stated.get("all_cells") or 65_536),
     )
     if not choice.possible or not 0 < choice.share + choice.attributes_share < 1:
         raise ValueError("a choice of cliques needs pairs to choose from, and less than the whole budget")

@@ -335,8 +335,9 @@ def write_files(folder: Path) -> None:
         name: np.char.add(f"{name}-", (ages // years).astype(str)) for name, years in zip(names, YEARS, strict=True)
     }
     pd.DataFrame(codes).drop_duplicates().to_csv(folder / "areas.csv", index=False)
+    pd.DataFrame({"all": ["adult"]}).to_csv(folder / "nation.csv", index=False)
     records = pd.read_parquet(ADULT)
-    records.assign(years5=codes["years5"][records["age"]]).to_parquet(folder / "persons.parquet")
+    records.assign(all="adult", years5=codes["years5"][records["age"]]).to_parquet(folder / "persons.parquet")
     print(f"written: {folder}")
 
 

@@ -16,10 +16,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
+from features.marginals.cliques import homes, triangulated
 from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, Neighbours
@@ -40,12 +42,16 @@ class Pairs:
         penalty: persons of expected error in each cell of a table that is measured; 0 for none.
         weights: pair -> how much it matters to users, whole and above 0; 1 where none is given.
         most_cells: of a pair's table; larger ones are not chosen.
+        further: how many are chosen, at most, once each of the others would close a cycle.
+        all_cells: of the bags of the junction tree together, where further pairs are chosen.
     """
 
     domain: Domain
     penalty: Fraction = Fraction(0)
     weights: Mapping[Clique, int] = field(default_factory=dict)
     most_cells: int = 1 << 16
+    further: int = 0
+    all_cells: int = 1 << 16
 
     def __post_init__(self) -> None:
         for pair, weight in self.weights.items():
@@ -78,14 +84,29 @@ class Pairs:
         """A spanning forest of the pairs, the first of an order that close no cycle; all of them have as many pairs."""
         chosen: list[Clique] = []
         for pair in self.possible if order is None else order:
-            if pair in candidates(self, chosen):
+            if pair in self.joining(chosen):
                 chosen.append(pair)
         return tuple(chosen)
 
-    @property
+    def joining(self, chosen: Sequence[Clique]) -> list[Clique]:
+        """The pairs that close no cycle with those that were chosen."""
+        group = list(range(len(self.domain.names)))
+        for one, other in chosen:
+            old, new = group[one], group[other]
+            group = [new if number == old else number for number in group]
+        return [pair for pair in self.possible if group[pair[0]] != group[pair[1]]]
+
+    @cached_property
     def rounds(self) -> int:
-        """How many pairs are chosen until each of the others would close a cycle."""
-        return len(self.forest())
+        """How many choices there are: until each of the others would close a cycle, and further ones."""
+        forest = len(self.forest())
+        return forest + min(self.further, len(self.possible) - forest)
+
+    def fits(self, chosen: Sequence[Clique]) -> bool:
+        """Whether the bags of these pairs are small enough, and each has a pair of its own (`cliques.homes`)."""
+        bags = triangulated(self.domain, chosen)
+        measured = self.cliques(chosen)
+        return sum(map(self.domain.size, bags)) <= self.all_cells and homes(bags, measured) is not None
 
     def cliques(self, chosen: Sequence[Clique]) -> tuple[Clique, ...]:
         """Pairs that were chosen, then each attribute that is in none of them."""
@@ -106,12 +127,10 @@ def score(pairs: Pairs, pair: Clique, table: IntArray, expected: IntArray) -> in
 
 
 def candidates(pairs: Pairs, chosen: Sequence[Clique]) -> list[Clique]:
-    """The pairs that close no cycle with those that were chosen."""
-    group = list(range(len(pairs.domain.names)))
-    for one, other in chosen:
-        old, new = group[one], group[other]
-        group = [new if number == old else number for number in group]
-    return [pair for pair in pairs.possible if group[pair[0]] != group[pair[1]]]
+    """The pairs that can be chosen next: those that close no cycle, and where all do, those with which tables fit."""
+    if (left := pairs.joining(chosen)) or len(chosen) >= pairs.rounds:
+        return left
+    return [pair for pair in pairs.possible if pair not in chosen and pairs.fits([*chosen, pair])]
 
 
 def scores_of(pairs: Pairs, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray]) -> dict[Clique, int]:

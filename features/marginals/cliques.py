@@ -16,7 +16,7 @@ from itertools import combinations
 from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
 
-__all__ = ["Filling", "JunctionTree", "Stage", "filling", "junction_tree"]
+__all__ = ["Filling", "JunctionTree", "Stage", "filling", "homes", "junction_tree", "triangulated"]
 
 #: Cells of a bag, at most: whole numbers of one clique in every area are in memory.
 MOST_CELLS = 1 << 22
@@ -176,6 +176,39 @@ def filling(domain: Domain, cliques: Sequence[Clique]) -> Filling:
     return Filling(bags, tuple(pairs), wider)
 
 
+def triangulated(domain: Domain, pairs: Sequence[Clique]) -> tuple[Clique, ...]:
+    """The bags of `filling` for pairs, which form a tree of bags by themselves only where nothing is filled in."""
+    return _maximal(_eliminated(domain, [*pairs, *((a,) for a in range(len(domain.names)))]))
+
+
+def homes(bags: Sequence[Clique], cliques: Sequence[Clique]) -> dict[Clique, int] | None:
+    """The bag that each clique is measured in, by number: the first that has it, unless a bag would be left with none.
+
+    Then cliques move to other bags that have them, along the shortest of the first paths that end in a bag with two
+    (Kuhn 1955). None where no choice of homes leaves each bag with a clique.
+    """
+    within = {clique: [n for n, bag in enumerate(bags) if set(clique) <= set(bag)] for clique in cliques}
+    home = {clique: numbers[0] for clique, numbers in within.items()}
+    for empty in range(len(bags)):
+        if empty in home.values():
+            continue
+        came: dict[int, tuple[Clique, int]] = {}
+        reached = [empty]
+        for bag in reached:
+            for clique in cliques:
+                if bag in within[clique] and home[clique] != empty and home[clique] not in came:
+                    came[home[clique]] = clique, bag
+                    reached.append(home[clique])
+        held = list(home.values())
+        rich = next((bag for bag in reached if held.count(bag) > 1), None)
+        if rich is None:
+            return None
+        while rich != empty:
+            clique, rich = came[rich]
+            home[clique] = rich
+    return home
+
+
 def _maximal(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     """Those that are in no other, each once, in order."""
     distinct = sorted({tuple(sorted(set(clique))) for clique in cliques if clique})
@@ -215,12 +248,16 @@ def _eliminated(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
         missing = sum(other not in near[one] for one, other in combinations(sorted(near[a]), 2))
         return missing, domain.size({a, *near[a]}), a
 
+    prices = {a: price(a) for a in near}
     while near:
-        a = min(near, key=price)
+        a = min(near, key=prices.__getitem__)
         bags.append(tuple(sorted({a, *near[a]})))
         for one in near[a]:
             near[one] = (near[one] | near[a]) - {one, a}
-        del near[a]
+        others = near.pop(a)
+        # Of nobody else have neighbours changed, or become neighbours.
+        for one in others.union(*(near[other] for other in others)):
+            prices[one] = price(one)
     return bags
 
 

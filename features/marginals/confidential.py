@@ -68,7 +68,7 @@ class Choice:
 def choose(
     pairs: Pairs, values: IntArray, ones: Sequence[IntArray], rho: Fraction, neighbours: Neighbours, stream: bytes
 ) -> Choice:
-    """A spanning tree of the attributes, chosen privately.
+    """A spanning tree of the attributes, and further pairs, chosen privately.
 
     Args:
         pairs: what is chosen from.
@@ -82,7 +82,7 @@ def choose(
         return Choice((), Fraction(0))
     epsilon = largest_epsilon(rho / rounds)
     found = chosen_pairs(pairs, tables_of(pairs, values), ones, epsilon / pairs.sensitivity(neighbours), stream)
-    return Choice(found, len(found) * epsilon**2 / 8)
+    return Choice(found, rounds * epsilon**2 / 8)
 
 
 def chosen_pairs(

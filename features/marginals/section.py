@@ -35,6 +35,16 @@ class ChooseSection(Section):
     most_cells: Annotated[StrictInt, Field(ge=1, le=1 << 22)] = Field(
         default=1 << 16, description="of the table of a pair; larger ones are not chosen"
     )
+    further: Annotated[StrictInt, Field(ge=1, le=1000)] | None = Field(
+        default=None,
+        description="pairs that are chosen, so many at most, once each of the others would close a cycle; wider tables "
+        "are estimated for them, as with `fill`",
+    )
+    all_cells: Annotated[StrictInt, Field(ge=1, le=1 << 22)] | None = Field(
+        default=None,
+        description="of all tables that are estimated, together, where `further` is stated: a pair with which there "
+        "would be more is not chosen; default: 65,536",
+    )
     weights: NamedTable[str, Annotated[StrictInt, Field(ge=1, le=1000)]] = Field(
         default={},
         description='how much pairs matter to users, such as {"age * sex" = 3}, whole numbers; 1 where none is stated',

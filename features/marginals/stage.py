@@ -116,7 +116,7 @@ def redrawn(section: MarginalsSection, work: ChoiceWork | None) -> tuple[ChoiceW
     """A release's choice to be drawn again, and what its published spec says of it."""
     if work is None or section.chosen is None:
         return None
-    pairs = [list(names) for names in section.cliques or ()][: work.terms.rounds]
+    pairs = [list(names) for names in section.cliques or () if len(names) > 1]
     return work, {"pairs": pairs, "records": section.chosen.records}
 
 

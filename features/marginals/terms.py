@@ -12,12 +12,12 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from features.marginals.choice import Pairs, largest_epsilon
+from features.marginals.choice import Pairs, candidates, largest_epsilon
 from features.marginals.domain import Clique, Domain
 from features.marginals.section import ChooseSection
 from geography.errors import InputError
@@ -103,7 +103,15 @@ class Terms:
             if (pair := self.domain.clique(names)) in weights:
                 raise InputError(f"choose.weights: found {self.domain.text(pair)} twice; state each pair once")
             weights[pair] = weight
-        return Pairs(self.domain, weights=weights, most_cells=self.stated.most_cells)
+        if self.stated.all_cells is not None and self.stated.further is None:
+            raise InputError("choose.all_cells: found without choose.further, and it is about further pairs")
+        return Pairs(
+            self.domain,
+            weights=weights,
+            most_cells=self.stated.most_cells,
+            further=self.stated.further or 0,
+            all_cells=self.stated.all_cells or Pairs.all_cells,
+        )
 
     @cached_property
     def rounds(self) -> int:
@@ -153,18 +161,30 @@ class Terms:
     @cached_property
     def pairs(self) -> Pairs:
         """What is chosen from: a cell costs what noise on a clique at the top is off by on average (AIM)."""
-        n_cliques = len(self._pairs.cliques(self._pairs.forest()))
+        n_cliques = len(self._pairs.cliques(self._pairs.forest())) + self.rounds - len(self._pairs.forest())
         whole = budget_of_one(self.framework, self.rest, self.records)
         noise = noise_for(self.framework, whole, self.top_share, Fraction(1, n_cliques), self.neighbours)
         squared = noise.scale**2 if noise.mechanism == "discrete_laplace" else _MEAN_SQUARED * noise.scale
         penalty = Fraction(math.isqrt(math.floor(squared * _PARTS**2)), _PARTS)
-        return Pairs(self.domain, penalty, self._pairs.weights, self._pairs.most_cells)
+        return replace(self._pairs, penalty=penalty)
 
     @property
     def provisional(self) -> tuple[Clique, ...]:
-        """Cliques for a plan, before any is chosen: as many as there will be, the pairs with the most cells."""
-        pairs = sorted(self._pairs.possible, key=lambda pair: (-self.domain.size(pair), pair))
-        return self._pairs.cliques(self._pairs.forest(pairs))
+        """Cliques for a plan, before any is chosen: as many as there will be, the pairs with the most cells.
+
+        With further pairs they are the ones with the fewest cells where others leave no room for all of them.
+        """
+        found: tuple[Clique, ...] = ()
+        for sign in (-1, 1):
+            order = sorted(self._pairs.possible, key=lambda pair: (sign * self.domain.size(pair), pair))
+            found = self._pairs.forest(order)
+            order.sort(key=lambda pair: (self.domain.size(pair), pair))
+            for pair in order:
+                if pair in candidates(self._pairs, found):
+                    found = (*found, pair)
+            if len(found) == self.rounds:
+                break
+        return self._pairs.cliques(found)
 
     @cached_property
     def earlier(self) -> Earlier:
@@ -206,5 +226,6 @@ class Terms:
         weights = sorted([*pair, weight] for pair, weight in self.pairs.weights.items())
         scored = [*(str(getattr(stated, name)) for name in names), weights, str(self.pairs.penalty)]
         attributes = [[name, *values] for name, values in self.attributes.items()]
-        content = ["spinewise choice of cliques 1", *privacy, *scored, self.top, attributes]
+        content: list[object] = ["spinewise choice of cliques 1", *privacy, *scored, self.top, attributes]
+        content += [["further", self._pairs.further, self._pairs.all_cells]] if stated.further is not None else []
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -61,6 +61,12 @@ class Cliques(Together):
         """See `Together.undecided`."""
         if self.terms is None or self.is_chosen:
             return ""
+        if self.terms.pairs.further:
+            return (
+                f"Which {self.terms.rounds} pairs of attributes are measured, at most, is chosen privately when it is "
+                f"run; the pairs named here have the noise of any, and further ones are chosen while all tables have "
+                f"together at most {self.terms.pairs.all_cells:,} cells."
+            )
         return (
             f"Which {self.terms.rounds} pairs of attributes are measured is chosen privately when it is run; the "
             "pairs named here have the most cells of those that could be, and the noise of any."

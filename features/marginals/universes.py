@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from features.marginals.cliques import JunctionTree, junction_tree
+from features.marginals.cliques import JunctionTree, homes, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.guess import needed
 from features.marginals.section import ChosenSection, MarginalsSection, Undivided
@@ -300,9 +300,10 @@ class _Division:
         return section.epsilon if self._budget_key == "epsilon" else section.rho
 
     def _measured(self, bag: Clique) -> list[Clique]:
-        """The declared cliques that are measured in a bag: those of which it is the first one that has them."""
-        number = self.tree.bags.index(bag)
-        return [clique for clique in self.cliques if self.tree.bag_of(clique) == number]
+        """The declared cliques that are measured in a bag, see `cliques.homes`."""
+        number, found = self.tree.bags.index(bag), homes(self.tree.bags, self.cliques)
+        home = self.tree.bag_of if found is None else found.get
+        return [clique for clique in self.cliques if home(clique) == number]
 
     def _queries(self, number: int) -> list[str]:
         """What is measured in a universe, as queries."""
@@ -477,7 +478,8 @@ def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[Junctio
             raise InputError(
                 f"cliques: none has the attribute {missing[0]!r}; each attribute is measured in one at least"
             )
-        return junction_tree(domain, cliques, fill=stated.fill), cliques
+        further = stated.choose is not None and stated.choose.further is not None
+        return junction_tree(domain, cliques, fill=stated.fill or further), cliques
     except InputError as error:
         key, _, text = str(error).partition(": ")
         raise Misfit((f"marginals.{key}", text)) from None

@@ -1,15 +1,17 @@
-"""Choice of pairs: sensitivity by enumeration of neighbours, exact cost, distribution, and the tree of a sample."""
+"""Choice of pairs: sensitivity by enumeration of neighbours, exact cost, distribution, trees and what goes beyond."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 import pytest
 
-from features.marginals.choice import Pairs, candidates, from_sample, largest_epsilon, score
+from auditor.cliques import CliqueChoice
+from features.marginals.choice import Pairs, candidates, from_sample, largest_epsilon, score, scores_of, tables_of
+from features.marginals.cliques import filling, homes
 from features.marginals.confidential import choose
 from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
@@ -146,3 +148,113 @@ def test_weights_are_whole_and_large_tables_are_not_chosen() -> None:
     with pytest.raises(InputError, match=r"found the weight 0 of a x b; whole numbers from 1 are allowed"):
         Pairs(DOMAIN, weights={(0, 1): 0})
     assert Pairs(DOMAIN, most_cells=5).possible == ((0, 1),)
+
+
+# -- beyond a tree ----------------------------------------------------------------------------------------------------
+
+
+def _second(pairs: Pairs) -> CliqueChoice:
+    """The same in the second program, as far as pairs go."""
+    sizes, nothing = pairs.domain.sizes, Fraction(1)
+    return CliqueChoice(
+        tuple((name, ("0",) * size) for name, size in zip(pairs.domain.names, sizes, strict=True)),
+        *((), {}, pairs.most_cells, True, "change-one", 1, 2, nothing, nothing, nothing, "top", nothing, {}),
+        further=pairs.further,
+        all_cells=pairs.all_cells,
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_further_pairs_are_those_with_which_all_tables_together_are_small_enough(seed: int) -> None:
+    """Beside the second program, whose triangulation is its own; every pair that is left out breaks a stated rule."""
+    rng = np.random.default_rng(seed)
+    sizes = tuple(map(int, rng.integers(2, 9, 7)))
+    pairs = Pairs(Domain(tuple("abcdefg"), sizes), most_cells=40, further=6, all_cells=500)
+    second, chosen, left_out = _second(pairs), list[Clique](), 0
+    assert pairs.rounds == second.rounds
+    while left := candidates(pairs, chosen):
+        assert left == second.open_pairs([(one, other) for one, other in chosen])
+        if not pairs.joining(chosen):
+            for pair in set(pairs.possible) - set(chosen):
+                bags = filling(pairs.domain, [*chosen, pair]).bags
+                fits = sum(map(pairs.domain.size, bags)) <= 500 and homes(bags, pairs.cliques([*chosen, pair]))
+                assert bool(fits) == (pair in left)
+                left_out += not fits
+        chosen.append(left[int(rng.integers(len(left)))])
+    assert len(chosen) <= pairs.rounds
+    assert left_out > 0
+    assert second.open_pairs([(one, other) for one, other in chosen]) == []
+
+
+def test_each_bag_gets_a_clique_of_its_own_where_there_is_a_way() -> None:
+    """All choices of homes are gone through, of random cliques in random bags."""
+    rng = np.random.default_rng(5)
+    ways = [0, 0, 0]
+    for _ in range(300):
+        bags = list(dict.fromkeys(tuple(sorted(rng.choice(5, 3, replace=False).tolist())) for _ in range(3)))
+        inside = [pair for pair in combinations(range(5), 2) if any(set(pair) <= set(bag) for bag in bags)]
+        cliques = [pair for pair in inside if rng.random() < 0.5]
+        within = [[n for n, bag in enumerate(bags) if set(pair) <= set(bag)] for pair in cliques]
+        first = {pair: numbers[0] for pair, numbers in zip(cliques, within, strict=True)}
+        possible = any(len(set(choice)) == len(bags) for choice in product(*within))
+        found = homes(bags, cliques)
+        assert (found is not None) == possible
+        if found is not None:
+            assert set(found.values()) == set(range(len(bags)))
+            assert all(set(pair) <= set(bags[number]) for pair, number in found.items())
+        ways[0 if found is None else 1 if found == first else 2] += 1
+        assert len(set(first.values())) < len(bags) or found == first
+    assert min(ways) > 10
+
+
+def test_further_pairs_by_much_budget_are_the_best_that_fit_and_cost_what_is_stated() -> None:
+    domain, values = _records(2)
+    pairs = Pairs(domain, further=3, all_cells=200)
+    ones = [np.bincount(values[:, a], minlength=size) for a, size in enumerate(domain.sizes)]
+    rho = Fraction(10**6)
+    found = choose(pairs, values, ones, rho, "change-one", bytes(32))
+    scores = scores_of(pairs, tables_of(pairs, values), ones)
+    best: list[Clique] = []
+    while left := candidates(pairs, best):
+        best.append(max(left, key=lambda pair: scores[pair]))
+    assert list(found.pairs) == best
+    assert len(best) == pairs.rounds == 7
+    assert found.rho == 7 * largest_epsilon(rho / 7) ** 2 / 8 <= rho
+    assert (1, 3) in best[4:]  # both follow a
+    tight = Pairs(domain, further=3, all_cells=60)
+    few = choose(tight, values, ones, rho, "change-one", bytes(32))
+    assert len(few.pairs) < tight.rounds
+    assert few.rho == found.rho  # a choice that nothing is left for costs what it was to cost
+
+
+@pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
+def test_the_loss_of_a_further_choice_is_within_its_epsilon_whatever_was_chosen_before(neighbours: Neighbours) -> None:
+    """All data sets of up to two records and all neighbours, after each of all trees; half of the sensitivity fails."""
+    domain = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))
+    pairs = Pairs(domain, Fraction(1, 3), {(0, 1): 2}, further=2, all_cells=16)
+    ones = [np.array([3, 1]), np.array([0, 2]), np.array([1, 1]), np.array([2, 0])]
+    cells = list(product(range(2), repeat=4))
+    trees = [tree for tree in combinations(pairs.possible, 3) if not pairs.joining(tree)]
+    assert len(trees) == 16
+    left = [np.array([pairs.possible.index(pair) for pair in candidates(pairs, tree)]) for tree in trees]
+    assert all(len(open_) > 1 for open_ in left)
+    sets = [rows for n in range(3) for rows in combinations_with_replacement(range(16), n)]
+    scores = {}
+    for rows in sets:
+        values = np.array([cells[row] for row in rows], dtype=np.int64).reshape(-1, 4)
+        found = scores_of(pairs, tables_of(pairs, values), ones)
+        scores[rows] = np.array([found[pair] for pair in pairs.possible])
+    neighbouring = [
+        (rows, tuple(sorted((*rows[:n], *rows[n + 1 :], *other))))
+        for rows in sets
+        for n in range(len(rows))
+        for other in ([(cell,) for cell in range(16)] if neighbours == "change-one" else [()])
+    ]
+    one, two = (np.array([scores[sides[side]] for sides in neighbouring]) for side in range(2))
+    epsilon, widest = Fraction(3, 2), 0.0
+    for open_ in left:
+        logs = [float(epsilon) * table[:, open_] / 2 / pairs.sensitivity(neighbours) for table in (one, two)]
+        loss = np.subtract(*(log - np.log(np.exp(log).sum(axis=1, keepdims=True)) for log in logs))
+        widest = max(widest, float(np.ptp(loss, axis=1).max()), float(np.abs(loss).max()))
+    assert widest <= epsilon * (1 + 1e-12)
+    assert 2 * widest > epsilon

@@ -30,11 +30,13 @@ from auditor.check.release import check_release
 from auditor.ledger import read_ledger
 from auditor.program import audit
 from features.marginals.choice import Pairs, candidates, scores_of, tables_of
+from features.marginals.cliques import filling
 from features.marginals.confidential import chosen_pairs
 from features.marginals.domain import Clique, Domain
 from features.marginals.section import ChooseSection
 from features.marginals.stage import ChoiceWork
 from features.marginals.terms import Terms
+from features.marginals.together import Cliques
 from pipeline.confidential.custody import Keyholder
 from pipeline.errors import BudgetRefusedError, InputError, SpecError
 from pipeline.execution.progress import Silent
@@ -44,6 +46,7 @@ from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.accounting.uses import earlier_of
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.charges import Charge
 from pipeline.privacy.ledger.events import Group, by_losses, cost_of, per_person
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
@@ -54,6 +57,8 @@ from postprocess.arrays import IntArray
 
 DECLARED = 'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]'
 CHOSEN = (DECLARED, 'choose = { share = "1/10", attributes_share = "1/20" }')
+#: Three pairs beyond a tree.
+FURTHER = (DECLARED, 'choose = { share = "1/10", attributes_share = "1/20", further = 3, all_cells = 200 }')
 #: Some key; not one of a pattern, which the second program would find.
 KEY = hashlib.sha256(b"of these tests").digest()
 CHARGED = ('key = "insecure-test:7"', 'dataset = "people"')
@@ -109,22 +114,31 @@ def charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Mad
 ATTRIBUTES_OF_FOUR = {"a": ("0", "1"), "b": ("0", "1", "2"), "c": ("0", "1"), "d": ("0", "1")}
 
 
-def _terms(framework: Framework, neighbours: Neighbours, records: int = 1, weight: int = 1, cells: int = 100) -> Terms:
+def _terms(
+    framework: Framework,
+    neighbours: Neighbours,
+    records: int = 1,
+    weight: int = 1,
+    cells: int = 100,
+    further: int | None = None,
+) -> Terms:
     weights = {} if weight == 1 else {"a * b": weight}
-    section = ChooseSection(share="1/7", attributes_share="1/9", most_cells=cells, weights=weights)  # type: ignore[arg-type]
+    section = ChooseSection(share="1/7", attributes_share="1/9", most_cells=cells, weights=weights, further=further)  # type: ignore[arg-type]
     return Terms(section, ATTRIBUTES_OF_FOUR, framework, neighbours, records, Fraction(5, 2), "top", Fraction(1, 3))
 
 
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
 @pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
-@pytest.mark.parametrize(("records", "weight", "cells"), [(1, 1, 100), (3, 2, 100), (1, 3, 4)])
+@pytest.mark.parametrize(
+    ("records", "weight", "cells", "further"), [(1, 1, 100, None), (3, 2, 100, None), (1, 3, 4, None), (3, 2, 100, 2)]
+)
 def test_statement_ledger_and_declared_budget_agree(
-    framework: Framework, neighbours: Neighbours, records: int, weight: int, cells: int
+    framework: Framework, neighbours: Neighbours, records: int, weight: int, cells: int, further: int | None
 ) -> None:
     """The ledger's price of each part is what the account says of it, all of them are the cost; all else is left."""
-    terms = _terms(framework, neighbours, records, weight, cells)
+    terms = _terms(framework, neighbours, records, weight, cells, further)
     moved, several = MOVED[neighbours], records ** (2 if framework == "zcdp" else 1)
-    assert terms.rounds == (3 if cells == 100 else 2)
+    assert terms.rounds == (3 if cells == 100 else 2) + (further or 0)
     prices = []
     for one in terms.earlier.uses:
         query = one.query + by_losses(max(1, one.weight * moved)) + per_person(records)
@@ -287,6 +301,40 @@ def test_it_is_charged_what_is_declared_once(charged: Callable[[], Made], tmp_pa
     assert spinewise("ledger", "verify").returncode == 0
 
 
+def test_pairs_beyond_a_tree_are_chosen_charged_and_judged_as_those_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = _with_ledger(tmp_path, monkeypatch)
+    spec = write_wide(tmp_path / "in", FURTHER, CHARGED)
+    told = spinewise("plan", spec).stdout
+    assert "Which 9 pairs of attributes are measured, at most, is chosen privately when it is run" in told
+    root = run(spec, tmp_path / "out")
+    made = Made(spec, root, place)
+    domain = Domain(tuple(ATTRIBUTES), tuple(map(len, ATTRIBUTES.values())))
+    pairs = [domain.clique(clique) for clique in made.marginals["cliques"]]
+    terms = _spec_terms(spec)
+    assert len(pairs) == terms.rounds == 9
+    assert all(pair in candidates(terms.pairs, pairs[:number]) for number, pair in enumerate(pairs))
+    assert sum(map(domain.size, filling(domain, pairs).bags)) <= 200
+    _, events = read_ledger(place)
+    drawn = [event["query"] for event in events if event["kind"] == "charge"][7:16]
+    assert drawn == [f"pair {t} of 9 (losses by up to 2)" for t in range(1, 10)]
+    with Ledger.open(place, state=tmp_path / "state") as ledger:
+        assert ledger.dataset("people").spent == 3
+    assert [one for one in audit(root, ledger=place) if not one.passed] == []
+    assert verify_release(RunDirectory(root), 1, Silent()) == []
+    assert rerun(root).differences == ()
+    content = made.manifest["spec"]
+    assert json.loads(json.dumps(ReleaseSpec.from_public_dict(content).public_dict())) == content
+
+
+def _spec_terms(spec: Path) -> Terms:
+    together = load_spec(spec).universes()[0].together
+    assert isinstance(together, Cliques)
+    assert together.terms is not None
+    return together.terms
+
+
 @pytest.mark.parametrize("budget", [Fraction(2, 5), Fraction(2), Fraction(29_999, 10_000)])
 def test_too_small_a_budget_is_refused_before_anything_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: Fraction
@@ -332,12 +380,12 @@ def test_the_directory_of_a_choice_is_for_its_release_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [8, 11, 40])
+@pytest.mark.parametrize(("number", "stated"), [(8, CHOSEN), (11, FURTHER), (40, CHOSEN)])
 def test_a_run_that_is_killed_is_resumed_to_the_same_bytes_and_charged_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, stated: tuple[str, str]
 ) -> None:
     place = _with_ledger(tmp_path, monkeypatch)
-    spec = write_wide(tmp_path / "in", CHOSEN, CHARGED)
+    spec = write_wide(tmp_path / "in", stated, CHARGED)
     assert kill_at(spec, tmp_path / "out", "sync", number)
     root = run(spec, tmp_path / "out")
     with Ledger.open(place, state=tmp_path / "state") as ledger:
@@ -407,6 +455,45 @@ def _other_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confidential, "sampler_for", Louder)
 
 
+def _uncharged_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is chosen beyond a tree is not charged."""
+    charge_of = confidential.charge_of
+
+    def cheaper(*args: Any) -> Charge:
+        charge = charge_of(*args)
+        groups = tuple(group for group in charge.groups if not group.query.startswith("pair 9 of 9"))
+        return replace(charge, groups=groups)
+
+    monkeypatch.setattr(confidential, "charge_of", cheaper)
+
+
+def _larger_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs are chosen although the tables that have them are larger than stated."""
+    monkeypatch.setattr(Pairs, "fits", lambda *_: True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plant", "found"),
+    [
+        (_uncharged_further, "pair 9 of 9 (losses by up to 2) at county was not charged"),
+        (_larger_tables, "or makes others too large"),
+    ],
+)
+def test_the_second_program_finds_faults_beyond_a_tree(
+    plant: Callable[[pytest.MonkeyPatch], None], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = _with_ledger(tmp_path, monkeypatch, Fraction(30))
+    tight = (DECLARED, FURTHER[1].replace("200", "70")) if plant is _larger_tables else FURTHER
+    spec, key = write_wide(tmp_path / "in", tight, CHARGED), tmp_path / "key"
+    MasterKey(KEY).write(key)
+    with monkeypatch.context() as planted:
+        plant(planted)
+        root = run(spec, tmp_path / "out", key_file=key)
+    problems = [f"{one.check} {one.subject} {one.detail}" for one in audit(root, key, place) if not one.passed]
+    assert any(found in problem for problem in problems), problems
+
+
 @pytest.mark.parametrize(
     ("plant", "found"),
     [
@@ -469,6 +556,10 @@ def test_a_rerun_draws_the_choice_again(
                 )
             ],
             "marginals.choose.weights: found age x sex twice; state each pair once",
+        ),
+        (
+            [(DECLARED, 'choose = { share = "1/9", attributes_share = "1/9", all_cells = 99 }')],
+            "marginals.choose.all_cells: found without choose.further, and it is about further pairs",
         ),
         ([(DECLARED, f'{CHOSEN[1]}\nbudget = "3"')], "marginals.budget: is stated by a run"),
         (
