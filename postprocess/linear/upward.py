@@ -107,7 +107,7 @@ def own_terms(
         variance = query.by_row(None if kinds is None else kinds[rows])
         if not isinstance(variance, float):
             variance = variance.reshape(n, *(1,) * (out.ndim - 1))
-        out += basis.back_project(query.marginal, query.values[rows], keep) / variance
+        out += basis.projected(query.marginal, query.values[rows], keep) / variance
     return out
 
 
