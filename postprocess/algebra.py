@@ -286,6 +286,12 @@ class Basis:
 
         Summed-out axes have length 1. With `keep` all True this is A'y on all cells.
         """
+        target = tuple(size if is_kept else 1 for size, is_kept in zip(self.symmetric_shape, keep, strict=True))
+        projected = self.projected(marginal, answers, keep)
+        return np.broadcast_to(projected, (*projected.shape[:2], *target))
+
+    def projected(self, marginal: Marginal, answers: NDArray[np.generic], keep: NDArray[np.bool_]) -> FloatArray:
+        """As `back_project`, where axes on which nothing varies have length 1 too."""
         n = len(answers)
         shaped = answers.reshape(n, *marginal.sizes)
         order = (*self.asymmetric, *self.symmetric)
@@ -300,8 +306,8 @@ class Basis:
             elif not is_held and not is_kept:
                 factor *= self.symmetric_shape[j]
         flat = recode.T @ folded.reshape(n, len(recode), -1).astype(np.float64) * factor
-        target = tuple(size if is_kept else 1 for size, is_kept in zip(self.symmetric_shape, keep, strict=True))
-        return np.broadcast_to(flat.reshape(n, self.n_asymmetric, *folded.shape[2:]), (n, self.n_asymmetric, *target))
+        out: FloatArray = flat.reshape(n, self.n_asymmetric, *folded.shape[2:])
+        return out
 
     def answer_variances(self, blocks: FloatArray, marginal: Marginal) -> FloatArray:
         """Variances `(n, size)` of a marginal's answers under covariances `(n, n_blocks, a, a)`.

@@ -81,11 +81,14 @@ class Marginal:
 
     def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
         """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
-        n_rows = counts.shape[0]
-        rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
-        out = np.zeros(n_rows * self.size, dtype=np.int64)
-        np.add.at(out, rows * self.size + self.cell_answer[counts.indices], counts.data)
-        return out.reshape(n_rows, self.size)
+        out = np.zeros((counts.shape[0], self.size), dtype=np.int64)
+        self.add_answers(counts, out)
+        return out
+
+    def add_answers(self, counts: sp.csr_array, out: NDArray[np.int64]) -> None:
+        """Add the answers for the sparse histograms `(n_rows, n_cells)` to `out`, contiguous `(n_rows, size)`."""
+        rows = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
+        np.add.at(out.reshape(-1), rows * self.size + self.cell_answer[counts.indices], counts.data)
 
     def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:
         """Answers `(n, size)` of the dense histograms `(n, n_cells)`, in their own dtype."""

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -330,51 +329,67 @@ class _Answers:
     carried: Carried | None = None
 
     def of(self, counts: sp.csr_array, start: int) -> NDArray[np.int64]:
-        """`(n, size)` answers for the histograms of the geounits from `start` on; whole-number arithmetic only."""
-        answers = self.query.answer_csr(counts)
-        if not self.samplers:
+        """`(n_measured, size)` answers for the histograms of the geounits from `start` on, by whole numbers only.
+
+        True answers of those that are not measured never leave this function.
+        """
+        shape = (counts.shape[0], self.query.size)
+        if self.samplers and self.carried is None and self.kinds is None:  # most: the noise's own array is used
+            answers = self._noise(0, start, shape)
+            self.query.add_answers(counts, answers)
             return answers
-        if self.carried is not None:
+        answers = self.query.answer_csr(counts)
+        if self.samplers and self.carried is not None:
             answers = self.carried.times * answers + self.carried.answers(self.query, start, start + len(answers))
         if self.kinds is None:
-            return answers + self._noise(0, start, answers.shape)
+            return answers + self._noise(0, start, shape) if self.samplers else answers
         kinds = self.kinds[start : start + len(answers)]
         for kind in np.unique(kinds[kinds >= 0]).tolist():
             rows = kinds == kind
-            answers[rows] += self._noise(kind, start, answers.shape)[rows]
-        return answers
+            answers[rows] += self._noise(kind, start, shape)[rows]
+        return answers[kinds >= 0]
 
-    def _noise(self, kind: int, start: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    def _noise(self, kind: int, start: int, shape: tuple[int, int]) -> NDArray[np.int64]:
         """The noise at the positions of the geounits from `start` on, as if all were of one kind."""
         return self.samplers[kind].draw(self.stream_key, start * self.query.size, shape[0] * shape[1]).reshape(shape)
 
-    def write(self, writer: MeasurementWriter, geocodes: NDArray[np.str_], counts: sp.csr_array, start: int) -> None:
-        """Append the geounits from `start` on that are measured; true answers of others never leave this function."""
-        values = self.of(counts, start)
+    def write(
+        self, writer: MeasurementWriter, geocodes: NDArray[np.str_], start: int, answers: NDArray[np.int64]
+    ) -> None:
+        """Append what `of` gives for the geounits from `start` on, whose codes are given."""
         if self.kinds is None:
-            writer.write(geocodes, values)
+            writer.write(geocodes, answers)
             return
-        kinds = self.kinds[start : start + len(values)]
-        measured = kinds >= 0
-        writer.write(geocodes[measured], values[measured], kinds[measured])
+        kinds = self.kinds[start : start + len(geocodes)]
+        writer.write(geocodes[kinds >= 0], answers, kinds[kinds >= 0])
 
 
 def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
-    """Write the answers of all geounits of a level, some geounits at a time, each file by a thread of its own."""
+    """Write the answers of all geounits of a level, a lot of geounits at a time.
+
+    While threads write a lot, each file in its order, others draw the next; so two lots are in memory. The largest file
+    comes first: to write it takes most of the time, and it waits for no other.
+    """
     geocodes = job.spine.level(level).geocodes
-    step = max(1, _AT_ONCE // max([1, *(answer.query.size for answer in answers)]))
+    answers = sorted(answers, key=lambda file: -file.query.size)
+    step = max(1, _AT_ONCE // max([1, *(file.query.size for file in answers)]))
     with ExitStack() as stack:
         writers = [
-            stack.enter_context(MeasurementWriter.open(answer.target, job.run.staging, answer.header))
-            for answer in answers
+            stack.enter_context(MeasurementWriter.open(file.target, job.run.staging, file.header)) for file in answers
         ]
-        threads = stack.enter_context(ThreadPoolExecutor(job.workers.count))
+        threads = ThreadPoolExecutor(job.workers.count)
+        stack.callback(threads.shutdown, cancel_futures=True)  # before the files are closed
+        drawn = [threads.submit(file.of, counts[:step], 0) for file in answers]
         for start in range(0, len(geocodes), step):
-            part = counts[start : start + step]
-            codes = geocodes[start : start + step]
-            for _ in threads.map(_Answers.write, answers, writers, repeat(codes), repeat(part), repeat(start)):
-                pass
-            job.progress.advance(part.shape[0])
+            codes, following = geocodes[start : start + step], counts[start + step : start + 2 * step]
+            lot, drawn, written = drawn, [], []
+            for file, writer, values in zip(answers, writers, lot, strict=True):
+                written.append(threads.submit(file.write, writer, codes, start, values.result()))
+                if following.shape[0]:
+                    drawn.append(threads.submit(file.of, following, start + step))
+            for one in written:
+                one.result()
+            job.progress.advance(len(codes))
 
 
 def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selection: Selection) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,10 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.model.source import ToCounts
 from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
-from pipeline.storage.files import VALUES_PER_ROW_GROUP, rows_per_group
 from postprocess.arrays import wide_enough
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured
 
-#: Answers read at a time, as int64, before they are kept in the smallest type that holds them.
-_READ_AT_ONCE = 1 << 22
 _NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
 
 
@@ -119,16 +115,12 @@ def read_compact(
     Returns:
         Values `(n, size)` in the smallest signed type that holds them, variances `(n,)`, geocodes `(n,)`.
     """
-    size = file.header.size
-    values: NDArray[np.signedinteger] = np.empty((stop - start, size), dtype=np.int8)
-    variances = np.empty(stop - start)
-    geocodes = []
-    # In steps of complete row groups, so that none is read twice.
-    step = rows_per_group(size) * max(1, _READ_AT_ONCE // VALUES_PER_ROW_GROUP)
-    for begin, end in pairwise(sorted({start, stop, *range(start - start % step + step, stop, step)})):
-        part = file.read(begin, end)
+    values: NDArray[np.signedinteger] = np.empty((stop - start, file.header.size), dtype=np.int8)
+    variances, geocodes, first = np.empty(stop - start), [np.zeros(0, dtype=np.str_)], 0
+    for part in file.parts(start, stop):
+        rows = slice(first, first + len(part.values))
         values = values.astype(wide_enough(values.dtype, part.values), copy=False)
-        values[begin - start : end - start] = part.values
-        variances[begin - start : end - start] = part.variances
+        values[rows], variances[rows] = part.values, part.variances
         geocodes.append(part.geocodes)
-    return values, variances, np.concatenate(geocodes) if geocodes else np.zeros(0, dtype=np.str_)
+        first = rows.stop
+    return values, variances, np.concatenate(geocodes)

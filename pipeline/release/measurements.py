@@ -253,24 +253,30 @@ class MeasurementFile:
     def read(self, start: int = 0, stop: int | None = None) -> Measurement:
         """The geounits at positions [start, stop); reads only the row groups they are in."""
         stop = len(self) if stop is None else stop
+        values = np.empty((max(stop - start, 0), self.header.size), dtype=np.int64)
+        variances, geocodes = np.empty(len(values)), [np.array([], dtype=np.str_)]
+        first = 0
+        for part in self.parts(start, stop):
+            rows = slice(first, first + len(part.values))
+            values[rows], variances[rows] = part.values, part.variances
+            geocodes.append(part.geocodes)
+            first = rows.stop
+        return Measurement(self.header, np.concatenate(geocodes), values, variances)
+
+    def parts(self, start: int, stop: int) -> Iterator[Measurement]:
+        """The geounits at positions [start, stop), a row group at a time; the arrays cannot be written to."""
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"[{start}, {stop}) is not a range of the {len(self)} geounits of {self._path}")
-        values = np.empty((stop - start, self.header.size), dtype=np.int64)
-        variances = np.empty(stop - start)
-        geocodes = []
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        for group in range(first, self._file.num_row_groups):
+        for group in range(int(np.searchsorted(self._starts, start, side="right")) - 1, self._file.num_row_groups):
             begin, end = int(self._starts[group]), int(self._starts[group + 1])
             if begin >= stop:
-                break
-            low, high = max(start, begin), min(stop, end)
+                return
+            own = slice(max(start, begin) - begin, min(stop, end) - begin)
             with reading(self._path):
                 table = read_row_group(self._file, group, self._path)
-                values[low - start : high - start] = self._values(table)[low - begin : high - begin]
-                variances[low - start : high - start] = table.column("variance").to_numpy()[low - begin : high - begin]
-                geocodes.append(_strings(table.column("geocode"))[low - begin : high - begin])
-        codes = np.concatenate(geocodes) if geocodes else np.array([], dtype=np.str_)
-        return Measurement(self.header, codes, values, variances)
+                codes = _strings(table.column("geocode"))[own]
+                values, variances = self._values(table)[own], table.column("variance").to_numpy()[own]
+            yield Measurement(self.header, codes, values, variances)
 
     def variances(self) -> NDArray[np.float64]:
         """The variances of all geounits, `(n,)`."""

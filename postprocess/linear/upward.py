@@ -43,6 +43,8 @@ from postprocess.problem import GroupBounds, Measured, Problem
 
 #: Cells of dense estimates held at once while a level is worked through.
 CHUNK_CELLS = 8_000_000
+#: Numbers of a mean run of rows from which on runs are summed one by one.
+LOOP_NUMBERS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +107,7 @@ def own_terms(
         variance = query.by_row(None if kinds is None else kinds[rows])
         if not isinstance(variance, float):
             variance = variance.reshape(n, *(1,) * (out.ndim - 1))
-        out += basis.back_project(query.marginal, query.values[rows], keep) / variance
+        out += basis.projected(query.marginal, query.values[rows], keep) / variance
     return out
 
 
@@ -148,12 +150,20 @@ def _summed(basis: Basis, cells: FloatArray, keep: BoolArray) -> FloatArray:
 
 
 def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.ndarray:
-    """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, with as few copies as can be."""
+    """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, with as few copies as can be.
+
+    Rows of which each is a run of its own stay in their type.
+    """
+    if len(starts) == len(order):
+        return values if len(order) == len(values) and np.array_equal(order, np.arange(len(values))) else values[order]
     kind = np.float64 if values.dtype.kind == "f" else np.int64
-    if values.dtype == kind and len(starts) == len(values) and np.array_equal(order, np.arange(len(values))):
-        return values
     out = np.zeros((len(starts), values.shape[1]), dtype=kind)
     ends = np.append(starts[1:], len(order))
+    if kind is np.int64 and len(order) * values.shape[1] >= LOOP_NUMBERS * len(starts):
+        # Row by row in the rows' own type: a tenth of the time, to the same whole numbers.
+        for sums, first, last in zip(out, starts.tolist(), ends.tolist(), strict=True):
+            np.add.reduce(values[order[first:last]], axis=0, dtype=np.int64, out=sums)
+        return out
     step = max(1, CHUNK_CELLS // max(1, values.shape[1]))
     first = 0
     while first < len(starts):

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from releases.small import public_bytes, run, write_town
 
 import pipeline.confidential.measure
+from pipeline.confidential.measure import measure_level
 from pipeline.errors import SpinewiseError
+from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
+from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.budget import noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.release.histograms import read_histogram
+from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.measurements import read_measurement
+from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import recorded_input
 from pipeline.spec.release_spec import load_spec
+from postprocess.marginal import Marginal
 
 
 def test_a_measurement_is_the_truth_plus_the_noise_at_its_place(town: Path, town_spec: Path) -> None:
@@ -55,6 +62,37 @@ def test_noise_does_not_depend_on_batches(
 ) -> None:
     monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 40)
     assert public_bytes(run(town_spec, tmp_path)) == public_bytes(town)
+
+
+@pytest.mark.parametrize("what", ["add_answers", "write"])
+def test_what_goes_wrong_in_a_thread_ends_the_stage_and_leaves_no_file_of_the_level(
+    town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    spec = load_spec(town_spec)
+    universe, spine = spec.universes()[0], read_spine(spec.geography)
+    level, done = spine.levels[-1].name, []
+    of = {"add_answers": Marginal, "write": MeasurementWriter}[what]
+    works = getattr(of, what)
+
+    def fails_at_last(*given: object) -> None:
+        done.append(given)
+        if len(done) > 5:
+            raise OSError(errno.ENOSPC, "no space")
+        works(*given)
+
+    directory = RunDirectory(tmp_path / "run")
+    for folder in (directory.staging, directory.universe("").true_histogram(level).parent):
+        folder.mkdir(parents=True)
+    counts = sp.csr_array(np.ones((len(spine.levels[-1]), universe.schema.n_cells), dtype=np.int64))
+    place = (level, spine.levels[-1].geocodes, universe.schema)
+    write_histogram(directory.universe("").true_histogram(level), directory.staging, *place, counts)
+    job = Job(directory, spec, (universe,), spine, Workers(2), Silent())
+    monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 40)
+    monkeypatch.setattr(of, what, fails_at_last)
+    with pytest.raises(SpinewiseError, match="no space left"):
+        measure_level(job, MasterKey.from_text("insecure-test:1"), "records", universe, level)
+    assert not [*directory.staging.iterdir()]
+    assert not [path for path in directory.public.rglob("*") if path.is_file()]
 
 
 @pytest.mark.slow

@@ -11,9 +11,26 @@ from hypothesis import strategies as st
 from oracles.dense import subtree_gls
 from oracles.random_problems import KINDS, random_problem
 
+from postprocess.linear import upward
 from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import GroupBounds, Problem
+
+
+@pytest.mark.parametrize("loop", [0, 1 << 60])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int64, np.float64])
+def test_sums_of_runs_of_rows_are_those_of_python(
+    monkeypatch: pytest.MonkeyPatch, loop: int, dtype: type[np.generic]
+) -> None:
+    monkeypatch.setattr(upward, "LOOP_NUMBERS", loop)
+    rng = np.random.default_rng(1)
+    values = rng.integers(100, 128, (40, 3)).astype(dtype)  # a sum of two does not fit into eight bits
+    order = rng.permutation(40)[:30]
+    for starts in (np.array([0, 1, 7, 8, 29]), np.arange(30)):
+        found = upward._grouped_sum(values, order, starts)
+        ends = [*starts[1:].tolist(), 30]
+        for own, first, last in zip(found.tolist(), starts.tolist(), ends, strict=True):
+            assert own == [sum(values[row, column].item() for row in order[first:last]) for column in range(3)]
 
 
 def assert_equals_dense(problem: Problem) -> int:
