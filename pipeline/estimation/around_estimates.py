@@ -10,14 +10,14 @@ of it hold 90 % whatever the truth is.
 Which numbers have such intervals follows from the spec, or from the release:
 
 - all that are sums of more than `MOST` answers of every query that is measured (`is_long`);
-- else, of tables of wide schemas, or where no query of few answers is measured, or of sums of some of many answers
-  (`is_compared`), the large numbers r of a level, if they are moved (`are_moved`). Where non-negativity only helps, a
-  release is between its unbiased estimates and the truth, and as it is the nearest that is allowed, Pythagoras' theorem
-  holds on average: E(r - u)^2 + E(r - t)^2 <= S^2. Of the first term a release shows what it is, of the second the
-  simulated runs say what it is. Where together they are more, the runs are wrong about the release, or the release errs
-  more than its unbiased estimates, whose intervals are then shorter, too. The small numbers of such a table keep the
-  intervals of simulated runs, which zeros make short; but they reach as far down as those around u, since
-  non-negativity raises small numbers, and those whose u is large have the union of both.
+- else, of tables of wide schemas, or where no query of few answers is measured (`is_compared`), the large numbers r of
+  a level, if they are moved (`are_moved`). Where non-negativity only helps, a release is between its unbiased estimates
+  and the truth, and as it is the nearest that is allowed, Pythagoras' theorem holds on average: E(r - u)^2 + E(r - t)^2
+  <= S^2. Of the first term a release shows what it is, of the second the simulated runs say what it is. Where together
+  they are more, the runs are wrong about the release, or the release errs more than its unbiased estimates, whose
+  intervals are then shorter, too. The small numbers of such a table keep the intervals of simulated runs, which zeros
+  make short; but they reach as far down as those around u, since non-negativity raises small numbers, and those whose u
+  is large have the union of both.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from postprocess.statistics import NORMAL_QUANTILE, is_exact
 if TYPE_CHECKING:
     from pipeline.estimation.whole_spine import Estimation
 
-#: Measured answers that a number may be the sum of and still have a simulated interval, and that a query may have whose
-#: sums are not compared with unbiased estimates. The bias of non-negativity grows as this number, the standard error as
-#: its root: docs/decisions/intervals.md has what was measured.
+#: Measured answers that a number may be the sum of and still have a simulated interval, and that are few. The bias of
+#: non-negativity grows as this number, the standard error as its root: docs/decisions/intervals.md has what was
+#: measured.
 MOST = 64
 #: Cells of a schema above which it is wide: all its tables are compared with unbiased estimates.
 WIDE = 2048
@@ -55,11 +55,10 @@ MOVED = 1.5
 _DECIMALS = 3
 
 
-def _measured(universe: Universe, estimator: str, query: Marginal, level: int) -> list[tuple[int, int]]:
-    """Of each measured query the answers that a number is the sum of, at most, and all; as in `measured_within`."""
+def _measured(universe: Universe, estimator: str, level: int) -> list[Marginal]:
+    """The queries that are measured at a level, or, with the full estimator, below it."""
     levels = universe.strategy.levels[level : None if estimator == "full" else level + 1]
-    measured = [universe.source.measured(own.query) for each in levels for own in each.queries]
-    return [(answers_within(own, query), own.size) for own in measured]
+    return [universe.source.measured(own.query) for each in levels for own in each.queries]
 
 
 def measured_within(universe: Universe, estimator: str, query: Marginal, level: int) -> int:
@@ -71,7 +70,8 @@ def measured_within(universe: Universe, estimator: str, query: Marginal, level: 
         query: whose numbers.
         level: number of the level; with the full estimator, what is measured below it counts as well.
     """
-    return min((n for n, _ in _measured(universe, estimator, query, level) if n), default=0)
+    measured = _measured(universe, estimator, level)
+    return min((n for own in measured if (n := answers_within(own, query))), default=0)
 
 
 def _has_estimates(universe: Universe) -> bool:
@@ -86,17 +86,12 @@ def is_long(universe: Universe, estimator: str, query: Marginal, level: int) -> 
 def is_compared(universe: Universe, estimator: str, query: Marginal, level: int) -> bool:
     """Whether the large numbers of a query at a level are compared with unbiased estimates, for they may be far off.
 
-    These are the numbers of wide schemas and of levels of which no query of few answers is measured, and, elsewhere,
-    sums of some of many measured answers.
+    These are the numbers of wide schemas, and of levels of which no query of few answers is measured.
     """
-    if not _has_estimates(universe):
+    if not _has_estimates(universe) or not 0 < measured_within(universe, estimator, query, level) <= MOST:
         return False
-    measured = _measured(universe, estimator, query, level)
-    within, size = min(((n, size) for n, size in measured if n), default=(0, 0))
-    if not 0 < within <= MOST:
-        return False
-    none_of_few = all(size > MOST for _, size in measured)
-    return universe.schema.n_cells > WIDE or none_of_few or (within > 1 and size > MOST)
+    none_of_few = all(own.size > MOST for own in _measured(universe, estimator, level))
+    return universe.schema.n_cells > WIDE or none_of_few
 
 
 def distances(counts: IntArray, estimates: FloatArray, standard: FloatArray, half: FloatArray) -> tuple[float, int]:
