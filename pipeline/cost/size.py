@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from geography.spine import Spine
-from pipeline.estimation.long_sums import is_long
+from pipeline.estimation.around_estimates import is_compared, is_long
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
 from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS, CHECKED_SHARE
@@ -185,7 +185,7 @@ class Size:
                 counts[level] * measured.query.size
                 for measured in universe.tabulated
                 for level in map(spine.index_of, measured.levels)
-                if is_long(universe, estimator, measured.query, level)
+                if any(each(universe, estimator, measured.query, level) for each in (is_long, is_compared))
             ),
             filled_cells=tuple(in_family[1:]),
             tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.estimation.around_estimates import is_long, measured_within
 from pipeline.estimation.expectation import Expectation
-from pipeline.estimation.long_sums import is_long, measured_within
 from pipeline.model.links.link import Link
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe

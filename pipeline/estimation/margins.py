@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pipeline.estimation.around_estimates import AroundEstimates
 from pipeline.estimation.knowledge import IntervalRule
-from pipeline.estimation.long_sums import LongSums
 from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.sampled_runs import SampledRuns
 from pipeline.estimation.table_variances import TableVariances
@@ -223,11 +223,11 @@ class Margins:
         if not self.replicates:
             return None
         rule = self._of_runs(PublishedTable(table.name, level, table.query))
-        return self.estimation.known.intervals(self._long_sums.around(rule, table, level), table, level)
+        return self.estimation.known.intervals(self._around.rule(rule, table, level), table, level)
 
     @cached_property
-    def _long_sums(self) -> LongSums:
-        return LongSums(self.estimation)
+    def _around(self) -> AroundEstimates:
+        return AroundEstimates(self.estimation)
 
     def variances_of(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
         """See `TableVariances.of_rows`; those of the last rows are kept, which are asked for more than once."""
@@ -278,7 +278,7 @@ class Margins:
         self._of_rows = None
         self.__dict__.pop("_totals", None)
         self.__dict__.pop("variances", None)
-        self.__dict__.pop("_long_sums", None)
+        self.__dict__.pop("_around", None)
 
 
 @dataclass(frozen=True, eq=False)

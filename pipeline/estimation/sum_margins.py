@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.estimation.around_estimates import are_moved, distances, is_compared, is_long
 from pipeline.estimation.expectation import Expectation
-from pipeline.estimation.long_sums import is_long
 from pipeline.estimation.unbiased import unbiased_leaves
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
 from pipeline.release.layout import UniverseDirectory
 from postprocess.arrays import Weights
+from postprocess.downward.simulated_margins import is_large
 from postprocess.linear.areas import fixed_in_area
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.weighted import moments, of_leaves, of_level
@@ -65,19 +66,35 @@ class LinearVariances:
             return np.full(marginal.size, np.nan)
         return marginal.answer(self._unbiased[leaves].sum(axis=0)[None])[0]
 
-    def estimate_of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
+    def estimate_of_level(self, level: int, groups: Groups, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Unbiased estimates `(n_geounits, size)` of the answers for every geounit of a level.
 
-        NaN where released numbers have intervals of their own, as those that are sums of few measured answers have.
+        NaN where intervals are around released numbers; which are not follows from the rule of published intervals.
+
+        Args:
+            level: of the spine.
+            groups: which make the answers.
+            counts: the released answers, `(n_geounits, size)`.
         """
-        marginal, spine = _marginal(groups), self._expectation.spine
-        if not self._is_long(level, groups) or self._unbiased is None:
-            return np.full((len(spine.levels[level]), marginal.size), np.nan)
-        return np.add.reduceat(marginal.answer(self._unbiased), spine.leaf_offsets(level)[:-1], axis=0)
+        marginal, spine, nothing = _marginal(groups), self._expectation.spine, np.full(counts.shape, np.nan)
+        long = self._is_long(level, groups)
+        if not (long or self._is_compared(level, groups)) or self._unbiased is None:
+            return nothing
+        estimates = np.add.reduceat(marginal.answer(self._unbiased), spine.leaf_offsets(level)[:-1], axis=0)
+        if long:
+            return estimates
+        standard = np.sqrt(self.level_variances(level, groups))
+        standard[np.isnan(standard)] = np.inf
+        moved = are_moved(*distances(counts, estimates, standard, half_widths(standard)))
+        return np.where(is_large(counts, standard), estimates, nothing) if moved else nothing
 
     def _is_long(self, level: int, groups: Groups) -> bool:
         plan = self._expectation
         return is_long(plan.universe, plan.estimator, _marginal(groups), level)
+
+    def _is_compared(self, level: int, groups: Groups) -> bool:
+        plan = self._expectation
+        return is_compared(plan.universe, plan.estimator, _marginal(groups), level)
 
     @cached_property
     def _unbiased(self) -> NDArray[np.float64] | None:

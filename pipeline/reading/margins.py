@@ -46,10 +46,10 @@ class HalfWidths(Protocol):
         Unlike a sum of released counts they have no bias from non-negativity. NaN where they are not computed.
         """
 
-    def estimate_of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
+    def estimate_of_level(self, level: int, groups: Groups, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         """`(n_geounits, size)`: unbiased estimates for every geounit of a level, where intervals are around them.
 
-        These are numbers that are sums of many measured answers, which non-negativity moves far. NaN for all others.
+        These are numbers that non-negativity moves far. NaN for all others. `counts` are the released answers.
         """
 
     def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:

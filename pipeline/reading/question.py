@@ -243,7 +243,7 @@ class Question:
         if not there.all():
             counts = query.answer_csr(self.release.histogram(level))
             margins, number = self.release.half_widths, self.release.index_of(level)
-            estimates = margins.estimate_of_level(number, query.groups)
+            estimates = margins.estimate_of_level(number, query.groups, counts)
             ends = _of_sums(counts, estimates, margins.of_level(number, query.groups))
             lows[:, ~there], highs[:, ~there] = ends[0][:, ~there], ends[1][:, ~there]
         return lows, highs

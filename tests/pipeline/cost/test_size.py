@@ -175,12 +175,19 @@ def test_what_is_published_beside_tables_is_foretold() -> None:
 
 
 def test_memory_of_estimates_of_long_sums_is_foretold() -> None:
-    """Jobs are sums of 101 measured answers; of the 40 numbers at 21 geounits estimates are held, with variances."""
+    """Jobs are sums of 101 measured answers; of the 40 numbers at 21 geounits estimates are held, with variances.
+
+    So they are of numbers that are compared with them: all of a wide schema, and none of a narrow one.
+    """
     values = {"ages": [str(i) for i in range(101)], "jobs": [str(i) for i in range(40)], "detail": '"age * job"'}
     text = SPEC.format(**values).replace("'", '"').replace("margins = false", 'replicates = 8\n[tables]\njobs = "job"')
     size = Size.of(parse_spec(text).universes()[0], SPINE)
     assert size.estimated == 21 * 40
-    assert Size.of(parse_spec(text.replace('jobs = "job"', 'ages = "age"')).universes()[0], SPINE).estimated == 0
+    ages = text.replace('jobs = "job"', 'ages = "age"')
+    assert Size.of(parse_spec(ages).universes()[0], SPINE).estimated == 21 * 101
+    short = {name: value[:40] if isinstance(value, list) else value for name, value in values.items()}
+    narrow = SPEC.format(**short).replace("'", '"').replace("margins = false", 'replicates = 8\n[tables]\nages = "age"')
+    assert Size.of(parse_spec(narrow).universes()[0], SPINE).estimated == 0
     spine = spine_from_prefixes([f"1{i:04d}" for i in range(9_000)], {"state": 1, "area": 5})
     parsed = parse_spec(text.replace("area = 3", "area = 5"))
     sizes = sizes_of(parsed, spine)

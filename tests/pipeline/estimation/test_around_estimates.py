@@ -10,8 +10,8 @@ import pytest
 from releases.again import computed_again
 from releases.small import public_bytes, run
 
-from pipeline.estimation import long_sums, subtree_answers
-from pipeline.estimation.long_sums import AroundEstimates, measured_within
+from pipeline.estimation import around_estimates, subtree_answers
+from pipeline.estimation.around_estimates import AllAround, measured_within
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
@@ -120,7 +120,7 @@ def simulated_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first of them, with the fault that all intervals are those of simulated runs."""
     folder = tmp_path_factory.mktemp("simulated")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_sums, "MOST", 10**9)
+        patch.setattr(around_estimates, "MOST", 10**9)
         return run(write_wide_town(folder / "in", 1), folder / "out")
 
 
@@ -220,7 +220,7 @@ def test_where_a_query_is_measured_at_the_top_it_has_simulated_intervals_there_a
     own = 'country = { share = "1/3", queries = { detailed = "1/2", group = "1/2" } }'
     spec.write_text(spec.read_text("utf-8").replace('country = "1/3"', own), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_sums, "MOST", 10**9)
+        patch.setattr(around_estimates, "MOST", 10**9)
         simulated = run(spec, tmp_path / "simulated")
     town = run(spec, tmp_path / "out")
     for level, same in (("country", True), ("area", False)):
@@ -242,7 +242,7 @@ class _Rule:
 def test_exact_and_unknown_numbers_stay_so() -> None:
     """And a number of whose area nothing is measured, so that there is no estimate, gets no interval."""
     standard = np.array([[9.0] * 4, [9.0, 9.0, 10.0, np.inf]])
-    rule = AroundEstimates(_Rule(), np.array([[0.0] * 4, [50.0, 50.0, 30.2, 30.2]]), standard)
+    rule = AllAround(_Rule(), np.array([[0.0] * 4, [50.0, 50.0, 30.2, 30.2]]), standard)
     low, high = rule.ends(np.array([[7, 7, 52, 7]]), slice(1, 2))
     np.testing.assert_array_equal(low, [[7.0, np.nan, 14.0, np.nan]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 53.0, np.nan]])
