@@ -221,8 +221,6 @@ def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_tabl
         ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]', "postprocess.estimator: not together with"),
         ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]', "postprocess.solver: not together with"),
         ("[publish]", '[postprocess]\ncomplete = "even"\n[publish]', "postprocess.complete: not together with"),
-        ("[publish]", '[invariants]\ncounty = ["total"]\n[publish]', "invariants: not together with [marginals] yet"),
-        ("[publish]", '[[structural_zeros]]\nage = "child"\n[publish]', "structural_zeros: not together"),
         ("[publish]", '[[bounds]]\nname = "x"\n[publish]', "bounds: not together with [marginals] yet"),
         ("[publish]", "[select.x]\nlevel = 1\n[publish]", "select: not together with [marginals] yet"),
         ("[publish]", "[[join]]\nx = 1\n[publish]", "join: not together with [marginals] yet"),
