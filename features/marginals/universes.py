@@ -19,6 +19,7 @@ from features.marginals.cliques import JunctionTree, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.exact import chain_of, check_within, exact_tables, invariants_within
 from features.marginals.guess import needed
+from features.marginals.parts import Parts
 from features.marginals.section import ChosenSection, MarginalsSection, Undivided
 from features.marginals.terms import Terms
 from features.marginals.zeros import Entry, are_carried, carried, stated_entries
@@ -187,7 +188,7 @@ class _Division:
     attributes: Mapping[str, Sequence[str]]
     tree: JunctionTree
     cliques: tuple[Clique, ...]
-    parts: Mapping[Clique, int]
+    parts: Parts
     known: _KnownSections
     levels: tuple[str, ...]
     terms: Terms | None = None
@@ -205,7 +206,7 @@ class _Division:
         known, levels = _KnownSections.of(content), _level_names(content)
         sizes = {name: len(values) for name, values in attributes.items()}
         tree, found = tree_of(stated, sizes, known.invariants if levels else {}, levels)
-        parts = _parts_of(stated, tree.domain, found)
+        parts = Parts.stated(stated, tree.domain, found, levels or tuple(stated.parts_at or ()))
         return cls(content, stated, attributes, tree, found, parts, known, levels, terms)
 
     def content(self) -> dict[str, Any]:
@@ -259,6 +260,9 @@ class _Division:
                 'with neighbours = "add-remove", inputs that differ in whether a record is there never agree on an '
                 'invariant, which counts every record; leave them out, or let privacy.neighbours be "change-one"',
             )
+        shares = self._shares if isinstance(levels, Mapping) and self.parts.at else {}
+        if shares and (unused := self.parts.unused(self.tree.domain, shares)):
+            problems.add(f"marginals.{unused[0]}", unused[1])
         for bag in self.tree.bags:
             if not self._measured(bag):
                 text = self.tree.domain.text(bag)
@@ -329,6 +333,20 @@ class _Division:
             return []
 
     @property
+    def _shares(self) -> dict[str, Fraction]:
+        """Level -> its share of the budget; none where what is stated is wrong by itself."""
+        stated = {"levels": self.whole["strategy"]["levels"], "queries": {"total": "1"}}
+        try:
+            levels = StrategySection.model_validate(stated).levels
+        except ValidationError:
+            return {}
+        return {
+            level: share
+            for level in self.levels
+            if (share := levels[level].share if level in levels else None) is not None
+        }
+
+    @property
     def _budget_key(self) -> str:
         return "epsilon" if self.whole.get("privacy", {}).get("framework") == "pure" else "rho"
 
@@ -369,11 +387,11 @@ class _Division:
         """The sections of one universe."""
         bag = self.tree.bags[number]
         own = [self.tree.domain.names[a] for a in bag]
-        parts = [self.parts[clique] for clique in self._measured(bag)]
+        parts = [self.parts.of[clique] for clique in self._measured(bag)]
         queries = {
             text: str(Fraction(part, sum(parts))) for text, part in zip(self._queries(number), parts, strict=True)
         }
-        budget = (self._budget or 0) * Fraction(sum(parts), sum(self.parts.values()))
+        budget = (self._budget or 0) * Fraction(sum(parts), sum(self.parts.of.values()))
         schema, strategy = self.whole["schema"], self.whole["strategy"]
         tables = self._tables_of(number, homes)
         part: dict[str, Any] = {
@@ -382,6 +400,22 @@ class _Division:
             "strategy": {**({} if number else strategy), "queries": queries, "levels": strategy["levels"]},
             "privacy": {self._budget_key: str(budget)},
         }
+        if self.parts.at and (shares := self._shares):
+            division = self.parts.divided(self._measured(bag), shares)
+            part["privacy"] = {self._budget_key: str((self._budget or 0) * division.budget)}
+            names = self.tree.domain.names
+            part["strategy"] = {
+                **({} if number else {key: value for key, value in strategy.items() if key != "levels"}),
+                "levels": {
+                    level: {"share": str(share)}
+                    | (
+                        {"queries": {" * ".join(names[a] for a in one): str(of) for one, of in own.items()}}
+                        if own
+                        else {}
+                    )
+                    for level, (share, own) in division.levels.items()
+                },
+            }
         stated_tables = self.whole.get("tables")
         if isinstance(stated_tables, Mapping):
             part["tables"] = {name: stated_tables[name] for name in tables}
@@ -560,24 +594,6 @@ def tree_of(
         raise Misfit((f"marginals.{key}", text)) from None
 
 
-def _parts_of(stated: MarginalsSection, domain: Domain, cliques: Sequence[Clique]) -> dict[Clique, int]:
-    """The part of the budget that each clique has, 1 where none is stated; Misfit for parts of what is no clique."""
-    parts: dict[Clique, int] = {}
-    for text, part in (stated.parts or {}).items():
-        key = dotted(["marginals", "parts", text])
-        try:
-            clique = domain.clique(terms_of(text))
-        except InputError as error:
-            raise Misfit((key, str(error).partition(": ")[2])) from None
-        if clique not in cliques:
-            known = ", ".join(" * ".join(domain.names[a] for a in one) for one in cliques)
-            raise Misfit((key, f"found {text!r}, which is no clique; allowed are {known}"))
-        if clique in parts:
-            raise Misfit((key, f"found a part of {domain.text(clique)} twice; each clique has one"))
-        parts[clique] = part
-    return {clique: parts.get(clique, 1) for clique in cliques}
-
-
 def universe_names(tree: JunctionTree) -> tuple[str, ...]:
     """The name of the universe of each bag: "" of the first one, the others after their attributes."""
     names = [""]
@@ -602,7 +618,7 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
         return
     try:
         tree, cliques = tree_of(stated, sizes, spec.invariants, spec.geography.level_names)
-        of_budget = _parts_of(stated, tree.domain, cliques)
+        of_budget = Parts.stated(stated, tree.domain, cliques, spec.geography.level_names)
     except Misfit as misfit:
         for key, text in misfit.problems:
             problems.add(key, text)
@@ -620,7 +636,7 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
             own_problems.add("schema.attributes", f"these are not those of {tree.domain.text(bag)}")
         else:
             measured += _measured_in(one, tree.domain, own_problems)
-        parts.append(sum(of_budget.get(clique, 1) for clique in measured[before_own:]))
+        parts.append(sum(of_budget.of.get(clique, 1) for clique in measured[before_own:]))
         if isinstance(one, CompanionSection):
             _note_companion(one, spec, own_problems)
     if len(problems.lines) > before:
@@ -628,8 +644,10 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
     if sorted(measured) != sorted(cliques):
         problems.add("marginals.cliques", "these are not what is measured, each in one universe")
         return
-    for (name, companion), part in zip(spec.companions.items(), parts[1:], strict=True):
-        _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"), even=stated.parts is None)
+    if of_budget.at:
+        _note_parts(of_budget, tree.domain, spec, sections, problems)
+    else:
+        _note_budgets(parts, spec, problems, even=stated.parts is None)
     _note_known(tree, spec, problems)
     _note_choice(stated, spec, sections, problems)
 
@@ -697,6 +715,36 @@ def _measured_in(sections: UniverseSections, domain: Domain, problems: Problems)
         if clique not in found:
             found.append(clique)
     return found
+
+
+def _note_parts(
+    parts: Parts, domain: Domain, spec: ReleaseSpec, sections: Sequence[UniverseSections], problems: Problems
+) -> None:
+    """Note a level at which a clique has another part of what all have there than is stated."""
+    key = "epsilon" if spec.privacy.framework == "pure" else "rho"
+    privacies = [spec.privacy, *(one.privacy for one in spec.companions.values())]
+    for level in spec.geography.level_names:
+        spent: dict[Clique, Fraction] = {}
+        for one, privacy in zip(sections, privacies, strict=True):
+            own = one.strategy.levels[level]
+            queries = own.queries if own.queries is not None else one.strategy.queries
+            share = (getattr(privacy, key) or Fraction(0)) * (own.share or Fraction(0))
+            for text, of in (queries or {}).items() if share else ():
+                spent[domain.clique(terms_of(text))] = share * of
+        whole = sum(spent.values(), Fraction(0))
+        for clique in parts.of:
+            if spent.get(clique, Fraction(0)) * parts.whole(level) != parts.part(clique, level) * whole:
+                problems.add(
+                    dotted(["marginals", "parts_at", level]),
+                    f"{domain.text(clique)} has another part of the {key} at {level} than is stated",
+                )
+                return
+
+
+def _note_budgets(parts: Sequence[int], spec: ReleaseSpec, problems: Problems, *, even: bool) -> None:
+    """Note budgets of companions that are not as the parts measured in them, of the release's own universe first."""
+    for (name, companion), part in zip(spec.companions.items(), parts[1:], strict=True):
+        _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"), even=even)
 
 
 def _note_budget(
