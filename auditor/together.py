@@ -33,7 +33,7 @@ def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
         return ["the manifest has no statement about one person"]
     main, *others = form.universes
     persons, smallest = stated["records"], _persons(manifest, main)
-    if manifest["spec"].get("marginals") is not None:
+    if (manifest.get("spec") or {}).get("marginals") is not None:
         # All universes have the same records: what changes alone in one of them changes alone.
         smallest = min((_persons(manifest, one) or _SWAP + 1 for one in form.universes), default=0) % (_SWAP + 1)
     if persons != smallest or persons not in ((0, 1, _SWAP) if main.invariants else (1,)):
