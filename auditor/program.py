@@ -23,6 +23,7 @@ from auditor.keys import NoKeyError, commitment, keyed_hash, published_fingerpri
 from auditor.keyspace import key_found
 from auditor.ledger import Read, ledger_findings, read_ledger
 from auditor.noise import exceedances, redrawn
+from auditor.parts import parts_findings
 from auditor.reading.counts import impossible_sums
 from auditor.reading.errors import FormError
 from auditor.release import Release, sha256
@@ -91,6 +92,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     yield from content_findings(release)
     yield from statement_findings(release)
     yield from together_findings(release)
+    yield from parts_findings(release)
     yield holds("truth", "restricted/histograms", _truth_problems(release))
     yield from amount_findings(release)
     if secret is not None:

@@ -2,12 +2,17 @@
 
 Every table of a universe is a sum of its histogram, so two universes agree where their histograms' sums over all other
 attributes are the same; and records agree with all of them where they have the number of each cell of each universe.
+What the spec says of all records is said of each universe: a combination that is impossible in one is so in all that
+have its attributes, and a number that is exact in one is so in the others, as far as they have its attributes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from functools import partial
+from itertools import combinations, permutations
+
+import numpy as np
 
 from auditor.reading.cells import Cells
 from auditor.reading.counts import Counts, compare, read_microdata
@@ -45,12 +50,54 @@ def check_marginals(
                 f"public/manifest.json: {universe.name or 'the release'} has the attributes "
                 f"{', '.join(universe.cells.names)}; [marginals] has {', '.join(spec.marginals)}"
             )
+    for one, other in permutations(spec.universes, 2):
+        _check_impossible(one, other, findings)
+        _check_exact(one, other, findings)
     for one, other in combinations(spec.universes, 2):
         for level in levels:
             if level.name in counts[one.name] and level.name in counts[other.name]:
                 _compare(files, run, (one, other), level, counts, findings)
     if spec.microdata and levels:
         _check_records(files, run, spec, counts, levels[-1], findings)
+
+
+def _name(universe: PublicUniverse) -> str:
+    return universe.name or "the release"
+
+
+def _check_impossible(one: PublicUniverse, other: PublicUniverse, findings: Findings) -> None:
+    """What no cell of one universe can have of the attributes that both have, none of the other can have."""
+    shared = [name for name in one.cells.names if name in other.cells.names]
+    if not shared or not (one.impossible.any() or other.impossible.any()):
+        return
+    own, theirs = (of.cells.query(" * ".join(shared)) for of in (one, other))
+    if own.labels != theirs.labels:
+        return  # which is said of their sums
+    possible, in_other = (
+        np.bincount(query.of_cell[~of.impossible], minlength=query.size) > 0
+        for of, query in ((one, own), (other, theirs))
+    )
+    check = findings.check("public/manifest.json", "combinations that are impossible in one universe alone")
+    check.add(
+        ~possible & in_other,
+        lambda cell: (
+            f"{', '.join(shared)} = {own.labels[cell]} is impossible in {_name(one)} by its structural zeros, and "
+            f"possible in {_name(other)}"
+        ),
+    )
+
+
+def _check_exact(one: PublicUniverse, other: PublicUniverse, findings: Findings) -> None:
+    """What is exact of one universe is exact of the other, summed over all attributes that this has not."""
+    check = findings.check("public/manifest.json", "numbers that are exact in one universe alone")
+    for level, query in one.invariants:
+        needed = {name for name in query.names if name in other.cells.names}
+        if not any(at == level and needed <= {*theirs.names} for at, theirs in other.invariants):
+            named = " * ".join(name for name in other.cells.names if name in needed) or "total"
+            check.fail(
+                f"public/manifest.json: {query.name} is exact at {level} in {_name(one)}, and {named} is not in "
+                f"{_name(other)}"
+            )
 
 
 def _compare(
@@ -81,6 +128,14 @@ def _compare(
     compare(findings, names[1], kind, f"the sum in {names[0]}", level, cells, sums[1], sums[0])
 
 
+def _impossible_records(row: int, *, universe: PublicUniverse, found: Counts, leaves: Level) -> str:
+    cell, area = int(found.columns[row]), leaves.codes[int(found.geounits[row])]
+    return (
+        f"{area}, {universe.cells.label(cell)!r}: {int(found.counts[row]):,} records, and the structural zeros of "
+        f"{_name(universe)} leave none"
+    )
+
+
 def _check_records(
     files: Files,
     run: Places,
@@ -97,6 +152,11 @@ def _check_records(
         with findings.noting_errors():
             most = None if released is None else int(released.counts.sum())
             found = read_microdata(files, path, leaves, universe.cells, findings, most, others)
+            impossible = findings.check(files.name(path), "records that cannot be")
+            impossible.add(
+                universe.impossible[found.columns],
+                partial(_impossible_records, universe=universe, found=found, leaves=leaves),
+            )
             if released is not None:
                 histogram = files.name(run.universe(universe.name).histogram(leaves.name))
                 kind = (

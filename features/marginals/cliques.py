@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
@@ -64,18 +64,23 @@ class JunctionTree:
         bags: the cliques.
         parents: the number of each bag's parent; -1 for the first one.
         first: attributes of the first bag whose table is made before all others; none for the total.
+        chain: tables of the first bag that are made whole on the way to its own, each with all attributes of the one
+            before and of `first`.
     """
 
     domain: Domain
     bags: tuple[Clique, ...]
     parents: tuple[int, ...]
     first: Clique = ()
+    chain: tuple[Clique, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.bags or len(self.bags) != len(self.parents) or self.parents[0] != -1:
             raise ValueError("a junction tree has bags, each with its parent, the first one none")
         if not set(self.first) <= set(self.bags[0]):
             raise ValueError(f"the first bag {self.domain.text(self.bags[0])} lacks {self.domain.text(self.first)}")
+        if any(not {*one} <= {*other} for one, other in pairwise([self.first, *self.chain, self.bags[0]])):
+            raise ValueError("each table of the chain has all attributes of the one before, and the first bag has all")
         seen: set[int] = set(self.bags[0])
         for number, (bag, parent) in enumerate(zip(self.bags[1:], self.parents[1:], strict=True), start=1):
             if not 0 <= parent < number:
@@ -101,13 +106,16 @@ class JunctionTree:
         """Of each bag, the tables from its separator to its own, each with one attribute more; one in all an attribute.
 
         Attributes that are in the separators of bags to come are first, so that these separators are made from the
-        estimates of their own tables; then those with few values.
+        estimates of their own tables; then those with few values. Before both, the first bag's are in the order of
+        `chain`.
         """
         out = []
         for number, (bag, separator) in enumerate(zip(self.bags, self.separators, strict=True)):
             later = [attributes for up, attributes in zip(self.parents, self.separators, strict=True) if up == number]
             shared = {a: sum(a in attributes for attributes in later) for a in bag}
-            new = sorted(set(bag) - set(separator), key=lambda a: (-shared[a], self.domain.sizes[a], a))
+            chain = () if number else self.chain
+            late = {a: next((n for n, one in enumerate(chain) if a in one), len(chain)) for a in bag}
+            new = sorted(set(bag) - set(separator), key=lambda a: (late[a], -shared[a], self.domain.sizes[a], a))
             held, stages = separator, []
             for attribute in new:
                 stages.append(Stage(held, attribute))
@@ -129,7 +137,13 @@ class JunctionTree:
 
 
 def junction_tree(
-    domain: Domain, cliques: Sequence[Clique], *, fill: bool = False, first: Clique = (), most_cells: int = MOST_CELLS
+    domain: Domain,
+    cliques: Sequence[Clique],
+    *,
+    fill: bool = False,
+    first: Clique = (),
+    chain: Sequence[Clique] = (),
+    most_cells: int = MOST_CELLS,
 ) -> JunctionTree:
     """The junction tree of declared cliques. An attribute that is in none of them is a bag of its own.
 
@@ -138,12 +152,13 @@ def junction_tree(
         cliques: as declared.
         fill: whether bags may be wider than what is declared.
         first: attributes that the first bag must have, whose table is made before all others.
+        chain: further tables of the first bag, see `JunctionTree.chain`.
         most_cells: of a bag.
 
     Raises:
         InputError: the cliques are not decomposable, and `fill` is not set, or a bag has too many cells.
     """
-    lacking = filling(domain, [*cliques, first])
+    lacking = filling(domain, [*cliques, first, *chain])
     if lacking.wider and not fill:
         raise InputError(f"cliques: {refusal(domain, lacking)}")
     for bag in lacking.bags:
@@ -151,7 +166,7 @@ def junction_tree(
             raise InputError(
                 f"cliques: {domain.text(bag)} has {domain.size(bag):,} cells; at most {most_cells:,} are allowed"
             )
-    return _rooted(domain, lacking.bags, first)
+    return _rooted(domain, lacking.bags, first, tuple(chain))
 
 
 def refusal(domain: Domain, lacking: Filling) -> str:
@@ -261,9 +276,10 @@ def _eliminated(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
     return bags
 
 
-def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique) -> JunctionTree:
-    """The tree from the bag that has `first`, or the one with the most attributes shared with others."""
-    roots = [number for number, bag in enumerate(bags) if set(first) <= set(bag)]
+def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique, chain: tuple[Clique, ...]) -> JunctionTree:
+    """The tree from the bag that has `first` and `chain`, the one with the most attributes shared with others."""
+    widest = {*first} | {a for one in chain for a in one}
+    roots = [number for number, bag in enumerate(bags) if widest <= set(bag)]
     root = max(roots, key=lambda n: (sum(len(set(bags[n]) & set(bag)) for bag in bags) - len(bags[n]), -n))
     ordered = [bags[root], *(bag for number, bag in enumerate(bags) if number != root)]
     number_of, out, parents = {0: 0}, [ordered[0]], [-1]
@@ -271,4 +287,4 @@ def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique) -> JunctionTr
         number_of[new] = len(out)
         out.append(ordered[new])
         parents.append(number_of[up])
-    return JunctionTree(domain, tuple(out), tuple(parents), first)
+    return JunctionTree(domain, tuple(out), tuple(parents), first, chain)

@@ -41,7 +41,7 @@ class Design:
         tree: of the cliques.
         parents: of each level but the top, the parent of each area.
         noise: of each level, clique -> the noise in each cell of its table; not all cliques need be at each level.
-        first: what is known of the first table.
+        first: what is known of the first tables.
         zeros: clique -> which of its cells can be positive, `(cells,)`.
         alike: whether the parts of an area are expected to be alike (`alike`).
     """
@@ -77,6 +77,6 @@ class Design:
             Measurement(clique, tables[clique], np.full(n, noise.variance))
             for clique, noise in self.noise[level].items()
         ]
-        if self.first.exact is not None:
-            out.append(Measurement(self.tree.first, self.first.exact[level], np.zeros(n)))
+        if self.first.exact is not None and (exact := self.first.exact[level]) is not None:
+            out.append(Measurement(exact.clique, exact.numbers, np.zeros(n)))
         return out

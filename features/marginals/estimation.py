@@ -15,8 +15,8 @@ from features.marginals.design import Design, Release
 from features.marginals.domain import Clique
 from features.marginals.intervals import REPLICATES, SimulatedErrors, simulated_errors
 from features.marginals.records import Records, draw_records
-from features.marginals.whole import Seed
-from pipeline.estimation.problem import measurement_files
+from features.marginals.whole import Exact, First, Seed
+from pipeline.estimation.problem import invariants_of, measurement_files
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.allocation import allocations
@@ -68,7 +68,37 @@ class CliqueEstimation:
                     (drawn,) = allocation.draws(universe, measured)
                     noise[number][self._clique(measured.query.terms)] = drawn
         parents = [level.parents for level in job.spine.levels[1:]]
-        return Design(self.tree, parents, noise, alike=self.alike)
+        zeros = {
+            bag: ~universe.structural_zeros
+            for bag, universe in zip(self.tree.bags, job.universes, strict=True)
+            if universe.structural_zeros.any()
+        }
+        return Design(self.tree, parents, noise, self._first, zeros, alike=self.alike)
+
+    @property
+    def _first(self) -> First:
+        """The published invariants of the release's own universe, of which all others' are sums.
+
+        What is exact of a level is exact of those above it, as sums.
+        """
+        job, own = self.job, self.job.universes[0]
+        if not own.invariants:
+            return First()
+        answers = invariants_of(job.folder(own), own, job.spine)
+        exact: list[Exact | None] = []
+        below: Exact | None = None
+        for level in reversed(job.spine.levels):
+            number = job.spine.index_of(level.name)
+            if below is not None:
+                sums = np.zeros((len(level), below.numbers.shape[1]), dtype=np.int64)
+                np.add.at(sums, job.spine.levels[number + 1].parents, below.numbers)
+                below = Exact(below.clique, sums)
+            for name, query in own.invariants:
+                if name == level.name and (below is None or len(query.terms) > len(below.clique)):
+                    clique = self._clique(query.terms) if query.terms else ()
+                    below = Exact(clique, answers[name, query.name])
+            exact.insert(0, below)
+        return First(exact)
 
     @cached_property
     def measured(self) -> list[dict[Clique, IntArray]]:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,6 +35,7 @@ import scipy.sparse as sp
 from features.marginals.design import Design, Release, Tables
 from features.marginals.domain import Clique
 from features.marginals.linear import Level
+from features.marginals.possible import any_cell, possible_cells
 from features.marginals.residuals import marginal
 from features.marginals.whole import Seed
 from pipeline.model.public_key import public_key
@@ -97,7 +99,16 @@ class SimulatedErrors:
         estimates = self.release.estimates[level]
         standard = np.sqrt(estimates.variances(view.kept)[areas])[:, None]
         _reach_estimates(low, high, counts, estimates.table(view.kept, areas), standard)
+        if self.design.zeros:
+            clique, domain = self.design.tree.bags[bag], self.design.tree.domain
+            never = ~any_cell(self._possible[bag], clique, view.kept, domain)
+            low[:, never] = high[:, never] = 0
         return low, high
+
+    @cached_property
+    def _possible(self) -> list[BoolArray]:
+        """Of each bag the cells that some record can have."""
+        return possible_cells(self.design.tree, self.design.zeros)
 
 
 @dataclass(frozen=True, eq=False)

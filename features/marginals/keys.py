@@ -63,9 +63,10 @@ class MarginalsKeys(FeatureKeys):
         from features.marginals.proposal import proposed
         from features.marginals.universes import stated_cliques
 
-        if self.marginals is not None and self.marginals.parts is not None:
+        if self.marginals is not None and (self.marginals.parts is not None or self.marginals.parts_at is not None):
+            key = "parts" if self.marginals.parts is not None else "parts_at"
             raise InputError(
-                "marginals.parts: found parts of the budget; cliques that are proposed have the same part each, so "
+                f"marginals.{key}: found parts of the budget; cliques that are proposed have the same part each, so "
                 "leave it out"
             )
         universes = spec.universes()

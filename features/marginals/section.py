@@ -92,6 +92,11 @@ class MarginalsSection(Section):
         default=None,
         description='of the budget, of each clique, such as {"age * sex" = 3}, whole numbers; 1 where none is stated',
     )
+    parts_at: NamedTable[str, NamedTable[str, Annotated[StrictInt, Field(ge=0, le=1000)]]] | None = Field(
+        default=None,
+        description="level -> the parts there of some cliques, in place of those in `parts`; with 0 a clique is not "
+        "measured at that level",
+    )
     choose: ChooseSection | None = Field(
         default=None, description="in place of `cliques`: pairs are chosen privately, at a part of the budget"
     )
@@ -123,8 +128,9 @@ class MarginalsSection(Section):
         if (section.cliques is None) == (section.choose is None) and section.attributes is None:
             found = "neither" if section.cliques is None else "both"
             raise Misfit(("cliques", f"found {found} of cliques and choose; one of the two is needed"))
-        if section.choose is not None and section.parts is not None:
-            raise Misfit(("parts", "found together with choose; pairs that are chosen have the same part each"))
+        if section.choose is not None and (section.parts is not None or section.parts_at is not None):
+            key = "parts" if section.parts is not None else "parts_at"
+            raise Misfit((key, "found together with choose; pairs that are chosen have the same part each"))
         if isinstance(stated, Undivided):
             section._whole, section._folder = stated.whole, folder_of(info)
         return section

@@ -10,7 +10,7 @@ from features.marginals.cliques import JunctionTree
 from features.marginals.guess import needed
 from features.marginals.section import MarginalsSection
 from features.marginals.terms import Terms
-from features.marginals.universes import choice_terms, tree_of
+from features.marginals.universes import choice_terms, tree_of_universes
 from pipeline.errors import InputError
 from pipeline.model.schema import Attribute
 from pipeline.model.strategy import Earlier
@@ -47,7 +47,7 @@ class Cliques(Together):
         """Of the universes of a spec that was found to be of cliques (`universes.note_untried`)."""
         found = {one.name: one for universe in universes for one in universe.schema.attributes}
         attributes = tuple(found[name] for name in stated.attributes or ())
-        tree, _ = tree_of(stated, {one.name: len(one.values) for one in attributes})
+        tree, _ = tree_of_universes(stated, attributes, universes[0])
         names, terms = tuple(universe.name for universe in universes), choice_terms(stated, universes)
         return cls(tree, names, attributes, stated.alike, terms, stated.chosen is not None)
 

@@ -13,20 +13,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from features.marginals.cliques import JunctionTree, homes, junction_tree
 from features.marginals.domain import Clique, Domain
+from features.marginals.exact import chain_of, check_within, exact_tables, invariants_within
 from features.marginals.guess import needed
+from features.marginals.parts import Parts
 from features.marginals.section import ChosenSection, MarginalsSection, Undivided
 from features.marginals.terms import Terms
+from features.marginals.zeros import Entry, are_carried, carried, stated_entries
 from geography.codes import counted
 from geography.errors import InputError
 from pipeline.errors import SpecError
 from pipeline.model.query import terms_of
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.layout import query_file_name
-from pipeline.spec.fields import Misfit, check_name
+from pipeline.spec.fields import FilledTable, Misfit, Section, Sentences, Table, Values, check_name
 from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
@@ -46,12 +49,11 @@ if TYPE_CHECKING:
     from pipeline.spec.release_spec import ReleaseSpec
 
 #: Sections and keys that no release of marginals was tried with.
-_UNTRIED: Final = (
-    *("invariants", "structural_zeros", "impossible", "bounds", "select"),
-    *("join", "household_tables", "questions", "collect", "series"),
-)
+_UNTRIED: Final = (*("bounds", "select", "join", "household_tables", "questions", "collect", "series"),)
 #: Keys of [strategy] besides `levels`, in specs without cliques.
 _OF_STRATEGY: Final = ("preset", "queries", "derived_from")
+#: What a spec says of all records: it is divided, too.
+_KNOWN: Final = ("invariants", "structural_zeros", "impossible")
 #: Tables of a spec that are read before anything is divided.
 _READ: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
     ("marginals", MarginalsSection),
@@ -59,6 +61,19 @@ _READ: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
     ("privacy", PrivacySection),
     ("input", InputSpec),
 )
+
+
+class _KnownSections(Section):
+    """The keys of a spec that say what is known of all records, see `UniverseSections`."""
+
+    invariants: Table[tuple[str, ...]] = Field(default={})
+    structural_zeros: tuple[FilledTable[Values], ...] = ()
+    impossible: Sentences | None = None
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> _KnownSections:
+        """Those that a spec's tables have."""
+        return cls.model_validate({key: content[key] for key in _KNOWN if key in content})
 
 
 def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -86,6 +101,7 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
             for key, model in _READ:
                 if key in content or key == "schema":
                     model.model_validate(content.get(key, {}))
+            _KnownSections.of(content)
         except ValidationError:
             return content
         if not content["schema"]["attributes"]:
@@ -134,7 +150,7 @@ def _note_untried_keys(content: Mapping[str, Any], problems: Problems) -> None:
         found = content.get(section)
         return found if isinstance(found, Mapping) else {}
 
-    found = [key for key in _UNTRIED if content.get(key) and not (key == "invariants" and content.get("collect"))]
+    found = [key for key in _UNTRIED if content.get(key)]
     found += [f"privacy.{key}" for key in ("unit", "at_most") if of("privacy").get(key)]
     found += [f"publish.{key}" for key in ("unbiased", "draws") if of("publish").get(key)]
     found += ["geography.bypass"] if of("geography").get("bypass") else []
@@ -162,6 +178,8 @@ class _Division:
         tree: of the cliques.
         cliques: as declared, in ascending order of attributes.
         parts: of the budget, of each.
+        known: what the spec says of all records.
+        levels: of the spine; none where what is stated is wrong by itself.
         terms: on which they are chosen; None where they are declared.
     """
 
@@ -170,7 +188,9 @@ class _Division:
     attributes: Mapping[str, Sequence[str]]
     tree: JunctionTree
     cliques: tuple[Clique, ...]
-    parts: Mapping[Clique, int]
+    parts: Parts
+    known: _KnownSections
+    levels: tuple[str, ...]
     terms: Terms | None = None
 
     @classmethod
@@ -183,8 +203,11 @@ class _Division:
             domain = terms.domain
             names = cliques or [[domain.names[a] for a in clique] for clique in terms.provisional]
             stated = stated.model_copy(update={"cliques": tuple(map(tuple, names))})
-        tree, found = tree_of(stated, {name: len(values) for name, values in attributes.items()})
-        return cls(content, stated, attributes, tree, found, _parts_of(stated, tree.domain, found), terms)
+        known, levels = _KnownSections.of(content), _level_names(content)
+        sizes = {name: len(values) for name, values in attributes.items()}
+        tree, found = tree_of(stated, sizes, known.invariants if levels else {}, levels)
+        parts = Parts.stated(stated, tree.domain, found, levels or tuple(stated.parts_at or ()))
+        return cls(content, stated, attributes, tree, found, parts, known, levels, terms)
 
     def content(self) -> dict[str, Any]:
         """The tables of the spec with a universe for each bag."""
@@ -193,16 +216,18 @@ class _Division:
         _raise(problems)
         self._note_once(problems)
         homes = dict(self._tables_at_home(problems))
+        zeros = self._zeros(problems)
         _raise(problems)
         names = universe_names(self.tree)
-        parts = [self._universe(number, homes) for number in range(len(self.tree.bags))]
+        parts = [self._universe(number, homes, zeros[number]) for number in range(len(self.tree.bags))]
         privacy = {**self.whole["privacy"], **parts[0]["privacy"]}
         marginals: dict[str, Any] = {**self.whole["marginals"], "attributes": list(self.attributes)}
         if self.terms is not None:
             marginals |= {"cliques": [list(names) for names in self.stated.cliques or ()]}
             marginals = Undivided(marginals | {"budget": str(self.terms.budget)}, self.whole)
         companions = dict(zip(names[1:], parts[1:], strict=True))
-        divided = {**self.whole, **parts[0], "privacy": privacy, "companions": companions, "marginals": marginals}
+        whole = {key: value for key, value in self.whole.items() if key not in _KNOWN}
+        divided = {**whole, **parts[0], "privacy": privacy, "companions": companions, "marginals": marginals}
         if isinstance(provenance := self.whole.get("provenance"), Mapping):
             divided["provenance"] = _of_all_universes(provenance, parts[0]["schema"], names[1:])
         return divided
@@ -227,6 +252,17 @@ class _Division:
             )
         if self.terms is not None:
             self._note_unknown_tables(problems)
+        if self.known.invariants and self.stated.choose is not None:
+            problems.add("invariants", "not together with [marginals.choose] yet; leave one of the two out")
+        elif self.known.invariants and self.whole["privacy"].get("neighbours") == "add-remove":
+            problems.add(
+                "invariants",
+                'with neighbours = "add-remove", inputs that differ in whether a record is there never agree on an '
+                'invariant, which counts every record; leave them out, or let privacy.neighbours be "change-one"',
+            )
+        shares = self._shares if isinstance(levels, Mapping) and self.parts.at else {}
+        if shares and (unused := self.parts.unused(self.tree.domain, shares)):
+            problems.add(f"marginals.{unused[0]}", unused[1])
         for bag in self.tree.bags:
             if not self._measured(bag):
                 text = self.tree.domain.text(bag)
@@ -249,9 +285,7 @@ class _Division:
 
     def _note_once(self, problems: Problems) -> None:
         """Note what is wrong in every universe, such as shares of levels, or is of none, such as labels of nothing."""
-        geography = self.whole.get("geography")
-        levels = geography.get("levels") if isinstance(geography, Mapping) else None
-        if not isinstance(levels, Mapping | list | tuple) or not all(isinstance(level, str) for level in levels):
+        if not (levels := self.levels):
             return  # which is said where it stands
         try:
             schema = Schema(tuple(Attribute(name, tuple(values)) for name, values in self.attributes.items()))
@@ -284,6 +318,33 @@ class _Division:
                 problems.add(key, lacking.text if lacking is not None else "crosses cliques")
             else:
                 yield name, home
+
+    def _zeros(self, problems: Problems) -> list[list[Entry]]:
+        """The combinations that cannot occur in each bag."""
+        chosen = self.stated.choose is not None
+        stated = self.known.structural_zeros, self.known.impossible or ()
+        entries = stated_entries(*stated, self.attributes, self.tree, problems, chosen=chosen)
+        try:
+            return [] if problems.lines else carried(self.tree, self.attributes, entries)
+        except InputError as error:
+            problems.add(
+                "structural_zeros" if self.known.structural_zeros else "impossible", str(error).partition(": ")[2]
+            )
+            return []
+
+    @property
+    def _shares(self) -> dict[str, Fraction]:
+        """Level -> its share of the budget; none where what is stated is wrong by itself."""
+        stated = {"levels": self.whole["strategy"]["levels"], "queries": {"total": "1"}}
+        try:
+            levels = StrategySection.model_validate(stated).levels
+        except ValidationError:
+            return {}
+        return {
+            level: share
+            for level in self.levels
+            if (share := levels[level].share if level in levels else None) is not None
+        }
 
     @property
     def _budget_key(self) -> str:
@@ -323,15 +384,15 @@ class _Division:
             return [name for name in stated if homes[name] == number]
         return [query_file_name(text) for text in self._queries(number)]
 
-    def _universe(self, number: int, homes: Mapping[str, int]) -> dict[str, Any]:
+    def _universe(self, number: int, homes: Mapping[str, int], zeros: Sequence[Entry]) -> dict[str, Any]:
         """The sections of one universe."""
         bag = self.tree.bags[number]
         own = [self.tree.domain.names[a] for a in bag]
-        parts = [self.parts[clique] for clique in self._measured(bag)]
+        parts = [self.parts.of[clique] for clique in self._measured(bag)]
         queries = {
             text: str(Fraction(part, sum(parts))) for text, part in zip(self._queries(number), parts, strict=True)
         }
-        budget = (self._budget or 0) * Fraction(sum(parts), sum(self.parts.values()))
+        budget = (self._budget or 0) * Fraction(sum(parts), sum(self.parts.of.values()))
         schema, strategy = self.whole["schema"], self.whole["strategy"]
         tables = self._tables_of(number, homes)
         part: dict[str, Any] = {
@@ -340,9 +401,29 @@ class _Division:
             "strategy": {**({} if number else strategy), "queries": queries, "levels": strategy["levels"]},
             "privacy": {self._budget_key: str(budget)},
         }
+        if self.parts.at and (shares := self._shares):
+            division = self.parts.divided(self._measured(bag), shares)
+            part["privacy"] = {self._budget_key: str((self._budget or 0) * division.budget)}
+            names = self.tree.domain.names
+            part["strategy"] = {
+                **({} if number else {key: value for key, value in strategy.items() if key != "levels"}),
+                "levels": {
+                    level: {"share": str(share)}
+                    | (
+                        {"queries": {" * ".join(names[a] for a in one): str(of) for one, of in own.items()}}
+                        if own
+                        else {}
+                    )
+                    for level, (share, own) in division.levels.items()
+                },
+            }
         stated_tables = self.whole.get("tables")
         if isinstance(stated_tables, Mapping):
             part["tables"] = {name: stated_tables[name] for name in tables}
+        if self.known.invariants:
+            part["invariants"] = invariants_within(self.tree.domain, self.known.invariants, self.levels, bag)
+        if zeros:
+            part["structural_zeros"] = [{name: list(values) for name, values in entry.items()} for entry in zeros]
         if isinstance(labels := schema.get("labels"), Mapping):
             part["schema"]["labels"] = _of_attributes(
                 _of_attributes(labels, own, ("attributes", "values")), tables, ("tables",)
@@ -354,6 +435,15 @@ class _Division:
             if dataset := self.whole["privacy"].get("dataset"):
                 part["privacy"]["dataset"] = dataset
         return part
+
+
+def _level_names(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """The levels of a spec's tables, top first; none where these are wrong by themselves."""
+    geography = content.get("geography")
+    levels = geography.get("levels") if isinstance(geography, Mapping) else None
+    if not isinstance(levels, Mapping | list | tuple) or not all(isinstance(level, str) for level in levels):
+        return ()
+    return tuple(levels)
 
 
 def _of_attributes(table: Mapping[str, Any], names: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
@@ -456,18 +546,35 @@ def stated_cliques(
     attributes = tuple(found[name] for name in stated.attributes or ())
     if stated.undivided is not None:
         return attributes, None
-    return attributes, tree_of(stated, {one.name: len(one.values) for one in attributes})[1]
+    return attributes, tree_of_universes(stated, attributes, universes[0])[1]
 
 
-def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[JunctionTree, tuple[Clique, ...]]:
+def tree_of_universes(
+    stated: MarginalsSection, attributes: Sequence[Attribute], own: Universe
+) -> tuple[JunctionTree, tuple[Clique, ...]]:
+    """The same as `tree_of` of a spec that is divided; `own` is the release's own universe."""
+    exact: dict[str, list[str]] = {}
+    for level, query in own.invariants:
+        exact.setdefault(level, []).append(query.name)
+    return tree_of(stated, {one.name: len(one.values) for one in attributes}, exact, own.level_names)
+
+
+def tree_of(
+    stated: MarginalsSection,
+    sizes: Mapping[str, int],
+    invariants: Mapping[str, Sequence[str]],
+    levels: Sequence[str],
+) -> tuple[JunctionTree, tuple[Clique, ...]]:
     """The junction tree of a section, and its cliques.
 
     Args:
         stated: the section.
         sizes: attribute -> number of its values, all attributes in their order.
+        invariants: level -> queries that are exact, which the first bag has.
+        levels: of the spine.
 
     Raises:
-        Misfit: the cliques do not fit the attributes, or form no tree.
+        Misfit: the cliques do not fit the attributes, or form no tree, or what is exact is no table of it.
     """
     domain = Domain(tuple(sizes), tuple(sizes.values()))
     try:
@@ -478,29 +585,15 @@ def tree_of(stated: MarginalsSection, sizes: Mapping[str, int]) -> tuple[Junctio
             raise InputError(
                 f"cliques: none has the attribute {missing[0]!r}; each attribute is measured in one at least"
             )
-        further = stated.choose is not None and stated.choose.further is not None
-        return junction_tree(domain, cliques, fill=stated.fill or further), cliques
+        fill = stated.fill or (stated.choose is not None and stated.choose.further is not None)
+        tree = junction_tree(domain, cliques, fill=fill)
+        tables = exact_tables(domain, invariants, levels)
+        check_within(tree, tables, levels)
+        first, *chain = chain_of(tables) or ((),)
+        return junction_tree(domain, cliques, fill=fill, first=first, chain=chain), cliques
     except InputError as error:
         key, _, text = str(error).partition(": ")
         raise Misfit((f"marginals.{key}", text)) from None
-
-
-def _parts_of(stated: MarginalsSection, domain: Domain, cliques: Sequence[Clique]) -> dict[Clique, int]:
-    """The part of the budget that each clique has, 1 where none is stated; Misfit for parts of what is no clique."""
-    parts: dict[Clique, int] = {}
-    for text, part in (stated.parts or {}).items():
-        key = dotted(["marginals", "parts", text])
-        try:
-            clique = domain.clique(terms_of(text))
-        except InputError as error:
-            raise Misfit((key, str(error).partition(": ")[2])) from None
-        if clique not in cliques:
-            known = ", ".join(" * ".join(domain.names[a] for a in one) for one in cliques)
-            raise Misfit((key, f"found {text!r}, which is no clique; allowed are {known}"))
-        if clique in parts:
-            raise Misfit((key, f"found a part of {domain.text(clique)} twice; each clique has one"))
-        parts[clique] = part
-    return {clique: parts.get(clique, 1) for clique in cliques}
 
 
 def universe_names(tree: JunctionTree) -> tuple[str, ...]:
@@ -526,8 +619,8 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
     if len(problems.lines) > before:
         return
     try:
-        tree, cliques = tree_of(stated, sizes)
-        of_budget = _parts_of(stated, tree.domain, cliques)
+        tree, cliques = tree_of(stated, sizes, spec.invariants, spec.geography.level_names)
+        of_budget = Parts.stated(stated, tree.domain, cliques, spec.geography.level_names)
     except Misfit as misfit:
         for key, text in misfit.problems:
             problems.add(key, text)
@@ -545,7 +638,7 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
             own_problems.add("schema.attributes", f"these are not those of {tree.domain.text(bag)}")
         else:
             measured += _measured_in(one, tree.domain, own_problems)
-        parts.append(sum(of_budget.get(clique, 1) for clique in measured[before_own:]))
+        parts.append(sum(of_budget.of.get(clique, 1) for clique in measured[before_own:]))
         if isinstance(one, CompanionSection):
             _note_companion(one, spec, own_problems)
     if len(problems.lines) > before:
@@ -553,9 +646,26 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
     if sorted(measured) != sorted(cliques):
         problems.add("marginals.cliques", "these are not what is measured, each in one universe")
         return
-    for (name, companion), part in zip(spec.companions.items(), parts[1:], strict=True):
-        _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"), even=stated.parts is None)
+    if of_budget.at:
+        _note_parts(of_budget, tree.domain, spec, sections, problems)
+    else:
+        _note_budgets(parts, spec, problems, even=stated.parts is None)
+    _note_known(tree, spec, problems)
     _note_choice(stated, spec, sections, problems)
+
+
+def _note_known(tree: JunctionTree, spec: ReleaseSpec, problems: Problems) -> None:
+    """Note exact numbers and impossible cells of one universe that another one has not, where it must."""
+    sections: list[UniverseSections] = [spec, *spec.companions.values()]
+    for name, one, bag in zip(spec.companions, sections[1:], tree.bags[1:], strict=True):
+        within = invariants_within(tree.domain, spec.invariants, spec.geography.level_names, bag)
+        if {level: list(queries) for level, queries in one.invariants.items()} != within:
+            problems.add(
+                f"companions.{name}.invariants", "these are not those of the release's own universe, as sums of them"
+            )
+    attributes = {key: values for one in sections for key, values in one.schema_section.attributes.items()}
+    if not are_carried(tree, attributes, [one.structural_zeros for one in sections]):
+        problems.add("structural_zeros", "these leave cells of another universe empty that it does not name")
 
 
 def _note_choice(
@@ -607,6 +717,36 @@ def _measured_in(sections: UniverseSections, domain: Domain, problems: Problems)
         if clique not in found:
             found.append(clique)
     return found
+
+
+def _note_parts(
+    parts: Parts, domain: Domain, spec: ReleaseSpec, sections: Sequence[UniverseSections], problems: Problems
+) -> None:
+    """Note a level at which a clique has another part of what all have there than is stated."""
+    key = "epsilon" if spec.privacy.framework == "pure" else "rho"
+    privacies = [spec.privacy, *(one.privacy for one in spec.companions.values())]
+    for level in spec.geography.level_names:
+        spent: dict[Clique, Fraction] = {}
+        for one, privacy in zip(sections, privacies, strict=True):
+            own = one.strategy.levels[level]
+            queries = own.queries if own.queries is not None else one.strategy.queries
+            share = (getattr(privacy, key) or Fraction(0)) * (own.share or Fraction(0))
+            for text, of in (queries or {}).items() if share else ():
+                spent[domain.clique(terms_of(text))] = share * of
+        whole = sum(spent.values(), Fraction(0))
+        for clique in parts.of:
+            if spent.get(clique, Fraction(0)) * parts.whole(level) != parts.part(clique, level) * whole:
+                problems.add(
+                    dotted(["marginals", "parts_at", level]),
+                    f"{domain.text(clique)} has another part of the {key} at {level} than is stated",
+                )
+                return
+
+
+def _note_budgets(parts: Sequence[int], spec: ReleaseSpec, problems: Problems, *, even: bool) -> None:
+    """Note budgets of companions that are not as the parts measured in them, of the release's own universe first."""
+    for (name, companion), part in zip(spec.companions.items(), parts[1:], strict=True):
+        _note_budget(companion, part, spec, parts[0], problems.at(f"companions.{name}"), even=even)
 
 
 def _note_budget(

@@ -28,13 +28,14 @@ from features.marginals.alike import Cells, Shrinkage, centred, expected
 from features.marginals.cliques import JunctionTree, Stage
 from features.marginals.domain import Clique, Domain, subsets
 from features.marginals.linear import Level, shares
+from features.marginals.possible import any_cell, possible_cells
 from features.marginals.residuals import Number, marginal, residuals, table
 from features.marginals.transport import Tables, nearest, project_columns, round_columns, round_tables
 from geography.errors import InputError
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.rounding import TIE_RANGE, tie_breaks
 
-__all__ = ["First", "Seed", "possible_cells", "whole_numbers"]
+__all__ = ["Exact", "First", "Seed", "whole_numbers"]
 
 #: Cells of two-way tables that are worked on together.
 AT_ONCE = 1 << 20
@@ -63,15 +64,25 @@ class Seed:
 
 
 @dataclass(frozen=True, eq=False)
+class Exact:
+    """A table whose numbers are published exactly in all areas of a level: `(n, cells)`."""
+
+    clique: Clique
+    numbers: IntArray
+
+
+@dataclass(frozen=True, eq=False)
 class First:
-    """What is known of the table that is made first, `JunctionTree.first`.
+    """What is known of the tables that are made first.
 
     Attributes:
-        exact: its numbers at each level, `(n, cells)`, where they are published exactly; None where they are estimated.
-        possible: which of its cells can be positive in each area, `(n, cells)` at each level; None if all.
+        exact: of each level the one that is exact there, of `JunctionTree.chain`, which has all attributes of those
+            below; None where all are estimated, and for a level where they are.
+        possible: which cells of `JunctionTree.first` can be positive in each area, `(n, cells)` at each level; None if
+            all.
     """
 
-    exact: Sequence[IntArray] | None = None
+    exact: Sequence[Exact | None] | None = None
     possible: Sequence[BoolArray] | None = None
 
 
@@ -115,7 +126,7 @@ def whole_numbers(
     """
     first = first or First()
     possible = possible_cells(tree, zeros or {})
-    _check_first(tree, first, parents, _any(possible[0], tree.bags[0], tree.first, tree.domain))
+    _check_first(tree, first, parents, possible[0])
     out: list[list[IntArray]] = []
     for number, level in enumerate(levels):
         parent, above = (None, []) if number == 0 else (parents[number - 1], out[-1])
@@ -136,8 +147,12 @@ def _of_level(
         else:
             up = tree.parents[number]
             held = marginal(bags[up], tree.bags[up], separator, tree.domain)
+        exact = first.exact[place.number] if number == 0 and first.exact is not None else None
         for stage in tree.stages[number]:
-            held = _staged(stage, separator, estimate, held, possible[number], seed)
+            if exact is not None and {*stage.table} <= {*exact.clique}:
+                held = marginal(exact.numbers, exact.clique, stage.table, tree.domain)
+            else:
+                held = _staged(stage, separator, estimate, held, possible[number], seed)
         bags.append(held)
     return bags
 
@@ -196,8 +211,8 @@ def _first_table(
 ) -> IntArray:
     """The table that no other is held to: its columns add up over the children, and that is all."""
     kept, domain = tree.first, tree.domain
-    if first.exact is not None:
-        return first.exact[place.number]
+    if first.exact is not None and (exact := first.exact[place.number]) is not None:
+        return marginal(exact.numbers, exact.clique, kept, domain)
     target = estimate.table(kept)
     allowed = np.broadcast_to(marginal(possible[None].astype(np.int64), tree.bags[0], kept, domain) > 0, target.shape)
     if first.possible is not None:
@@ -526,67 +541,45 @@ def _listed(values: IntArray, first: IntArray, count: IntArray, size: int) -> In
     return np.where(there, values[np.where(there, first[:, None] + at, 0)], -1)
 
 
-def possible_cells(tree: JunctionTree, zeros: Mapping[Clique, BoolArray]) -> list[BoolArray]:
-    """Of each bag the cells `(cells,)` that some whole record, of all attributes, can have.
-
-    Two passes of messages over the junction tree; a cell stays if its separators' cells stay in every neighbour.
-
-    Raises:
-        InputError: zeros of attributes that cross bags, or no record is possible.
-    """
-    domain = tree.domain
-    out = [np.ones(domain.size(bag), dtype=np.bool_) for bag in tree.bags]
-    for clique, can in zeros.items():
-        if (number := tree.bag_of(clique)) is None:
-            raise InputError(f"zeros of {domain.text(clique)}: no clique has all of these attributes")
-        out[number] &= _spread(can, clique, tree.bags[number], domain)
-    edges = [(n, tree.parents[n], tree.separators[n]) for n in range(1, len(tree.bags))]
-    for below, up, separator in reversed(edges):
-        out[up] &= _spread(_any(out[below], tree.bags[below], separator, domain), separator, tree.bags[up], domain)
-    for below, up, separator in edges:
-        out[below] &= _spread(_any(out[up], tree.bags[up], separator, domain), separator, tree.bags[below], domain)
-    if not all(can.any() for can in out):
-        raise InputError("zeros: no record is possible; at least one cell of each clique must be")
-    return out
-
-
-def _any(can: BoolArray, bag: Clique, kept: Clique, domain: Domain) -> BoolArray:
-    return marginal(can[None].astype(np.int64), bag, kept, domain)[0] > 0
-
-
-def _spread(can: BoolArray, kept: Clique, bag: Clique, domain: Domain) -> BoolArray:
-    """The cells of a bag that lie in some cells of a coarser table."""
-    shape = [domain.sizes[a] if a in kept else 1 for a in bag]
-    return np.broadcast_to(can.reshape(shape), domain.shape(bag)).ravel()
-
-
 def _check_first(tree: JunctionTree, first: First, parents: Sequence[IntArray], possible: BoolArray) -> None:
     """Exact numbers add up; where somebody can be in a parent, somebody can be in a child."""
-    text = tree.domain.text(tree.first)
-    for number, exact in enumerate(first.exact or ()):
-        if (wrong := np.argwhere((exact < 0) | ((exact > 0) & ~possible))).size:
+    domain, bag = tree.domain, tree.bags[0]
+    exact = first.exact or ()
+    for number, one in enumerate(exact):
+        if one is None:
+            continue
+        can = any_cell(possible, bag, one.clique, domain)
+        if (wrong := np.argwhere((one.numbers < 0) | ((one.numbers > 0) & ~can))).size:
             area, cell = wrong[0].tolist()
             raise InputError(
-                f"exact numbers of {text}, area {area} of level {number}: found {exact[area, cell]:,} in cell {cell}; "
-                "they are not negative, and 0 where nobody can be"
+                f"exact numbers of {domain.text(one.clique)}, area {area} of level {number}: found "
+                f"{one.numbers[area, cell]:,} in cell {cell}; they are not negative, and 0 where nobody can be"
             )
+    for number, (above, one, parent) in enumerate(zip(exact, exact[1:], parents, strict=False)):
+        if one is None:
+            continue
+        if above is None or not {*one.clique} <= {*above.clique}:
+            raise InputError(
+                f"exact numbers of {domain.text(one.clique)} of level {number + 1} are exact at level {number}, too"
+            )
+        stated = marginal(above.numbers, above.clique, one.clique, domain)
+        sums = np.zeros_like(stated)
+        np.add.at(sums, parent, one.numbers)
+        if (wrong := np.argwhere(sums != stated)).size:
+            area, cell = wrong[0].tolist()
+            raise InputError(
+                f"exact numbers of {domain.text(one.clique)}, area {area} of level {number}: found "
+                f"{stated[area, cell]:,} in cell {cell}, and {sums[area, cell]:,} in its parts; they must add up"
+            )
+    if first.possible is None:
+        return
+    text, can = domain.text(tree.first), any_cell(possible, bag, tree.first, domain)
     for number, parent in enumerate(parents):
-        if first.exact is not None:
-            above = first.exact[number]
-            sums = np.zeros_like(above)
-            np.add.at(sums, parent, first.exact[number + 1])
-            if (wrong := np.argwhere(sums != above)).size:
-                area, cell = wrong[0].tolist()
-                raise InputError(
-                    f"exact numbers of {text}, area {area} of level {number}: found {above[area, cell]:,} in cell "
-                    f"{cell}, and {sums[area, cell]:,} in its parts; they must add up"
-                )
-        if first.possible is not None:
-            some = np.zeros_like(first.possible[number])
-            np.logical_or.at(some, parent, first.possible[number + 1])
-            if (wrong := np.argwhere(first.possible[number] & possible & ~some)).size:
-                area, cell = wrong[0].tolist()
-                raise InputError(
-                    f"zeros of {text}, area {area} of level {number}: cell {cell} is possible there and in none of its "
-                    "parts"
-                )
+        some = np.zeros_like(first.possible[number])
+        np.logical_or.at(some, parent, first.possible[number + 1])
+        if (wrong := np.argwhere(first.possible[number] & can & ~some)).size:
+            area, cell = wrong[0].tolist()
+            raise InputError(
+                f"zeros of {text}, area {area} of level {number}: cell {cell} is possible there and in none of its "
+                "parts"
+            )

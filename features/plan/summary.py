@@ -29,9 +29,8 @@ def show_summary(plan: Plan, console: Console) -> None:
     for each in plan.universes:
         for line in _bought(each, Called.of(plan.spec, each.universe)):
             console.print(line, soft_wrap=True)
-    if exact := [
-        f"{held.query} of every {held.level}" for each in plan.universes for held in each.statement.invariants
-    ]:
+    held = [one for each in plan.universes for one in each.statement.invariants]
+    if exact := dict.fromkeys(f"{one.query} of every {one.level}" for one in held):
         console.print(f"Exact, without protection: {', '.join(exact)}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
         console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)

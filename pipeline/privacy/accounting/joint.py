@@ -4,7 +4,8 @@ Universes are measured with independent noise, so their costs add up. The noise 
 records which one person alters there cost its whole budget (`budget.budget_of_one`): one person costs the sum of the
 budgets. Where the invariants on the persons leave no change of one but only two who swap, two persons change: twice the
 budget for the swap itself, and for a companion, of which they alter twice as many records as they like, four times its
-rho, or twice its epsilon.
+rho, or twice its epsilon. Universes that are estimated together have some attributes each of the same records: one
+person can change alone where one of them can change in some universe.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def joint_statement(universes: Sequence[Universe], accounts: Sequence[PrivacyAcc
     """
     main, *others = universes
     record = accounts[0].record
+    if main.together is not None:
+        record = min((one.record for one in accounts), key=lambda one: (one.records == 0, one.records))
     if record.records == 0:
         return record.model_copy(update={"about": "person"})
     if not others and main.unit.records == 1:

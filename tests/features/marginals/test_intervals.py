@@ -20,7 +20,7 @@ from features.marginals.domain import Domain
 from features.marginals.intervals import SimulatedErrors, noisy_again, simulated_errors
 from features.marginals.population import Population
 from features.marginals.records import Records
-from features.marginals.whole import First, Seed
+from features.marginals.whole import Exact, First, Seed
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray
 from postprocess.marginal import Marginal
@@ -185,7 +185,7 @@ def test_exact_numbers_have_no_width() -> None:
     tree = replace(people.tree, first=people.tree.bags[0])
     people = replace(people, tree=tree)
     exact = [people.table(tree.bags[0], level) for level in range(3)]
-    design = replace(_design(people), tree=tree, first=First(exact=exact))
+    design = replace(_design(people), tree=tree, first=First([Exact(tree.bags[0], one) for one in exact]))
     _, errors = _released(design, people, 1, 2)
     for level in range(3):
         low, high = errors.ends(level, 0)

@@ -24,7 +24,9 @@ from releases.wide import ATTRIBUTES, CLIQUES, leaves, records, write_wide
 import pipeline.confidential.measure
 import spinewise as sw
 from auditor.check.release import check_release
+from auditor.form import read_form
 from auditor.ledger import chain_problems, read_ledger
+from auditor.parts import parts_problems
 from auditor.program import audit
 from features.marginals.cliques import junction_tree
 from features.marginals.design import Design
@@ -221,6 +223,44 @@ def test_a_clique_with_more_of_the_budget_has_less_noise_and_all_of_them_cost_wh
     assert check_release(root) == []
     assert verify_release(RunDirectory(root), 1, Silent()) == []
     assert [one for one in audit(root) if not one.passed] == []
+
+
+def test_a_clique_that_is_not_measured_at_a_level_has_no_noise_there_and_others_have_its_part(tmp_path: Path) -> None:
+    """Three cliques share the blocks' half of rho 3; the fourth has 2 of 5 parts of the county's quarter."""
+    at = '[marginals.parts_at]\ncounty = { "tenure * rooms" = 2 }\nblock = { "tenure * rooms" = 0 }\n[strategy.levels]'
+    spec = write_wide(tmp_path / "in", ("[strategy.levels]", at))
+    root, truth = run(spec, tmp_path / "out"), records()
+    rooms = root / "public/companions/tenure-rooms/measurements"
+    assert sorted(path.name for path in rooms.iterdir()) == ["county", "tract"]
+    variances = {
+        level: {round(one, 9) for one in pq.read_table(rooms / level / "tenure.rooms.parquet")["variance"].to_pylist()}
+        for level in ("county", "tract")
+    }
+    # rho 3/4 a level above the blocks, of which 2/5 and 1/4; sigma^2 = 2 / (2 rho).
+    assert variances == {"county": {round(10 / 3, 9)}, "tract": {round(16 / 3, 9)}}
+    file = root / "public/companions/age-sex-school/measurements/block/age.sex.school.parquet"
+    table = pq.read_table(file).to_pandas()
+    assert set(table["variance"].round(9)) == {2.0}  # rho 3/2, of which 1/3
+    noise = np.stack(table["value"].to_list()) - _counted(truth, CLIQUES[1], "block").to_numpy()
+    assert 0.7 < noise.var() / 2 < 1.3
+    manifest = json.loads((root / "public" / "manifest.json").read_text("utf-8"))
+    assert sum(1 / Fraction(one["scale"]) for each in manifest["privacy"] for one in each["noise"]) == 3
+    assert Fraction(manifest["joint"]["budget"]) == 3
+    # How unlike the blocks of a tract are in these is not known, but for the one block of B03, and in their tenure.
+    shown = open_release(root).query("tenure * rooms").at("block").filter(like=":low90")
+    assert shown.notna().all(axis=1).tolist() == [False] * 10 + [True]
+    assert open_release(root).query("tenure").at("block").notna().to_numpy().all()
+    assert check_release(root) == []
+    assert verify_release(RunDirectory(root), 1, Silent()) == []
+    assert [one for one in audit(root) if not one.passed] == []
+    for change, told in (
+        ({"parts_at": [["block", [["tenure * rooms", 0]]]]}, "its part is 1 of 4"),
+        ({"parts_at": None}, "has 0 of the 3/2 of all cliques at block; its part is 1 of 4"),
+    ):
+        changed = {**manifest["spec"], "marginals": {**manifest["spec"]["marginals"], **change}}
+        assert any(told in one for one in parts_problems(read_form(changed), changed))
+    told = spinewise("plan", spec, "--details").stdout
+    assert "tenure * rooms" in told
 
 
 def test_the_ledger_is_charged_the_declared_budget_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,95 @@ def test_a_published_spec_whose_budgets_are_not_the_stated_parts_is_refused() ->
             ReleaseSpec.from_public_dict(changed)
 
 
+#: Of seven parts at the county five, at the tract one of four, and at the block nothing.
+_AT = """
+[marginals.parts_at]
+county = { "rooms * tenure" = 5 }
+block = { "tenure * rooms" = 0, "school * work" = 3 }
+"""
+
+
+@pytest.mark.parametrize(("framework", "key"), [("zcdp", "rho"), ("pure", "epsilon")])
+def test_parts_at_a_level_divide_its_share_and_add_up_to_the_budget(framework: str, key: str) -> None:
+    pure = [('rho = "3"', 'framework = "pure"\nepsilon = "3"')] if framework == "pure" else []
+    spec = _spec(("[strategy.levels]", f"{_AT}[strategy.levels]"), *pure)
+    spent = {
+        (level.level, query.query.name): one.budget * level.share * query.share
+        for one in spec.universes()
+        for level in one.strategy.levels
+        for query in level.queries
+    }
+    parts = {
+        "county": {"school * work": 1, "age * sex * school": 1, "work * tenure * car": 1, "tenure * rooms": 5},
+        "tract": {"school * work": 1, "age * sex * school": 1, "work * tenure * car": 1, "tenure * rooms": 1},
+        "block": {"school * work": 3, "age * sex * school": 1, "work * tenure * car": 1},
+    }
+    shares = {"county": Fraction(1, 4), "tract": Fraction(1, 4), "block": Fraction(1, 2)}
+    assert spent == {
+        (level, clique): 3 * shares[level] * Fraction(part, sum(of.values()))
+        for level, of in parts.items()
+        for clique, part in of.items()
+    }
+    assert sum(spent.values()) == sum(one.budget for one in spec.universes()) == 3
+    content = spec.public_dict()
+    assert ReleaseSpec.from_public_dict(content).public_dict() == content
+    for place in (content["privacy"], content["companions"][2][1]["privacy"]):
+        kept = place[key]
+        place[key] = "1"
+        with pytest.raises(
+            SpecError, match=rf"marginals\.parts_at\.county: .* has another part of the {key} at county"
+        ):
+            ReleaseSpec.from_public_dict(content)
+        place[key] = kept
+    content["marginals"]["parts_at"][1][1][0][1] = 1
+    with pytest.raises(SpecError, match=r"marginals\.parts_at\.block: .* has another part of the"):
+        ReleaseSpec.from_public_dict(content)
+
+
+def test_parts_at_levels_are_those_of_all_where_they_say_the_same() -> None:
+    """And those that no level names are those of `parts`."""
+    at = '[marginals.parts_at]\ncounty = {}\ntract = { "tenure * rooms" = 3 }\nblock = { "tenure*rooms" = 3 }\n'
+    parts = ("[marginals]", '[marginals]\nparts = { "tenure * rooms" = 3 }')
+    universes = _spec(parts, ("[strategy.levels]", f"{at}[strategy.levels]")).universes()
+    assert [one.privacy_fingerprint() for one in universes] == [
+        one.privacy_fingerprint() for one in _spec(parts).universes()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ('blok = { "tenure * rooms" = 0 }', ".blok: 'blok' is not a level; did you mean 'block'?"),
+        ('block = { "tenure * room" = 0 }', ".block.\"tenure * room\": found the attribute 'room'; the schema has "),
+        ('block = { "tenure * car" = 0 }', ".block.\"tenure * car\": found 'tenure * car', which is no clique; "),
+        ('block = { "tenure * rooms" = -1 }', '.block."tenure * rooms": found the number -1; at least 0 is needed'),
+        ("block = 3", ".block: found the number 3; a table is needed"),
+        (
+            'block = { "tenure * rooms" = 0, "work*tenure*car" = 0, "work * school" = 0, "age * sex * school" = 0 }',
+            ".block: no clique has a part at this level; one at least needs one",
+        ),
+        (
+            "\n".join(f'{level} = {{ "tenure * rooms" = 0 }}' for level in ("county", "tract", "block")),
+            ": tenure x rooms would be measured at no level; at one at least it needs a part",
+        ),
+    ],
+)
+def test_parts_that_nothing_can_come_of_are_refused(stated: str, told: str) -> None:
+    with pytest.raises(SpecError) as error:
+        _spec(("[strategy.levels]", f"[marginals.parts_at]\n{stated}\n[strategy.levels]"))
+    assert str(error.value).startswith(f"wide.toml: marginals.parts_at{told}")
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_level_without_a_share_has_nothing_to_divide() -> None:
+    with pytest.raises(SpecError, match=r"parts_at\.tract: this level has no share of the budget"):
+        _spec(
+            ('county = "1/4"', 'county = "1/2"'),
+            ('tract = "1/4"', 'tract = "0"'),
+            ("[strategy.levels]", '[marginals.parts_at]\ntract = { "tenure * rooms" = 2 }\n[strategy.levels]'),
+        )
+
+
 def test_tables_stand_with_the_clique_that_has_them() -> None:
     tables = '[tables]\nsexes = "sex * age"\nhomes = { query = "tenure", levels = ["county"] }\n[publish]'
     universes = {one.name: [table.name for table in one.tables] for one in _spec(("[publish]", tables)).universes()}
@@ -221,8 +310,6 @@ def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_tabl
         ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]', "postprocess.estimator: not together with"),
         ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]', "postprocess.solver: not together with"),
         ("[publish]", '[postprocess]\ncomplete = "even"\n[publish]', "postprocess.complete: not together with"),
-        ("[publish]", '[invariants]\ncounty = ["total"]\n[publish]', "invariants: not together with [marginals] yet"),
-        ("[publish]", '[[structural_zeros]]\nage = "child"\n[publish]', "structural_zeros: not together"),
         ("[publish]", '[[bounds]]\nname = "x"\n[publish]', "bounds: not together with [marginals] yet"),
         ("[publish]", "[select.x]\nlevel = 1\n[publish]", "select: not together with [marginals] yet"),
         ("[publish]", "[[join]]\nx = 1\n[publish]", "join: not together with [marginals] yet"),

@@ -15,9 +15,10 @@ from features.marginals.cliques import JunctionTree, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.linear import Measurement, upward
 from features.marginals.population import Population
+from features.marginals.possible import possible_cells
 from features.marginals.records import Records
 from features.marginals.residuals import marginal
-from features.marginals.whole import First, Seed, possible_cells, whole_numbers
+from features.marginals.whole import Exact, First, Seed, whole_numbers
 from geography.errors import InputError
 from postprocess.arrays import IntArray
 
@@ -195,7 +196,7 @@ def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
     totals = [np.array([[21]]), np.array([[4], [10], [7]])]
     exact = [Measurement((), total, np.zeros(len(total))) for total in totals]
     up = upward([[top, exact[0]], [leaves, exact[1]]], parents, domain, (1, 3))
-    released = whole_numbers(tree, up, parents, Seed(1), First(exact=totals), alike=False)
+    released = whole_numbers(tree, up, parents, Seed(1), First([Exact((), one) for one in totals]), alike=False)
     x = cp.Variable((3, 5), nonneg=True)
     limits = [cp.sum(x, axis=0) == released[0][0][0], cp.sum(x, axis=1) == totals[1][:, 0]]
     cp.Problem(cp.Minimize(cp.sum_squares(x - values)), limits).solve(solver="CLARABEL")
@@ -209,7 +210,7 @@ def test_exact_numbers_are_kept_in_every_clique(population: Make, measured: Meas
     levels = measured(people, 7, 25.0)
     for here, numbers in zip(levels, exact, strict=True):
         here.append(Measurement((3,), numbers, np.zeros(len(numbers))))
-    released = _released(people, levels, first=First(exact=exact))
+    released = _released(people, levels, first=First([Exact((3,), one) for one in exact]))
     _check(people, released)
     for tables, numbers in zip(released, exact, strict=True):
         for bag, found in zip(people.tree.bags, tables, strict=True):
@@ -223,10 +224,10 @@ def test_exact_numbers_that_do_not_add_up_are_refused(population: Make, measured
     exact[2] = exact[2].copy()
     exact[2][4, 1] += 1
     with pytest.raises(InputError, match=r"exact numbers of d, area 1 of level 1: found \d+ in cell 1, and \d+ in its"):
-        _released(people, measured(people, 7, 4.0), first=First(exact=exact))
+        _released(people, measured(people, 7, 4.0), first=First([Exact((3,), one) for one in exact]))
     exact[2][4, 1] -= 1 + exact[2][4, 1]
     with pytest.raises(InputError, match="found -1 in cell 1; they are not negative"):
-        _released(people, measured(people, 7, 4.0), first=First(exact=exact))
+        _released(people, measured(people, 7, 4.0), first=First([Exact((3,), one) for one in exact]))
 
 
 def _possible_by_area(people: Population) -> list[NDArray[np.bool_]]:

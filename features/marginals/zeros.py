@@ -1,0 +1,177 @@
+"""Combinations that a spec says cannot occur, carried to all tables of the tree.
+
+A combination is at home in every table that has all its attributes; what it leaves empty elsewhere (`possible`) is
+written out for every table, in entries of the same form, so that each universe states all of its impossible cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from features.marginals.cliques import JunctionTree
+from features.marginals.domain import Clique, Domain
+from features.marginals.guess import needed
+from features.marginals.possible import any_cell, possible_cells, spread
+from geography.errors import InputError
+from pipeline.spec.edit_rules import RuleError, impossible_by
+from pipeline.spec.problems import Problems, dotted, unknown
+from postprocess.arrays import BoolArray
+
+__all__ = ["Entry", "are_carried", "carried", "stated_entries"]
+
+#: An entry of `structural_zeros`: attribute -> values; a record with one of each of them cannot be.
+Entry = Mapping[str, Sequence[str]]
+
+
+def stated_entries(
+    zeros: Iterable[Entry],
+    rules: Sequence[str],
+    attributes: Mapping[str, Sequence[str]],
+    tree: JunctionTree,
+    problems: Problems,
+    *,
+    chosen: bool = False,
+) -> list[Entry]:
+    """The combinations of a spec that is not divided yet, edit rules as what they mean; what does not fit is noted.
+
+    Args:
+        zeros: as stated.
+        rules: sentences about one record.
+        attributes: all, with their values.
+        tree: of the cliques.
+        problems: takes what does not fit.
+        chosen: whether a run chooses the cliques, so that those of the tree are not the ones that will be.
+    """
+    found: list[tuple[str, Entry]] = [(f"structural_zeros[{n}]", entry) for n, entry in enumerate(zeros)]
+    for number, rule in enumerate(rules):
+        key = "impossible" if len(rules) == 1 else f"impossible[{number}]"
+        try:
+            found += [(key, entry) for entry in impossible_by(rule, attributes)]
+        except RuleError as error:
+            problems.add(key, f"{rule!r}: {error}")
+    told: set[tuple[str, Clique]] = set()
+    kept = []
+    for key, entry in found:
+        before = len(problems.lines)
+        for name, values in entry.items():
+            if name not in attributes:
+                problems.add(f"{key}.{dotted([name])}", unknown("attribute", name, list(attributes)))
+            elif strange := [value for value in values if value not in attributes[name]]:
+                problems.add(f"{key}.{dotted([name])}", unknown(f"value of {name}", strange[0], attributes[name]))
+        if len(problems.lines) > before:
+            continue
+        clique = tree.domain.clique(list(entry))
+        if (key, clique) not in told and (refused := _refused(clique, tree, chosen=chosen)):
+            told.add((key, clique))
+            problems.add(key, refused)
+        kept.append(entry)
+    return kept
+
+
+def _refused(clique: Clique, tree: JunctionTree, *, chosen: bool) -> str:
+    """Why no release could keep what is empty of these attributes together; "" where it can."""
+    text, domain = tree.domain.text(clique), tree.domain
+    if chosen and len(clique) > 1:
+        return (
+            f"found {text}; which pairs are measured is chosen in the run, and what is empty of two attributes needs a "
+            "clique that has both: name values of one attribute, or declare cliques"
+        )
+    if (lacking := needed(tree, clique)) is None:
+        return ""
+    near = [domain.text(bag) for bag in tree.bags if {*bag} & {*clique}]
+    also = " and ".join(f"{domain.text(one)} ({domain.size(one):,} cells)" for one in lacking.wider)
+    return (
+        f"found {text}, which are in no clique together, so records would be drawn that have it: they are in "
+        f"{'; '.join(near)}, and the clique {text} ({domain.size(clique):,} cells) would be needed"
+        + (f", with {also}" if lacking.wider else "")
+    )
+
+
+def carried(tree: JunctionTree, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]) -> list[list[Entry]]:
+    """The combinations of each table of the tree: those that are at home in it, and those that others carry to it.
+
+    Args:
+        tree: of the cliques.
+        attributes: all, with their values.
+        entries: each within a bag.
+
+    Raises:
+        InputError: no record is possible.
+    """
+    if not entries:
+        return [[] for _ in tree.bags]
+    possible = possible_cells(tree, _masks(tree.domain, attributes, entries))
+    out = []
+    for number, (bag, can) in enumerate(zip(tree.bags, possible, strict=True)):
+        own = [entry for entry in entries if {*tree.domain.clique(list(entry))} <= {*bag}]
+        left = _mask(bag, tree.domain, attributes, own) & ~can
+        beside = [tree.separators[number]] if number else []
+        beside += [tree.separators[n] for n, up in enumerate(tree.parents) if up == number]
+        more: list[Entry] = []
+        for separator in dict.fromkeys(beside):
+            # Cells of the separator that are empty, and in which something is left that the bag's own do not say.
+            empty = ~any_cell(can, bag, separator, tree.domain) & any_cell(left, bag, separator, tree.domain)
+            more += _boxes(empty, separator, tree.domain, attributes)
+            left = left & ~spread(empty, separator, bag, tree.domain)
+        out.append([*own, *more])
+    return out
+
+
+def are_carried(
+    tree: JunctionTree, attributes: Mapping[str, Sequence[str]], entries: Sequence[Sequence[Entry]]
+) -> bool:
+    """Whether the combinations of each table are all that those of all tables leave empty there."""
+    if not any(entries):
+        return True
+    own = [_mask(bag, tree.domain, attributes, one) for bag, one in zip(tree.bags, entries, strict=True)]
+    try:
+        found = possible_cells(tree, dict(zip(tree.bags, own, strict=True)))
+    except InputError:
+        return False
+    return all(np.array_equal(one, other) for one, other in zip(own, found, strict=True))
+
+
+def _masks(
+    domain: Domain, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
+) -> dict[Clique, BoolArray]:
+    """Clique -> which of its cells the entries on exactly its attributes leave possible."""
+    cliques = [domain.clique(list(entry)) for entry in entries]
+    return {
+        clique: _mask(
+            clique, domain, attributes, [entry for entry, own in zip(entries, cliques, strict=True) if own == clique]
+        )
+        for clique in dict.fromkeys(cliques)
+    }
+
+
+def _mask(
+    clique: Clique, domain: Domain, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
+) -> BoolArray:
+    """`(cells,)` of a table: which of them the entries, each of some of its attributes, leave possible."""
+    can = np.ones(domain.shape(clique), dtype=np.bool_)
+    for entry in entries:
+        chosen = [
+            [value in entry[name] for value in attributes[name]] if (name := domain.names[a]) in entry else [True]
+            for a in clique
+        ]
+        met = np.array(True)
+        for axis, one in enumerate(chosen):
+            met = met & np.array(one).reshape([-1 if n == axis else 1 for n in range(len(clique))])
+        can &= ~met
+    return can.ravel()
+
+
+def _boxes(
+    cells: BoolArray, clique: Clique, domain: Domain, attributes: Mapping[str, Sequence[str]]
+) -> Iterator[dict[str, tuple[str, ...]]]:
+    """Entries that mean these cells of a table: for all values but the last attribute's, those of the last."""
+    names = [domain.names[a] for a in clique]
+    for values, row in zip(
+        product(*(attributes[name] for name in names[:-1])), cells.reshape(-1, domain.sizes[clique[-1]]), strict=True
+    ):
+        if row.any():
+            last = tuple(value for value, is_empty in zip(attributes[names[-1]], row, strict=True) if is_empty)
+            yield {**{name: (value,) for name, value in zip(names[:-1], values, strict=True)}, names[-1]: last}
