@@ -79,6 +79,7 @@ def test_all_presets_are_there() -> None:
     assert preset_names() == (
         "das-1940",
         "dhc-persons",
+        "dhc-persons-county",
         "pl94-2020-pr",
         "pl94-2020-pr-units",
         "pl94-2020-us",
