@@ -164,11 +164,9 @@ def persons(codes: NDArray[np.str_], people: int, seed: int) -> dict[str, NDArra
         old = np.clip(rng.normal(centre[of_place[at]], 5), 0, 100).astype(np.int64)
         area = tract[places[at]]
         own = np.minimum((rng.random(len(at))[:, None] > shares[area]).sum(axis=1), 62)
-        rows.append(
-            np.column_stack(
-                [places[at], 18 + of_place[at], rng.random(len(at)) < 0.4, old, rng.random(len(at)) < origin[area], own]
-            ).astype(np.int64)  # fmt: skip
-        )
+        sexes, origins = rng.random(len(at)) < 0.4, rng.random(len(at)) < origin[area]
+        columns = (places[at], 18 + of_place[at], sexes, old, origins, own)
+        rows.append(np.column_stack([one.astype(np.int64) for one in columns]))
     table = np.vstack(rows)
     return dict(zip(("leaf", "relgq", "sex", "age", "hispanic", "cenrace"), table.T, strict=True))
 
@@ -220,8 +218,8 @@ def measure(folder: Path, share: int, workers: int) -> None:
     foretold = cost_of(stated, read_spine(stated.geography), workers, engine=False)
     used = measured_run(spec, folder / "out", workers)
     print(
-        f"1/{share}: {used.core_seconds:.0f} core seconds ({foretold.core_seconds:.0f} foretold), {used.peak_mb:.0f} MB "
-        f"({foretold.peak_mb:.0f} foretold), {used.seconds:.0f} s elapsed",
+        f"1/{share}: {used.core_seconds:.0f} core seconds ({foretold.core_seconds:.0f} foretold), "
+        f"{used.peak_mb:.0f} MB ({foretold.peak_mb:.0f} foretold), {used.seconds:.0f} s elapsed",
         flush=True,
     )
     release = next(path for path in (folder / "out").iterdir() if path.is_dir())

@@ -42,7 +42,7 @@ def check_possible(spec: ReleaseSpec, universe: Universe) -> None:
     """
     if not is_by_sums(universe):
         return
-    if why := [*_not_on_sums(universe), *_not_published(spec, universe)]:
+    if why := [*_not_on_sums(universe), *_not_published(spec)]:
         raise InputError(
             f"{_name(spec, universe)}: found {possible_cells(universe):,} possible cells; of more than "
             f"{MOST_CELLS_AT_ONCE:,} those can be estimated whose detail is measured at the upper levels, and at most "
@@ -70,7 +70,7 @@ def _not_on_sums(universe: Universe) -> list[str]:
     ]
 
 
-def _not_published(spec: ReleaseSpec, universe: Universe) -> list[str]:
+def _not_published(spec: ReleaseSpec) -> list[str]:
     """What a spec publishes that there is not of such a universe."""
     publish = spec.publish
     stated = {

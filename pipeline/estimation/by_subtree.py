@@ -59,7 +59,7 @@ LEAST_SHARED = 8
 
 
 def estimation_of(job: Job, universe: Universe) -> Estimation:
-    """The estimation of one universe: at once, by subtrees where the spine is too large, or on sums where the schema is."""
+    """The estimation of one universe: at once, by subtrees of a large spine, or on the sums of a large schema."""
 
     def results(name: str) -> Results:
         return estimation_of(job, next(one for one in job.universes if one.name == name)).computed

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
+
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.steps import Notes
@@ -15,13 +17,15 @@ from pipeline.model.universe import Universe
 from postprocess.sums.downward import downward_sums
 from postprocess.sums.upward import Known
 
-#: Cells of a schema above which it is estimated on sums.
+#: Possible cells above which a universe is estimated on sums.
 MOST_CELLS_AT_ONCE = 1_000_000
 
 
 def is_by_sums(universe: Universe) -> bool:
     """Whether a universe has too many cells for numbers of each of them in each geounit."""
-    return universe.schema.n_cells > MOST_CELLS_AT_ONCE
+    if universe.schema.n_cells <= MOST_CELLS_AT_ONCE:
+        return False
+    return universe.schema.n_cells - int(np.count_nonzero(universe.structural_zeros)) > MOST_CELLS_AT_ONCE
 
 
 class ComputedOnSums(Computed):

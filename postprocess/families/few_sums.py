@@ -26,6 +26,9 @@ from postprocess.marginal import each_in_one
 MOST_ASYMMETRIC = 512
 #: Numbers in the weights above which they are not made.
 MOST_WEIGHTS = 1 << 25
+#: Steps of conjugate gradients in a round of the active set at most, and what the last ones leave of the gradient, of
+#: the largest linear term: that of `equalities`.
+MOST_STEPS, EXACTNESS = 400, 1e-13
 #: Differences of entries that count as none, relative to the largest.
 SAME = 1e-13
 
@@ -61,6 +64,16 @@ class FewSums:
 
     scale: FloatArray
     partitions: tuple[Partition, ...]
+
+    @property
+    def most_steps(self) -> int:
+        """Steps of conjugate gradients after which they are given up."""
+        return MOST_STEPS
+
+    @property
+    def exactness(self) -> float:
+        """What the last conjugate gradients may leave of the gradient, of the largest linear term."""
+        return EXACTNESS
 
     @classmethod
     def of(cls, basis: Basis, table: FloatArray) -> FewSums | None:

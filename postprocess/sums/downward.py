@@ -1,8 +1,8 @@
 """The downward pass of a wide schema: families with weights on sums, and below them the detail in proportion.
 
-At a wide level a family has the cells that are positive in its parent, at the top all possible ones. Its precisions are
-weights on the sums of queries (`weights`), so that no matrix of cells is needed, and it is solved by projected conjugate
-gradients (`postprocess.families.projected`).
+At a wide level a family has the cells that are positive in its parent, at the top all possible ones. Its precisions
+are weights on the sums of queries (`weights`), so that no matrix of cells is needed: the top is solved by a direct
+solver (`top`), families by projected conjugate gradients (`postprocess.families.projected`).
 
 At the lower levels nothing is measured but few sums, and cells in which all these agree are solved as one, in the same
 way; what the sums do not determine is drawn to the completion of the children (`postprocess.downward.completion`),
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +27,7 @@ from postprocess.downward.level import CHECKED_NUMBERS, LARGEST_DIFFERENCE, run_
 from postprocess.downward.report import SolverReport
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
+from postprocess.families.projected import solve_by_projection
 from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
 from postprocess.families.second_solver import solve_again
 from postprocess.families.solve import solve_families
@@ -41,6 +43,8 @@ from postprocess.sums.weights import SumWeights
 BATCH_NUMBERS, BATCH_CHILDREN = 4_000_000, 1000
 #: Cells that the typical precision of a class is the median of.
 TYPICAL = 512
+#: Numbers in matrices over a family's cells up to which it is solved by them where sums do not lead to the solution.
+MOST_IN_MATRICES = 100_000_000
 #: Rounds of fitting at most, and persons by which the last one changes a cell at most.
 MOST_ROUNDS, FITTED = 100, 1e-6
 #: Numbers of a family up to which another solver solves it again.
@@ -225,7 +229,13 @@ class _Family:
         )
 
     def _solved(self, family: Family) -> Solution:
-        exact = solve_alone(family) if self.task.solver != "cvxpy" else None
+        exact = None
+        if self.task.solver != "cvxpy":
+            exact = solve_alone(family) if family.parent is None else solve_by_projection(family)
+            if exact is None and family.linear.size * family.n_cells > MOST_IN_MATRICES:
+                raise SolverError(
+                    f"{family.name}: {family.linear.size:,} numbers were not solved in the steps there are"
+                )
         if exact is not None:
             solution = Solution(exact.x, "batched", exact.rounds, exact.primal, exact.dual)
         else:
@@ -296,12 +306,12 @@ class _Family:
             joint = symmetrise(q @ known.joint[self.classes] @ q.T) + np.diag(own)
             return SumWeights.made(np.full(len(self.classes), scale), wide, few, joint), linear
         scale, joint, _ = (part[self.classes] for part in task.weights)
-        drawn = self._completion(few)
+        drawn = self._completion()
         seen = few.T @ (task.space.inverse_on_cells @ (few @ drawn.T))
         linear += scale[self.kind][:, None] * (drawn - seen.T)
         return SumWeights.made(scale, [], few, joint), linear
 
-    def _completion(self, few: sp.csr_array) -> FloatArray:
+    def _completion(self) -> FloatArray:
         """What the children are drawn to where nothing is measured, `(C, k)`: fitted to the estimates of their sums."""
         assert self.persons is not None
         z = np.repeat(self.persons[None, :] / self.n_children, self.n_children, axis=0)
@@ -483,7 +493,7 @@ def _batches(offsets: IntArray, parents: sp.csr_array | None) -> list[tuple[int,
     many = np.cumsum(children) // BATCH_CHILDREN
     new = np.flatnonzero((np.diff(numbers) > 0) | (np.diff(many) > 0)) + 1
     starts = [0, *map(int, new), len(children)]
-    return list(zip(starts[:-1], starts[1:], strict=True))
+    return list(pairwise(starts))
 
 
 def downward_sums(

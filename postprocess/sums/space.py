@@ -13,7 +13,6 @@ As queries are products of groupings it is a product over the attributes, and no
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -177,7 +176,7 @@ class SumsBasis(Basis):
             self._recodes[marginal.key] = self.space.rows(marginal)
         return self._recodes[marginal.key]
 
-    def back_project(self, marginal: Marginal, answers: NDArray[np.generic], keep: BoolArray) -> FloatArray:
+    def back_project(self, marginal: Marginal, answers: NDArray[np.generic], keep: BoolArray) -> FloatArray:  # noqa: ARG002
         """W'A'y for answers `(n, size)`: `(n, r)`."""
         return np.asarray(answers.astype(np.float64) @ self.recode(marginal))
 
@@ -195,8 +194,3 @@ def narrow_from(levels: Sequence[Sequence[Marginal]], most: int = MOST_SUMS) -> 
         if sum(seen.values()) > most:
             return number + 1
     return 0
-
-
-def n_cells_of(marginal: Marginal) -> int:
-    """Cells of the schema that a query is on."""
-    return math.prod(len(group) for group in marginal.groups)

@@ -4,13 +4,13 @@ With F the cells that are not fixed at 0, the stationary point of the objective 
 
     H = c I + sum_q w_q A_q'A_q + A'N A    on F.
 
-Where the queries q are nested, each adds to the inverse B of those before, finest first, one number for each group: with
+Where the queries q are nested, each adds to the inverse B of those before, finest first, a number for each group: with
 b = B 1 and d = A_q b, of a group the sum,
 
-    (B^-1 + w A_q'A_q)^-1 = B - diag(b) A_q' diag(w / (1 + w d)) A_q diag(b),    b -> b / (1 + w d),
+    (B^-1 + w A_q'A_q)^-1 = B - diag(b) A_q' diag(w / (1 + w d)) A_q diag(b),   b -> b / (1 + w d),
 
-and A'N A, of few sums, is added by Woodbury's identity. So a solution takes a few products with sparse matrices, however
-many cells there are. A query that does not nest with the others is left to conjugate gradients, with this inverse as
+and A'N A, of few sums, is added by Woodbury's identity. So a solution takes a few products with sparse matrices.
+ A query that does not nest with the others is left to conjugate gradients, with this inverse as
 their preconditioner; where all nest, these correct rounding and end after a step or two.
 
 Which cells are fixed follows as in `postprocess.families.projected`: negative ones are, and those are released whose

@@ -37,6 +37,7 @@ from functools import cached_property, reduce
 from itertools import pairwise
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from geography.spine import Level, Spine
 from postprocess.arrays import FloatArray, IntArray
@@ -259,8 +260,9 @@ class _Wide:
         pieces = Pieces.of([one.marginal for one in measured], known.space)
         on_pieces = pieces.basis(known.space)
         precision = pieces.precision([(one.marginal, 1.0 / one.variance) for one in measured])
-        self.on_pieces = np.linalg.solve(precision, on_pieces)
-        del precision
+        factor = cho_factor(precision, lower=True, overwrite_a=True, check_finite=False)
+        self.on_pieces = cho_solve(factor, on_pieces, check_finite=False)
+        del precision, factor
         self.k = 0.5 * (on_pieces.T @ self.on_pieces + self.on_pieces.T @ on_pieces)
         identity = np.eye(len(self.k))
         self.s = np.stack([n @ np.linalg.inv(identity + self.k @ n) for n in joint])

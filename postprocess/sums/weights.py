@@ -1,4 +1,4 @@
-"""Precisions that are weights on the sums of queries: a number of each cell, of each sum, and of each two of few sums."""
+"""Precisions that are weights on the sums of queries: of each cell, of each sum, and of each two of few."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import FloatArray, IntArray
+from postprocess.families.active_set import SIGN
 from postprocess.families.few_sums import FewSums, sums_over
+
+#: Steps of conjugate gradients after which they are given up.
+MOST_STEPS = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,16 @@ class SumWeights(FewSums):
             found, group = np.unique(answers, return_inverse=True)
             weighted.append(Weighted(group.ravel().astype(np.int64), len(found), weight))
         return cls(scale, (), tuple(weighted), few[present], joint[:, present[:, None], present[None, :]])
+
+    @property
+    def most_steps(self) -> int:
+        """See `FewSums`; the sums are of many cells, and directions of as many precisions as there are of them."""
+        return MOST_STEPS
+
+    @property
+    def exactness(self) -> float:
+        """See `FewSums`: a tenth of what tells signs; less is rounding, of sums over a million cells."""
+        return SIGN / 10.0
 
     @cached_property
     def _spread(self) -> sp.csr_array:

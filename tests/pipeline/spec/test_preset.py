@@ -275,6 +275,21 @@ def test_characteristics_of_persons_have_ten_queries_and_the_published_budget() 
             assert found.budget * at.share * measured.share == Fraction(parts[level] * times, 10_000)
 
 
+def test_the_detail_of_persons_can_be_measured_down_to_the_county_alone() -> None:
+    """Same budget and levels; below the county the shares of the three wide queries go to the others, in proportion."""
+    whole, county = load_preset("dhc-persons"), load_preset("dhc-persons-county")
+    assert (county.rho, county.attributes, county.recodes, county.aliases) == (
+        whole.rho,
+        whole.attributes,
+        whole.recodes,
+        whole.aliases,
+    )
+    for own, other in zip(county.levels, whole.levels, strict=True):
+        assert (own.name, own.share) == (other.name, other.share)
+        kept = dict(other.queries[: None if own.name in {"US", "State", "County"} else 7])
+        assert dict(own.queries) == {query: share / sum(kept.values()) for query, share in kept.items()}
+
+
 def test_a_preset_without_an_epsilon_has_none_for_pure_noise() -> None:
     with pytest.raises(SpecError, match=r"privacy.epsilon: missing"):
         universe(CENSUS, more='[privacy]\nframework = "pure"')
