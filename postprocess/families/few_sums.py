@@ -27,8 +27,8 @@ MOST_ASYMMETRIC = 512
 #: Numbers in the weights above which they are not made.
 MOST_WEIGHTS = 1 << 25
 #: Steps of conjugate gradients in a round of the active set at most, and what the last ones leave of the gradient, of
-#: the largest linear term: that of `equalities`.
-MOST_STEPS, EXACTNESS = 400, 1e-13
+#: the largest linear term, and from which size on multipliers have signs: those of `equalities` and `active_set`.
+MOST_STEPS, EXACTNESS, SIGN = 400, 1e-13, 1e-10
 #: Differences of entries that count as none, relative to the largest.
 SAME = 1e-13
 
@@ -70,10 +70,13 @@ class FewSums:
         """Steps of conjugate gradients after which they are given up."""
         return MOST_STEPS
 
-    @property
-    def exactness(self) -> float:
-        """What the last conjugate gradients may leave of the gradient, of the largest linear term."""
-        return EXACTNESS
+    def left(self, scale: float) -> float:
+        """What the last conjugate gradients may leave of the gradient; `scale` is the largest linear term."""
+        return EXACTNESS * scale
+
+    def sign(self, scale: float) -> float:
+        """From which size on a multiplier has a sign."""
+        return SIGN * scale
 
     @classmethod
     def of(cls, basis: Basis, table: FloatArray) -> FewSums | None:

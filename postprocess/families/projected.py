@@ -11,14 +11,17 @@ as by matrices. Families with ranges, with an upper limit that is reached, or wh
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray
-from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
+from postprocess.families.active_set import FEASIBLE, MET, Exact
 from postprocess.families.equalities import APART, CORRECT
 from postprocess.families.family import Family, violation
 from postprocess.families.few_sums import FewSums, sums_over
 from postprocess.families.stack import is_large
+from postprocess.families.watching import Watch
 
 #: Sums for each cell of a family up to which it is solved in this way; cells from which on an area without a parent is.
 MOST_SUMS, LARGE_ALONE = 0.5, 1000
@@ -48,7 +51,7 @@ def solve_by_projection(family: Family) -> Exact | None:
     problem = _Problem(family, quadratic)
     possible = np.ascontiguousarray((family.upper > 0).T)
     free, x = possible, _in_proportion(family, possible)
-    left, fewest = LEFT, free.size
+    left, fewest, watch = LEFT, free.size, Watch(family.name)
     for number in range(1, MOST_ROUNDS + 1):
         sums = _Sums(family, free)
         if not sums.can_be_met:
@@ -57,8 +60,9 @@ def solve_by_projection(family: Family) -> Exact | None:
         if gradient is None:
             return None
         below = free & (x < -FEASIBLE)
-        release = possible & ~free & (gradient < -SIGN * problem.scale)
+        release = possible & ~free & (gradient < -quadratic.sign(problem.scale))
         changes = int(np.count_nonzero(below)) + int(np.count_nonzero(release))
+        watch.at(partial(_where, number, changes))
         if not changes and not left:
             return problem.exact(x, gradient, free, number)
         if changes <= FEW * free.size or left <= LEAST_LEFT:
@@ -69,6 +73,10 @@ def solve_by_projection(family: Family) -> Exact | None:
         free = (free & ~below) | release
         x = np.where(free, np.maximum(x, 0.0), 0.0)
     return None
+
+
+def _where(number: int, changes: int) -> str:
+    return f"round {number}, {changes:,} cells change"
 
 
 def _in_proportion(family: Family, possible: BoolArray) -> FloatArray:
@@ -163,10 +171,10 @@ class _Problem:
             gradient = self.gradient(x)
             residual = -sums.projected(gradient)
             size = float(np.abs(residual).max(initial=0.0))
-            if size <= self.quadratic.exactness * self.scale or (left and turn):
+            if size <= self.quadratic.left(self.scale) or (left and turn):
                 break
             step = self._descent(
-                sums, residual, max(0.3 * self.quadratic.exactness * self.scale, size * (left or LEFT_BY_RESTART))
+                sums, residual, max(0.3 * self.quadratic.left(self.scale), size * (left or LEFT_BY_RESTART))
             )
             if step is None:
                 return x, None

@@ -305,11 +305,11 @@ class _Family:
                     wide.append((answers, 1.0 / one.variance))
             joint = symmetrise(q @ known.joint[self.classes] @ q.T) + np.diag(own)
             return SumWeights.made(np.full(len(self.classes), scale), wide, few, joint), linear
-        scale, joint, _ = (part[self.classes] for part in task.weights)
+        typical, joint, _ = (part[self.classes] for part in task.weights)
         drawn = self._completion()
         seen = few.T @ (task.space.inverse_on_cells @ (few @ drawn.T))
-        linear += scale[self.kind][:, None] * (drawn - seen.T)
-        return SumWeights.made(scale, [], few, joint), linear
+        linear += typical[self.kind][:, None] * (drawn - seen.T)
+        return SumWeights.made(typical, [], few, joint), linear
 
     def _completion(self) -> FloatArray:
         """What the children are drawn to where nothing is measured, `(C, k)`: fitted to the estimates of their sums."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,13 +52,21 @@ def answers_of(marginal: Marginal, cells: IntArray) -> IntArray:
     return index
 
 
+def kronecker(parts: Sequence[FloatArray]) -> FloatArray:
+    """The Kronecker product of some arrays, the last one's index running fastest."""
+    out: FloatArray = parts[0]
+    for part in parts[1:]:
+        out = np.asarray(np.kron(out, part), dtype=np.float64)
+    return out
+
+
 def overlaps(first: Marginal, second: Marginal) -> FloatArray:
     """How many cells each answer of one query shares with each of another, `(size, size)`."""
     parts = []
     for own, other, n_own, n_other in zip(first.groups, second.groups, first.sizes, second.sizes, strict=True):
         both = np.bincount(own * n_other + other, minlength=n_own * n_other)
         parts.append(both.reshape(n_own, n_other).astype(np.float64))
-    return np.asarray(reduce(np.kron, parts))
+    return kronecker(parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import BoolArray, FloatArray
-from postprocess.families.active_set import FEASIBLE, SIGN, Exact
+from postprocess.families.active_set import FEASIBLE, Exact
 from postprocess.families.family import Family, violation
 from postprocess.families.watching import Watch
 from postprocess.marginal import each_in_one
@@ -33,8 +33,6 @@ from postprocess.sums.weights import SumWeights, Weighted
 
 #: Rounds of the active set, and steps of conjugate gradients in one.
 MOST_ROUNDS, MOST_STEPS = 100, 200
-#: What may be left of the gradient, of the largest linear term: a tenth of what tells signs.
-LEFT = SIGN / 10.0
 #: Restarts of the gradients, and the share of the squared error that is left before each.
 RESTARTS, ENOUGH, TINY = 12, 1e-16, 1e-300
 #: Rounds after which a cell is released or fixed only where it is among the worst half, so that nothing goes round.
@@ -65,17 +63,17 @@ class _Inverse:
         self.scale, self.joint = float(quadratic.scale[0]), quadratic.joint[0]
         self.few = quadratic.few[:, free]
         self.spread = sp.csr_array(self.few.T)
-        b = np.full(int(free.sum()), 1.0 / self.scale)
+        b: FloatArray = np.full(int(free.sum()), 1.0 / self.scale)
         self.parts: list[tuple[np.ndarray, int, FloatArray, FloatArray]] = []
         covariance = (self.few @ self.spread).toarray() / self.scale
         for one in chain:
             group = one.group[free]
             sums = np.bincount(group, b, one.size)
-            share = one.weight / (1.0 + one.weight * sums)
+            share = np.asarray(one.weight / (1.0 + one.weight * sums), dtype=np.float64)
             self.parts.append((group, one.size, b, share))
             on_sums = sp.csr_array((b, (group, np.arange(len(group)))), shape=(one.size, len(group))) @ self.spread
             covariance -= (on_sums.T @ (sp.diags_array(share) @ on_sums)).toarray()
-            b = b / (1.0 + one.weight * sums)[group]
+            b = np.asarray(b / (1.0 + one.weight * sums)[group], dtype=np.float64)
         self.inner = self.joint @ np.linalg.inv(np.eye(len(covariance)) + covariance @ self.joint)
         self.held = None if held is None else sp.csr_array(held[:, free])
         if self.held is not None:
@@ -156,7 +154,7 @@ def solve_alone(family: Family) -> Exact | None:
             used = np.flatnonzero(np.diff(sp.csr_array(held[:, free]).indptr) > 0)
             gradient = gradient - held[used].T @ inverse.multipliers(gradient[free])
         below = free & (x < -FEASIBLE)
-        release = possible & ~free & (gradient < -SIGN * scale)
+        release = possible & ~free & (gradient < -quadratic.sign(scale))
         changes = int(np.count_nonzero(below)) + int(np.count_nonzero(release))
         watch.at(partial(_where, number, changes))
         if not changes:
@@ -198,7 +196,7 @@ def _stationary(
     at = inverse.with_held(x[free], values)
     for _ in range(RESTARTS):
         residual = inverse.projected(linear[free] - times(at))
-        if float(np.abs(residual).max(initial=0.0)) <= LEFT * scale:
+        if float(np.abs(residual).max(initial=0.0)) <= quadratic.left(scale):
             out = np.zeros_like(x)
             out[free] = at
             return out

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -44,7 +44,7 @@ from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.upward import LevelEstimate, estimates_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, Measured, Problem
-from postprocess.sums.space import MOST_SUMS, Space, SumsBasis, is_whole, narrow_from
+from postprocess.sums.space import MOST_SUMS, Space, SumsBasis, is_whole, kronecker, narrow_from
 
 #: Pieces above which V W is not worked out: a matrix of two thirds of a gigabyte.
 MOST_PIECES = 9000
@@ -117,7 +117,7 @@ class Pieces:
                     continue
                 of_piece = query.groups[j][np.unique(group, return_index=True)[1]]
                 parts.append(np.sqrt(np.outer(size, size)) * (of_piece[:, None] == of_piece[None, :]))
-            out += weight * reduce(np.kron, parts)
+            out += weight * kronecker(parts)
         return out
 
     def basis(self, space: Space) -> FloatArray:
@@ -128,13 +128,13 @@ class Pieces:
             for j, (group, size) in enumerate(zip(self.cells.groups, self.sizes, strict=True)):
                 of_piece = query.groups[j][np.unique(group, return_index=True)[1]]
                 parts.append((np.arange(query.sizes[j])[:, None] == of_piece[None, :]) * np.sqrt(size))
-            rows.append(reduce(np.kron, parts))
+            rows.append(kronecker(parts))
         return np.asarray(np.vstack(rows).T @ space.q)
 
     def coordinates(self, cells: FloatArray) -> FloatArray:
         """The part of a vector over all cells `(n_cells,)` in these functions: `(d,)`."""
         sums = np.bincount(self.cells.cell_answer, cells, minlength=self.n_pieces)
-        return np.asarray(sums / np.sqrt(reduce(np.kron, self.sizes)))
+        return np.asarray(sums / np.sqrt(kronecker(self.sizes)))
 
 
 class Known:

@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.families.active_set import SIGN
-from postprocess.families.few_sums import FewSums, sums_over
+from postprocess.families.few_sums import SIGN, FewSums, sums_over
 
 #: Steps of conjugate gradients after which they are given up.
 MOST_STEPS = 5000
+#: Persons that a cell may be from what the conditions of optimality say.
+PERSONS = 5e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +63,13 @@ class SumWeights(FewSums):
         """See `FewSums`; the sums are of many cells, and directions of as many precisions as there are of them."""
         return MOST_STEPS
 
-    @property
-    def exactness(self) -> float:
-        """See `FewSums`: a tenth of what tells signs; less is rounding, of sums over a million cells."""
-        return SIGN / 10.0
+    def left(self, scale: float) -> float:
+        """See `FewSums`: a tenth of what tells signs."""
+        return self.sign(scale) / 10.0
+
+    def sign(self, scale: float) -> float:
+        """See `FewSums`: a cell that is fixed at 0 would have this many persons at most if it alone were free."""
+        return min(SIGN * scale, PERSONS * float(self.scale.min()))
 
     @cached_property
     def _spread(self) -> sp.csr_array:
