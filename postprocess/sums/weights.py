@@ -14,8 +14,6 @@ from postprocess.families.few_sums import SIGN, FewSums, sums_over
 
 #: Steps of conjugate gradients after which they are given up.
 MOST_STEPS = 5000
-#: Persons that a cell may be from what the conditions of optimality say.
-PERSONS = 5e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +66,8 @@ class SumWeights(FewSums):
         return self.sign(scale) / 10.0
 
     def sign(self, scale: float) -> float:
-        """See `FewSums`: a cell that is fixed at 0 would have this many persons at most if it alone were free."""
-        return min(SIGN * scale, PERSONS * float(self.scale.min()))
+        """See `FewSums`; less is rounding, of sums over a million cells."""
+        return SIGN * scale
 
     @cached_property
     def _spread(self) -> sp.csr_array:
