@@ -26,9 +26,6 @@ from postprocess.marginal import each_in_one
 MOST_ASYMMETRIC = 512
 #: Numbers in the weights above which they are not made.
 MOST_WEIGHTS = 1 << 25
-#: Steps of conjugate gradients in a round of the active set at most, and what the last ones leave of the gradient, of
-#: the largest linear term, and from which size on multipliers have signs: those of `equalities` and `active_set`.
-MOST_STEPS, EXACTNESS, SIGN = 400, 1e-13, 1e-10
 #: Differences of entries that count as none, relative to the largest.
 SAME = 1e-13
 
@@ -66,17 +63,14 @@ class FewSums:
     partitions: tuple[Partition, ...]
 
     @property
-    def most_steps(self) -> int:
-        """Steps of conjugate gradients after which they are given up."""
-        return MOST_STEPS
+    def coarser(self) -> float:
+        """How many times as much as elsewhere the last conjugate gradients may leave of the gradient."""
+        return 1.0
 
-    def left(self, scale: float) -> float:
-        """What the last conjugate gradients may leave of the gradient; `scale` is the largest linear term."""
-        return EXACTNESS * scale
-
-    def sign(self, scale: float) -> float:
-        """From which size on a multiplier has a sign."""
-        return SIGN * scale
+    @property
+    def patience(self) -> int:
+        """How many times as many steps conjugate gradients may take."""
+        return 1
 
     @classmethod
     def of(cls, basis: Basis, table: FloatArray) -> FewSums | None:

@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray
-from postprocess.families.active_set import FEASIBLE, MET, Exact
-from postprocess.families.equalities import APART, CORRECT
+from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
+from postprocess.families.equalities import APART, CORRECT, GRADIENT
 from postprocess.families.family import Family, violation
 from postprocess.families.few_sums import FewSums, sums_over
 from postprocess.families.stack import is_large
@@ -25,8 +25,8 @@ from postprocess.families.watching import Watch
 
 #: Sums for each cell of a family up to which it is solved in this way; cells from which on an area without a parent is.
 MOST_SUMS, LARGE_ALONE = 0.5, 1000
-#: Rounds of the active set after which it is given up.
-MOST_ROUNDS = 60
+#: Rounds of the active set after which it is given up, and steps of conjugate gradients in one.
+MOST_ROUNDS, MOST_STEPS = 60, 400
 #: What is left of the gradient after a round in which many cells change, and less by this where no fewer change than
 #: before; below the least of it, and where few cells change (of all), only what rounding leaves.
 LEFT, LEAST_LEFT, FEW = 0.1, 1e-4, 0.002
@@ -60,7 +60,7 @@ def solve_by_projection(family: Family) -> Exact | None:
         if gradient is None:
             return None
         below = free & (x < -FEASIBLE)
-        release = possible & ~free & (gradient < -quadratic.sign(problem.scale))
+        release = possible & ~free & (gradient < -SIGN * problem.scale)
         changes = int(np.count_nonzero(below)) + int(np.count_nonzero(release))
         watch.at(partial(_where, number, changes))
         if not changes and not left:
@@ -171,10 +171,12 @@ class _Problem:
             gradient = self.gradient(x)
             residual = -sums.projected(gradient)
             size = float(np.abs(residual).max(initial=0.0))
-            if size <= self.quadratic.left(self.scale) or (left and turn):
+            if size <= GRADIENT * self.quadratic.coarser * self.scale or (left and turn):
                 break
             step = self._descent(
-                sums, residual, max(0.3 * self.quadratic.left(self.scale), size * (left or LEFT_BY_RESTART))
+                sums,
+                residual,
+                max(0.3 * GRADIENT * self.quadratic.coarser * self.scale, size * (left or LEFT_BY_RESTART)),
             )
             if step is None:
                 return x, None
@@ -187,7 +189,7 @@ class _Problem:
         """Conjugate gradients from a projected residual until its largest entry is at most `least`."""
         step, direction = np.zeros_like(residual), residual
         square = float(np.vdot(residual, residual))
-        for _ in range(self.quadratic.most_steps):
+        for _ in range(MOST_STEPS * self.quadratic.patience):
             along = sums.projected(self.quadratic.times(direction, self.kinds))
             length = square / float(np.vdot(direction, along))
             step += length * direction

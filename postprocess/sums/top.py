@@ -25,7 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import BoolArray, FloatArray
-from postprocess.families.active_set import FEASIBLE, Exact
+from postprocess.families.active_set import FEASIBLE, SIGN, Exact
+from postprocess.families.equalities import GRADIENT
 from postprocess.families.family import Family, violation
 from postprocess.families.watching import Watch
 from postprocess.marginal import each_in_one
@@ -154,7 +155,7 @@ def solve_alone(family: Family) -> Exact | None:
             used = np.flatnonzero(np.diff(sp.csr_array(held[:, free]).indptr) > 0)
             gradient = gradient - held[used].T @ inverse.multipliers(gradient[free])
         below = free & (x < -FEASIBLE)
-        release = possible & ~free & (gradient < -quadratic.sign(scale))
+        release = possible & ~free & (gradient < -SIGN * scale)
         changes = int(np.count_nonzero(below)) + int(np.count_nonzero(release))
         watch.at(partial(_where, number, changes))
         if not changes:
@@ -196,7 +197,7 @@ def _stationary(
     at = inverse.with_held(x[free], values)
     for _ in range(RESTARTS):
         residual = inverse.projected(linear[free] - times(at))
-        if float(np.abs(residual).max(initial=0.0)) <= quadratic.left(scale):
+        if float(np.abs(residual).max(initial=0.0)) <= GRADIENT * quadratic.coarser * scale:
             out = np.zeros_like(x)
             out[free] = at
             return out

@@ -10,10 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.families.few_sums import SIGN, FewSums, sums_over
-
-#: Steps of conjugate gradients after which they are given up.
-MOST_STEPS = 5000
+from postprocess.families.few_sums import FewSums, sums_over
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +54,14 @@ class SumWeights(FewSums):
         return cls(scale, (), tuple(weighted), few[present], joint[:, present[:, None], present[None, :]])
 
     @property
-    def most_steps(self) -> int:
-        """See `FewSums`; the sums are of many cells, and directions of as many precisions as there are of them."""
-        return MOST_STEPS
+    def coarser(self) -> float:
+        """See `FewSums`: a tenth of what tells signs is left; less is rounding, of sums over a million cells."""
+        return 100.0
 
-    def left(self, scale: float) -> float:
-        """See `FewSums`: a tenth of what tells signs."""
-        return self.sign(scale) / 10.0
-
-    def sign(self, scale: float) -> float:
-        """See `FewSums`; less is rounding, of sums over a million cells."""
-        return SIGN * scale
+    @property
+    def patience(self) -> int:
+        """See `FewSums`; there are as many directions of large precision as sums, in each child."""
+        return 12
 
     @cached_property
     def _spread(self) -> sp.csr_array:
