@@ -1,8 +1,9 @@
 """Which specs can be run at all, and of these which a plan works out errors for; of the others it is said at once.
 
-An area at the top has nobody above it who could have nobody in a cell: all its possible cells may have persons, and are
-in one problem then, with a number for each two of them. What no machine can solve is refused by `validate`, `plan` and
-`run` alike. A run whose errors alone would take too long to work out is not refused: it does not need them.
+Up to a million cells a schema is estimated with numbers of each of them. One of more cells is estimated on the few sums
+that its lower levels measure (`postprocess.sums`): the detail is measured above these and determines which cells have
+persons. What cannot be stated so is refused by `validate`, `plan` and `run` alike, and so is what is not published of
+such a schema. A run whose errors alone would take too long to work out is not refused: it does not need them.
 
 Errors are worked out from matrices of one number for each pair of the values of grouped attributes, one matrix for each
 set of the attributes that are only kept whole or summed out, and at least two for each level. The bounds here are of
@@ -17,14 +18,16 @@ from typing import Final
 from geography.spine import Spine
 from pipeline.cost.size import basis_of_spec, possible_cells
 from pipeline.errors import InputError
+from pipeline.estimation.by_sums import MOST_CELLS_AT_ONCE, is_by_sums
+from pipeline.model.source import OwnNoise
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.algebra import Basis
+from postprocess.sums.space import MOST_SUMS
+from postprocess.sums.upward import unfit
 
-__all__ = ["MOST_NUMBERS", "MOST_OPERATIONS", "MOST_POSSIBLE", "check_plan_size", "check_possible", "is_planned"]
+__all__ = ["MOST_NUMBERS", "MOST_OPERATIONS", "check_plan_size", "check_possible", "is_planned"]
 
-#: Possible cells of a universe: beyond, a matrix of the problem at the top has 8 TB, and takes years to invert.
-MOST_POSSIBLE: Final = 1_000_000
 #: Numbers of the matrices of all levels; operations that inverting them takes; those of a matrix of any size.
 MOST_NUMBERS: Final = 120_000_000
 MOST_OPERATIONS: Final = 200_000_000_000  # about 20 s
@@ -32,18 +35,51 @@ PER_MATRIX: Final = 40_000
 
 
 def check_possible(spec: ReleaseSpec, universe: Universe) -> None:
-    """Refuse a universe that no machine can solve.
+    """Refuse a universe of more than a million cells that cannot be estimated on sums.
 
     Raises:
-        InputError: it is; the message says how many cells are possible, what they would take, and what would fit.
+        InputError: it is; the message says how many cells are possible, why they are too many, and what would fit.
     """
-    possible = possible_cells(universe)
-    if possible > MOST_POSSIBLE:
+    if not is_by_sums(universe):
+        return
+    if why := [*_not_on_sums(universe), *_not_published(spec)]:
         raise InputError(
-            f"{_name(spec, universe)}: found {possible:,} possible cells, too many to solve: where all of them may "
-            f"have persons the area at the top has a number for each two of them, here {8e-12 * possible**2:,.0f} TB; "
-            f"what fits: at most {MOST_POSSIBLE:,}, by fewer attributes, coarser values or structural_zeros"
+            f"{_name(spec, universe)}: found {possible_cells(universe):,} possible cells; of more than "
+            f"{MOST_CELLS_AT_ONCE:,} those can be estimated whose detail is measured at the upper levels, and at most "
+            f"{MOST_SUMS:,} answers at all levels below, but {'; '.join(why)}; what fits: other queries in "
+            "strategy.levels, fewer attributes or coarser values"
         )
+
+
+def _not_on_sums(universe: Universe) -> list[str]:
+    """Why a universe cannot be estimated on sums."""
+    levels = [(level.level, [measured.query for measured in level.queries]) for level in universe.strategy.levels]
+    stated = {
+        "invariants": universe.invariants,
+        "bounds": universe.bounds,
+        "geography.bypass": universe.bypass,
+        "public facts": universe.facts,
+        "selections": universe.stated_selections,
+        "added answers": universe.added,
+        "another source of numbers than the run's own noise": not isinstance(universe.source, OwnNoise),
+        "estimation together with others": universe.together,
+    }
+    return [
+        *unfit(universe.schema.shape, levels, universe.passes),
+        *(f"{name} are not possible with it" for name, found in stated.items() if found),
+    ]
+
+
+def _not_published(spec: ReleaseSpec) -> list[str]:
+    """What a spec publishes that there is not of such a universe."""
+    publish = spec.publish
+    stated = {
+        "publish.margins is true": publish.margins,
+        "publish.unbiased is true": publish.unbiased,
+        "publish.draws is not 0": publish.draws,
+        "universes are linked": bool(spec.links()),
+    }
+    return [name for name, found in stated.items() if found]
 
 
 def check_plan_size(spec: ReleaseSpec, spine: Spine) -> None:

@@ -42,6 +42,7 @@ import numpy as np
 
 from geography.spine import Spine
 from pipeline.cost.size import Size, basis_of_spec
+from pipeline.estimation.by_sums import is_by_sums
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.samples import ERRORS, GROUP_CELLS, NOTABLE, NOTABLE_LEAVES, rates_of, work_of
@@ -283,7 +284,8 @@ def cost_of(
     runs = max(of.runs for of in simulations)
     passed_on = bool(runs or spec.publish.unbiased or spec.publish.draws)
     simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
-    cut = None if together else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
+    uncut = bool(together) or any(map(is_by_sums, universes))
+    cut = None if uncut else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     drawn, of_draws = draw_cost(spec, spine, workers, cut)
     costly = [part for part in spec.of_features if isinstance(part, HasCosts)]
     further = [cost for part in costly for cost in part.costs(spec, spine)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from geography.spine import Spine
 from pipeline.estimation.around_estimates import is_compared, is_long
+from pipeline.estimation.by_sums import is_by_sums
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
 from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS, CHECKED_SHARE
@@ -19,6 +20,7 @@ from postprocess.families.stack import is_large
 from postprocess.families.wide import WIDE
 from postprocess.linear.alike import ChildGroups
 from postprocess.marginal import refines
+from postprocess.sums.space import Space, narrow_from
 
 #: Records in a leaf, and how many of an area's records have the r-th most common cell if a schema has several
 #: attributes: a share proportional to (r + OFFSET) ** -EXPONENT. A plan does not know them, so typical values are
@@ -46,6 +48,10 @@ LARGE_SHARE, LARGE_SHARE_COARSE, LARGE_CUBES, TOP_CUBES, SQUARES_PER_CELL = 0.06
 #: Positive cells of an area whose precisions are such, as a share of the possible ones: the detail of so many is not
 #: measured where few have persons.
 FEW_SUMS_SHARE = 0.25
+
+
+#: Arrays over all cells at the top of a schema that is estimated on sums, in the units of `Size.above`.
+CELLS_AT_TOP = 8
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,8 @@ class Size:
     @classmethod
     def of(cls, universe: Universe, spine: Spine, *, moved: bool = False, estimator: str = "full") -> Size:
         """The size of a universe's work; `moved` where universes make room at the top (`Link.moves_top`)."""
+        if is_by_sums(universe):
+            return _size_on_sums(universe, spine)
         cells, possible = universe.schema.n_cells, possible_cells(universe)
         common = sum(size > 1 for size in universe.schema.shape) < 2
         counts = [len(level) for level in spine.levels]
@@ -190,6 +198,44 @@ class Size:
             filled_cells=tuple(in_family[1:]),
             tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
         )
+
+
+def _size_on_sums(universe: Universe, spine: Spine) -> Size:
+    """The size of the work on a universe that is estimated on sums; the units are those of `Size`."""
+    counts = [len(level) for level in spine.levels]
+    levels = [[measured.query for measured in level.queries] for level in universe.strategy.levels]
+    first = narrow_from(levels)
+    sums = Space.of([query for level in levels[first:] for query in level]).n_sums
+    upward, _ = alike_matrices(spine, whole=True)
+    filled = [_filled(universe.schema.n_cells, common=False, leaves=spine.n_leaves / n) for n in counts]
+    tables = [(counts[spine.index_of(level)], one.query.size) for one in universe.tables for level in one.levels]
+    return Size(
+        geounits=sum(counts),
+        cells=universe.schema.n_cells,
+        possible=possible_cells(universe),
+        at_top=0.0,
+        at_once=(0.0,),
+        filled=sum(n * k for n, k in zip(counts, filled, strict=True)),
+        measured=sum(n * query.size for n, queries in zip(counts, levels, strict=True) for query in queries),
+        uses=sum(len(queries) for queries in levels),
+        above=CELLS_AT_TOP * universe.schema.n_cells,
+        block=sums**2,
+        matrices=sum(upward[max(first - 1, 0) :]) * sums**2,
+        final=0,
+        squares=0.0,
+        checked=0.0,
+        n_checked=0.0,
+        cubes=float(sum(upward[max(first - 1, 0) :]) * sums**3),
+        batch=0.0,
+        published=sum(n * size for n, size in tables),
+        simulated=0,
+        widest=0,
+        columns=sum(size for _, size in tables),
+        beside=0,
+        estimated=0,
+        filled_cells=tuple(filled[:-1]),
+        tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
+    )
 
 
 def possible_cells(universe: Universe) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from pipeline.estimation.by_sums import SumsEstimation, is_by_sums
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.knowledge import Results
 from pipeline.estimation.measurement_files import SourceFiles
@@ -58,11 +59,13 @@ LEAST_SHARED = 8
 
 
 def estimation_of(job: Job, universe: Universe) -> Estimation:
-    """The estimation of one universe: at once, or by subtrees where the spine is too large for that."""
+    """The estimation of one universe: at once, by subtrees of a large spine, or on the sums of a large schema."""
 
     def results(name: str) -> Results:
         return estimation_of(job, next(one for one in job.universes if one.name == name)).computed
 
+    if is_by_sums(universe):
+        return SumsEstimation(job, universe, results)
     most = MOST_CELLS if job.most_cells is None else job.most_cells
     part = PART_CELLS if job.part_cells is None else job.part_cells
     if job.workers.shares_parts:

@@ -120,12 +120,14 @@ def load_preset(name: str) -> Preset:
     if name not in preset_names():
         raise SpecError(f"strategy.preset: {unknown('preset', name, preset_names(), are='the presets are')}")
     content = tomllib.loads(resources.files("pipeline.spec.presets").joinpath(f"{name}.toml").read_text("utf-8"))
+    shared = load_preset(content["recodes_of"]).recodes if "recodes_of" in content else ()
     return Preset(
         name=name,
         about=content["about"],
         rho=parse_exact(content["rho"]),
         attributes=tuple(content["attributes"]),
-        recodes=tuple(
+        recodes=shared
+        + tuple(
             Recode(
                 key, recode["attribute"], tuple((label, tuple(values)) for label, values in recode["groups"].items())
             )

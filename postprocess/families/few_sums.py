@@ -62,6 +62,16 @@ class FewSums:
     scale: FloatArray
     partitions: tuple[Partition, ...]
 
+    @property
+    def coarser(self) -> float:
+        """How many times as much as elsewhere the last conjugate gradients may leave of the gradient."""
+        return 1.0
+
+    @property
+    def patience(self) -> int:
+        """How many times as many steps conjugate gradients may take."""
+        return 1
+
     @classmethod
     def of(cls, basis: Basis, table: FloatArray) -> FewSums | None:
         """On all cells of a schema, from a `Basis.pattern_table` `(K, n_blocks, a, a)`.

@@ -81,7 +81,6 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
 
     for number in range(first, MOST_ROUNDS + 1):
         standing.at(partial(arrays, number))
-        watch.at(partial(_where, number, fewest))
         sums = _Sums(family, free)
         if not sums.can_be_met:
             return None
@@ -91,6 +90,7 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
         below = free & (x < -FEASIBLE)
         release = possible & ~free & (gradient < -SIGN * problem.scale)
         changes = int(np.count_nonzero(below)) + int(np.count_nonzero(release))
+        watch.at(partial(_where, number, changes))
         if not changes and not left:
             return problem.exact(x, gradient, free, number)
         patience = patience - 1 if left <= LEAST_LEFT and changes >= fewest else PATIENCE
@@ -106,8 +106,8 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
     return None
 
 
-def _where(number: int, fewest: int) -> str:
-    return f"round {number:,}, at most {fewest:,} cells of the wrong sign"
+def _where(number: int, changes: int) -> str:
+    return f"round {number:,}, {changes:,} cells change"
 
 
 def _in_proportion(family: Family, possible: BoolArray) -> FloatArray:
@@ -202,9 +202,13 @@ class _Problem:
             gradient = self.gradient(x)
             residual = -sums.projected(gradient)
             size = float(np.abs(residual).max(initial=0.0))
-            if size <= GRADIENT * self.scale or (left and turn):
+            if size <= GRADIENT * self.quadratic.coarser * self.scale or (left and turn):
                 break
-            step = self._descent(sums, residual, max(0.3 * GRADIENT * self.scale, size * (left or LEFT_BY_RESTART)))
+            step = self._descent(
+                sums,
+                residual,
+                max(0.3 * GRADIENT * self.quadratic.coarser * self.scale, size * (left or LEFT_BY_RESTART)),
+            )
             if step is None:
                 return x, None
             x = x + step
@@ -216,7 +220,7 @@ class _Problem:
         """Conjugate gradients from a projected residual until its largest entry is at most `least`."""
         step, direction = np.zeros_like(residual), residual
         square = float(np.vdot(residual, residual))
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_STEPS * self.quadratic.patience):
             along = sums.projected(self.quadratic.times(direction, self.kinds))
             length = square / float(np.vdot(direction, along))
             step += length * direction

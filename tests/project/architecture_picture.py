@@ -12,7 +12,7 @@ from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
-WIDTH, HEIGHT = 860, 1496
+WIDTH, HEIGHT = 860, 1560
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}
 
@@ -114,6 +114,7 @@ ROOMS = (
     Room("features/amounts", ("sums and means of wages",), 297, 1422, 266, 54),
     Room("pipeline/pages", ("what all HTML pages share",), 20, 1422, 266, 54),
     Room("features/cumulative", ("how many up to each value",), 574, 1422, 266, 54),
+    Room("postprocess/sums", ("a million cells, on few sums",), 20, 1486, 266, 54, _PUBLIC),
 )
 
 

@@ -58,9 +58,9 @@ def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: i
 
 
 REFUSAL = (
-    "binary: found 16,777,216 possible cells, too many to solve: where all of them may have persons the area at the "
-    "top has a number for each two of them, here 2,252 TB; what fits: at most 1,000,000, by fewer attributes, coarser "
-    "values or structural_zeros"
+    "binary: found 16,777,216 possible cells; of more than 1,000,000 those can be estimated whose detail is measured "
+    "at the upper levels, and at most 2,000 answers at all levels below, but the detail is not measured at county; "
+    "publish.margins is true; what fits: other queries in strategy.levels, fewer attributes or coarser values"
 )
 
 
@@ -136,21 +136,41 @@ def test_which_sizes_are_planned(levels: int, apart: int, combinations: int, pla
     assert is_planned(levels, apart, combinations) == planned
 
 
-@needs("plan")
-def test_characteristics_of_persons_are_refused_at_once_with_the_figure(tmp_path: Path) -> None:
-    """The preset dhc-persons on the schema that it is made for: 1,227,744 cells."""
-    roles = [value for recode in load_preset("dhc-persons").recodes if recode.name == "relgq_4"
+def write_persons(folder: Path, preset: str) -> Path:
+    """A spec of a preset of persons on the schema that it is made for: 1,227,744 cells."""
+    roles = [value for recode in load_preset(preset).recodes if recode.name == "relgq_4"
              for _, group in recode.groups for value in group]  # fmt: skip
     shape = {"sex": 2, "age": 116, "hispanic": 2, "cenrace": 63}
     schema = {"relgq": roles} | {name: [str(i) for i in range(n)] for name, n in shape.items()}
-    path = write_binary(tmp_path, 1)
-    text = path.read_text().replace('[privacy]\nrho = "2"\n', 'strategy = "dhc-persons"\n')
+    path = write_binary(folder, 1)
+    text = path.read_text().replace('[privacy]\nrho = "2"\n', f'strategy = "{preset}"\n')
     text = text.replace('a0 = ["no", "yes"]\n', "".join(f"{name} = {values}\n" for name, values in schema.items()))
     head, strategy, rest = text.partition("[strategy.queries]")
     assert strategy
     path.write_text(head.replace("'", '"') + "[input]" + rest.partition("[input]")[2])
+    return path
+
+
+@needs("plan")
+@pytest.mark.parametrize(
+    ("preset", "margins", "says"),
+    [
+        ("dhc-persons", False, r"level block measures 1,902,889 answers of each geounit"),
+        ("dhc-persons-county", True, r"publish.margins is true"),
+        ("dhc-persons-county", False, r"found 1,227,744 cells, too many to work out errors for"),
+    ],
+)
+def test_characteristics_of_persons_are_refused_at_once_with_the_figure(
+    tmp_path: Path, preset: str, margins: bool, says: str
+) -> None:
+    """Its detail at every level cannot be run; measured down to the county it can, without margins and a plan."""
+    path = write_persons(tmp_path, preset)
+    if not margins:
+        path.write_text(path.read_text() + "[publish]\nmargins = false\n")
     plan_release = feature_module("features.plan.release_plan").plan_release
     began = time.process_time()
-    with pytest.raises(InputError, match=r"found 1,227,744 possible cells, too many to solve: .* at most 1,000,000"):
+    with pytest.raises(InputError, match=says):
         plan_release(path, None, 1)
     assert time.process_time() - began < SECONDS
+    if preset == "dhc-persons-county" and not margins:
+        check_possible(*_own(path))

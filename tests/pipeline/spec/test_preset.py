@@ -79,6 +79,7 @@ def test_all_presets_are_there() -> None:
     assert preset_names() == (
         "das-1940",
         "dhc-persons",
+        "dhc-persons-county",
         "pl94-2020-pr",
         "pl94-2020-pr-units",
         "pl94-2020-us",
@@ -272,6 +273,21 @@ def test_characteristics_of_persons_have_ten_queries_and_the_published_budget() 
         for number, measured in enumerate(at.queries):
             times = 4 if number in fourfold.get(level, (5,)) else 1
             assert found.budget * at.share * measured.share == Fraction(parts[level] * times, 10_000)
+
+
+def test_the_detail_of_persons_can_be_measured_down_to_the_county_alone() -> None:
+    """Same budget and levels; below the county the shares of the three wide queries go to the others, in proportion."""
+    whole, county = load_preset("dhc-persons"), load_preset("dhc-persons-county")
+    assert (county.rho, county.attributes, county.recodes, county.aliases) == (
+        whole.rho,
+        whole.attributes,
+        whole.recodes,
+        whole.aliases,
+    )
+    for own, other in zip(county.levels, whole.levels, strict=True):
+        assert (own.name, own.share) == (other.name, other.share)
+        kept = dict(other.queries[: None if own.name in {"US", "State", "County"} else 7])
+        assert dict(own.queries) == {query: share / sum(kept.values()) for query, share in kept.items()}
 
 
 def test_a_preset_without_an_epsilon_has_none_for_pure_noise() -> None:

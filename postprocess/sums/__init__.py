@@ -1,0 +1,1 @@
+"""Schemas of which most levels measure few sums: estimates and information live on these sums, and on no cells."""

@@ -1,0 +1,515 @@
+"""The downward pass of a wide schema: families with weights on sums, and below them the detail in proportion.
+
+At a wide level a family has the cells that are positive in its parent, at the top all possible ones. Its precisions
+are weights on the sums of queries (`weights`), so that no matrix of cells is needed: the top is solved by a direct
+solver (`top`), families by projected conjugate gradients (`postprocess.families.projected`).
+
+At the lower levels nothing is measured but few sums, and cells in which all these agree are solved as one, in the same
+way; what the sums do not determine is drawn to the completion of the children (`postprocess.downward.completion`),
+which is fitted to each child's own estimates. The persons of such a cell are then divided among its children as they
+were solved, in proportion to what the parent has of each of its cells: nothing says more of them. That is the table of
+maximum entropy with these sums, and whole numbers next to it with the same sums are found by minimum-cost flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.assembly import UNBOUNDED
+from postprocess.downward.level import CHECKED_NUMBERS, LARGEST_DIFFERENCE, run_here
+from postprocess.downward.report import SolverReport
+from postprocess.errors import SolverError
+from postprocess.families.family import Family, Solution
+from postprocess.families.projected import solve_by_projection
+from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
+from postprocess.families.second_solver import solve_again
+from postprocess.families.solve import solve_families
+from postprocess.linear.information import inverse_off, null_projector, symmetrise
+from postprocess.marginal import Marginal, refines
+from postprocess.problem import Measured
+from postprocess.sums.space import Space, answers_of, plain, representative_cells
+from postprocess.sums.top import solve_alone
+from postprocess.sums.upward import Known, SumsLevel
+from postprocess.sums.weights import SumWeights
+
+#: Numbers of children's cells of a batch, and its children, at most where it has several parents.
+BATCH_NUMBERS, BATCH_CHILDREN = 4_000_000, 1000
+#: Cells that the typical precision of a class is the median of.
+TYPICAL = 512
+#: Numbers in matrices over a family's cells up to which it is solved by them where sums do not lead to the solution.
+MOST_IN_MATRICES = 100_000_000
+#: Rounds of fitting at most, and persons by which the last one changes a cell at most.
+MOST_ROUNDS, FITTED = 100, 1e-6
+#: Numbers of a family up to which another solver solves it again.
+CHECKED_SIZE = 4000
+#: The number that marks, in the keys of ties, where persons are divided in proportion.
+DIVIDED = 63
+
+
+@dataclass(frozen=True, eq=False)
+class CoarsePass:
+    """A coarse query that is solved and held first: its precision `(n_classes, m, m)` and linear term `(n, m)`."""
+
+    query: Marginal
+    precision: FloatArray
+    linear: FloatArray
+
+    def of(self, classes: IntArray, rows: slice) -> CoarsePass:
+        """For some children whose classes are numbered in the order given."""
+        return CoarsePass(self.query, self.precision[classes], self.linear[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class SumsTask:
+    """Children `first_child ...` of the parents `first_parent ...`, arrays sliced to them.
+
+    Attributes:
+        offsets: `(n_parents + 1,)` children of each parent, from 0.
+        parents: whole-number histograms `(n_parents, n_cells)`; None at the top.
+        known: what is known of the children.
+        space: the few sums.
+        divided: whether what the sums do not tell apart is divided in proportion.
+        possible: at the top the cells that can have persons; empty elsewhere.
+        passes: coarse to fine.
+        rounding: nested queries that rounding keeps within one of the solution.
+        checked: `(n_parents,)` whose solution is compared with another solver's.
+        fitted: the finest queries whose answers are determined, and `(n, size)` estimates of them, not negative.
+    """
+
+    level: int
+    level_name: str
+    parent_names: tuple[str, ...]
+    first_parent: int
+    first_child: int
+    offsets: IntArray
+    parents: sp.csr_array | None
+    n_cells: int
+    known: SumsLevel
+    space: Space
+    divided: bool
+    possible: IntArray
+    passes: tuple[CoarsePass, ...]
+    rounding: tuple[Marginal, ...]
+    checked: BoolArray
+    solver: str
+    seed: int
+    fitted: tuple[tuple[Marginal, FloatArray], ...] = ()
+
+    @cached_property
+    def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of the lower levels: r `(n_classes,)`, and N and M as weights on the sums `(n_classes, s, s)`.
+
+        Precisions are r I + A'N A, with N = Q M Q' - r (A A')^-1: r in the directions that the sums do not see.
+        """
+        q, joint = self.space.q, self.known.joint
+        every = representative_cells(self.space.cells)
+        some = self.space.sums(every[:: max(1, len(every) // TYPICAL)])
+        measured = symmetrise(q @ joint @ q.T)
+        typical = np.array([float(np.median((some.T @ one * some.T.toarray()).sum(axis=1))) for one in measured])
+        typical = np.where(typical > 0, typical, 1.0)
+        if self.known.unmeasured is not None:
+            measured = measured + typical[:, None, None] * symmetrise(q @ self.known.unmeasured @ q.T)
+        return typical, measured - typical[:, None, None] * self.space.inverse_on_cells, measured
+
+
+def solve_sums_task(task: SumsTask) -> tuple[sp.csr_array, SolverReport]:
+    """Whole-number histograms `(n, n_cells)` of the children of a batch of parents.
+
+    Raises:
+        SolverError: a family was not solved to its tolerance, or another solver disagrees; names the parent.
+    """
+    report = SolverReport()
+    entries: list[tuple[IntArray, IntArray, IntArray]] = []
+    for parent in range(len(task.offsets) - 1):
+        first, last = int(task.offsets[parent]), int(task.offsets[parent + 1])
+        cells, counts = _of_parent(task, parent)
+        if not len(cells):
+            continue
+        if counts is not None and last - first == 1:
+            entries.append((np.full(len(cells), first), cells, counts.astype(np.int64)))
+            continue
+        family = _Family(task, parent, cells, counts)
+        rounded, columns = family.released()
+        report += family.report
+        rows, places = np.nonzero(rounded)
+        entries.append((rows + first, columns[places], rounded[rows, places]))
+    rows, columns, values = (
+        np.concatenate([np.zeros(0, dtype=np.int64), *(entry[i] for entry in entries)]) for i in range(3)
+    )
+    out = sp.csr_array((values, (rows, columns)), shape=(int(task.offsets[-1]), task.n_cells), dtype=np.int64)
+    out.sort_indices()
+    return out, report
+
+
+def _of_parent(task: SumsTask, parent: int) -> tuple[IntArray, FloatArray | None]:
+    """The cells of a family, and its parent's persons in them; None at the top."""
+    if task.parents is None:
+        return task.possible, None
+    row = slice(task.parents.indptr[parent], task.parents.indptr[parent + 1])
+    return task.parents.indices[row].astype(np.int64), task.parents.data[row].astype(np.float64)
+
+
+class _Family:
+    """The children of one parent: `cells` `(k,)` of the schema and the parent's `counts` `(k,)`, None at the top."""
+
+    def __init__(self, task: SumsTask, parent: int, cells: IntArray, counts: FloatArray | None) -> None:
+        self.task, self.parent, self.detail, self.counts = task, parent, cells, counts
+        self.rows = slice(int(task.offsets[parent]), int(task.offsets[parent + 1]))
+        self.classes, self.kind = np.unique(task.known.classes[self.rows], return_inverse=True)
+        name = task.parent_names[parent]
+        self.name = name if counts is None else f"{name} (its {task.level_name} children)"
+        self.report = SolverReport()
+        if task.divided:
+            # Cells that the sums do not tell apart are one.
+            _, first, self.of_detail = np.unique(
+                answers_of(task.space.cells, cells), return_index=True, return_inverse=True
+            )
+            self.of_detail = self.of_detail.ravel()
+            self.cells = cells[first]
+            assert counts is not None, "the detail is measured at the top"
+            self.persons: FloatArray | None = np.bincount(self.of_detail, counts).astype(np.float64)
+        else:
+            self.cells, self.persons = cells, counts
+
+    @property
+    def n_children(self) -> int:
+        """C."""
+        return self.rows.stop - self.rows.start
+
+    def released(self) -> tuple[IntArray, IntArray]:
+        """Whole numbers `(C, k)` of the children in some cells of the schema, and these cells."""
+        held: tuple[Marginal, IntArray] | None = None
+        for number, one in enumerate(self.task.passes):
+            held = one.query, self._coarse(number, one, held)
+        group, values = self._held(held)
+        precision, linear = self._weights_on_cells()
+        family = self._stated(precision, linear, self.persons, group, values, self.kind)
+        solution = self._solved(family)
+        x, cells, persons, of_detail = solution.x, self.cells, self.persons, None
+        if self.counts is None:
+            positive = np.flatnonzero(x[0] > 0)
+            x, cells, group = x[:, positive], cells[positive], None if group is None else group[positive]
+        chain = self._chain(cells, group, values, self.task.rounding)
+        rounded = self._rounded(len(self.task.passes), x, cells, persons, chain)
+        if not self.task.divided:
+            return rounded, cells
+        of_detail = self.of_detail
+        return self._divided(rounded, of_detail), self.detail
+
+    def _stated(
+        self,
+        precision: FloatArray | SumWeights,
+        linear: FloatArray,
+        persons: FloatArray | None,
+        group: IntArray | None,
+        held: IntArray | None,
+        kind: IntArray,
+    ) -> Family:
+        upper = np.full(linear.shape, UNBOUNDED)
+        if persons is not None:
+            upper = np.minimum(upper, persons[None, :])
+        if group is not None and held is not None:
+            upper = np.minimum(upper, held[:, group])
+        return Family(
+            name=self.name,
+            precision=precision,
+            linear=linear,
+            upper=upper,
+            parent=persons,
+            held_group=group,
+            held=None if held is None else held.astype(np.float64),
+            kind=kind,
+        )
+
+    def _solved(self, family: Family) -> Solution:
+        exact = None
+        if self.task.solver != "cvxpy":
+            exact = solve_alone(family) if family.parent is None else solve_by_projection(family)
+            if exact is None and family.linear.size * family.n_cells > MOST_IN_MATRICES:
+                raise SolverError(
+                    f"{family.name}: {family.linear.size:,} numbers were not solved in the steps there are"
+                )
+        if exact is not None:
+            solution = Solution(exact.x, "batched", exact.rounds, exact.primal, exact.dual)
+        else:
+            (solution,) = solve_families([family], self.task.solver)
+        self.report += SolverReport.of([solution])
+        if (
+            self.task.solver == "auto"
+            and self.task.checked[self.parent]
+            and solution.solver == "batched"
+            and family.linear.size <= CHECKED_SIZE
+            and family.linear.size * family.n_cells <= CHECKED_NUMBERS
+        ):
+            reference = solve_again(family.with_matrices())
+            difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
+            if difference > LARGEST_DIFFERENCE:
+                raise SolverError(
+                    f"{family.name}: the batched solver and {reference.solver} differ by {difference:.2g} persons in a "
+                    f"cell; allowed is {LARGEST_DIFFERENCE:g}"
+                )
+            self.report += SolverReport(checked=1, largest_difference=difference)
+        return solution
+
+    def _coarse(self, number: int, one: CoarsePass, held: tuple[Marginal, IntArray] | None) -> IntArray:
+        """Whole-number answers `(C, m)` of a coarse query."""
+        own = answers_of(one.query, self.cells)
+        present, place, of_cell = np.unique(own, return_index=True, return_inverse=True)
+        persons = None if self.persons is None else np.bincount(of_cell.ravel(), self.persons).astype(np.float64)
+        group = values = None
+        if held is not None:
+            found, group = np.unique(answers_of(held[0], self.cells[place]), return_inverse=True)
+            group, values = group.ravel(), held[1][:, found]
+        precision = one.precision[self.classes][:, present[:, None], present[None, :]]
+        linear = one.linear[self.rows][:, present]
+        solution = self._solved(self._stated(precision, linear, persons, group, values, self.kind))
+        cells = self.cells[place]
+        out = np.zeros((self.n_children, one.query.size), dtype=np.int64)
+        chain = self._chain(cells, group, values, [])
+        out[:, present] = self._rounded(number, solution.x, cells, persons, chain)
+        return out
+
+    def _held(self, held: tuple[Marginal, IntArray] | None) -> tuple[IntArray | None, IntArray | None]:
+        """The held group of each cell, and the held sums `(C, m)`."""
+        if held is None:
+            return None, None
+        present, group = np.unique(answers_of(held[0], self.cells), return_inverse=True)
+        return group.ravel().astype(np.int64), held[1][:, present]
+
+    def _weights_on_cells(self) -> tuple[SumWeights, FloatArray]:
+        """Precisions and linear terms `(C, k)` on the cells that are solved."""
+        task, known, q = self.task, self.task.known, self.task.space.q
+        few = task.space.sums(self.cells)
+        linear = np.ascontiguousarray((few.T @ (q @ known.term[self.rows].T)).T)
+        if not task.divided:
+            scale, wide, own = 0.0, [], np.zeros(task.space.n_sums)
+            places = task.space.places
+            for one in known.measured:
+                if one.marginal.key in places:
+                    rows = places[one.marginal.key]
+                    own[rows] += 1.0 / one.variance
+                    linear += (few[rows].T @ (one.values[self.rows].T / one.variance)).T
+                    continue
+                answers = answers_of(one.marginal, self.cells)
+                linear += one.values[self.rows][:, answers] / one.variance
+                if one.marginal.size == task.n_cells:
+                    scale += 1.0 / one.variance
+                else:
+                    wide.append((answers, 1.0 / one.variance))
+            joint = symmetrise(q @ known.joint[self.classes] @ q.T) + np.diag(own)
+            return SumWeights.made(np.full(len(self.classes), scale), wide, few, joint), linear
+        typical, joint, _ = (part[self.classes] for part in task.weights)
+        drawn = self._completion()
+        seen = few.T @ (task.space.inverse_on_cells @ (few @ drawn.T))
+        linear += typical[self.kind][:, None] * (drawn - seen.T)
+        return SumWeights.made(typical, [], few, joint), linear
+
+    def _completion(self) -> FloatArray:
+        """What the children are drawn to where nothing is measured, `(C, k)`: fitted to the estimates of their sums."""
+        assert self.persons is not None
+        z = np.repeat(self.persons[None, :] / self.n_children, self.n_children, axis=0)
+        tables = []
+        for query, values in self.task.fitted:
+            present, group = np.unique(answers_of(query, self.cells), return_inverse=True)
+            tables.append((sp.csr_array((np.ones(len(group)), (group.ravel(), np.arange(len(group))))), group.ravel(),
+                           values[self.rows][:, present]))  # fmt: skip
+        for _ in range(MOST_ROUNDS if len(tables) > 1 else 1):
+            before = z
+            for sums, group, values in tables:
+                at = (sums @ z.T).T
+                z = z * np.divide(values, at, out=np.zeros_like(values), where=at > 0)[:, group]
+            total = z.sum(axis=0)
+            z = np.where(total > 0, z * np.divide(self.persons, total, out=np.zeros_like(total), where=total > 0),
+                         self.persons / self.n_children)  # fmt: skip
+            if np.abs(z - before).max(initial=0.0) <= FITTED:
+                break
+        return np.asarray(z)
+
+    def _chain(
+        self, cells: IntArray, group: IntArray | None, held: IntArray | None, soft: Sequence[Marginal]
+    ) -> list[GroupLevel]:
+        """Partitions for rounding, coarse to fine: what is held, and queries that nest with it."""
+        chain = [] if group is None or held is None else [GroupLevel(group, held, held)]
+        for query in soft:
+            if not self.task.divided or refines(self.task.space.cells, query):
+                present, of_query = np.unique(answers_of(query, cells), return_inverse=True)
+                shape = self.n_children, len(present)
+                free = GroupLevel(
+                    of_query.ravel(), np.zeros(shape, dtype=np.int64), np.full(shape, int(UNBOUNDED), dtype=np.int64)
+                )
+                if all(_nest(one.group, free.group) for one in chain):
+                    chain = sorted([*chain, free], key=lambda one: one.lower.shape[1])
+        return chain
+
+    def _rounded(
+        self, number: int, x: FloatArray, cells: IntArray, persons: FloatArray | None, chain: Sequence[GroupLevel]
+    ) -> IntArray:
+        """Whole numbers next to a solution, with its sums."""
+        task = self.task
+        children = np.arange(task.first_child + self.rows.start, task.first_child + self.rows.stop)
+        ties = tie_breaks(task.seed, [np.array([task.level * 64 + number]), children[:, None], cells[None, :]])
+        family = self._stated(np.zeros((1, 0, 0)), x, persons, None, None, np.zeros(len(x), dtype=np.int64))
+        rounded = round_family(family, x, chain, ties)
+        broken = (rounded < 0).any() or (persons is not None and (rounded.sum(axis=0) != np.rint(persons)).any())
+        for one in chain:
+            sums = np.zeros(one.lower.shape, dtype=np.int64)
+            np.add.at(sums.T, one.group, rounded.T)
+            broken = broken or (sums < one.lower).any() or (sums > one.upper).any()
+        if broken:
+            raise SolverError(f"{self.name}: the rounded solution breaks a constraint")
+        return rounded
+
+    def _divided(self, rounded: IntArray, of_detail: IntArray) -> IntArray:
+        """Persons `(C, k)` of the solved cells divided among the parent's cells in them, in proportion."""
+        assert self.counts is not None
+        assert self.persons is not None
+        out = np.zeros((self.n_children, len(self.detail)), dtype=np.int64)
+        alone = (np.bincount(of_detail) == 1) | ((rounded > 0).sum(axis=0) == 1)
+        easy = alone[of_detail]
+        # The only cell of its kind, or the only child with such persons, has all of them.
+        share = np.where((np.bincount(of_detail) == 1), rounded, (rounded > 0) * 1)
+        single = np.bincount(of_detail)[of_detail] == 1
+        out[:, easy] = np.where(
+            single[easy], rounded[:, of_detail[easy]], (share[:, of_detail] * self.counts.astype(np.int64))[:, easy]
+        )
+        left = np.flatnonzero(~easy)
+        if len(left):
+            groups, own = np.unique(of_detail[left], return_inverse=True)
+            own = own.ravel()
+            held = rounded[:, groups]
+            x = held[:, own] * (self.counts[left] / self.persons[of_detail[left]])[None, :]
+            chain = [GroupLevel(own, held, held)]
+            out[:, left] = self._rounded(DIVIDED, x, self.detail[left], self.counts[left], chain)
+        return out
+
+
+def _nest(first: IntArray, second: IntArray) -> bool:
+    """Whether one of two groupings, numbered from 0, refines the other."""
+    sizes = int(first.max()) + 1, int(second.max()) + 1
+    pairs = int(np.count_nonzero(np.bincount(first * sizes[1] + second)))
+    return pairs in sizes
+
+
+def _coarse_passes(known: Known, level: SumsLevel) -> tuple[CoarsePass, ...]:
+    """The objectives of a level's coarse passes: the best linear estimates of their answers."""
+    out = []
+    for query in known.problem.passes:
+        rows = known.space.rows(query)
+        covariance = symmetrise(rows @ level.covariance @ rows.T)
+        null = null_projector(covariance)
+        precision = inverse_off(covariance, null)
+        best = level.best @ rows.T
+        typical = np.array([float(np.median(np.diagonal(one))) or 1.0 for one in precision])
+        precision = precision + typical[:, None, None] * null
+        linear = np.einsum("nij,nj->ni", precision[level.classes], best)
+        out.append(CoarsePass(plain(query), precision, linear))
+    return tuple(out)
+
+
+def _fitted(known: Known, level: SumsLevel) -> tuple[tuple[Marginal, FloatArray], ...]:
+    """The finest queries whose answers are determined, and the estimates of these, not negative, with their total."""
+    out = []
+    for query in known.space.finest:
+        rows = known.space.rows(query)
+        if level.unmeasured is not None and np.abs(rows @ level.unmeasured).max() > 1e-6 * np.abs(rows).max():
+            continue
+        best = level.best @ rows.T
+        total, kept = np.maximum(best.sum(axis=1), 0.0), np.maximum(best, 0.0)
+        out.append((plain(query), kept * (total / np.maximum(kept.sum(axis=1), 1e-12))[:, None]))
+    return tuple(out)
+
+
+def sums_tasks(known: Known, level: int, parents: sp.csr_array | None, checked: BoolArray) -> list[SumsTask]:
+    """The batches of one level, in the order of the spine; they do not depend on how many workers there are.
+
+    Args:
+        known: of the problem.
+        level: index of the level.
+        parents: the histograms of the level above; None at the top.
+        checked: `(n_parents,)` whose children are solved again.
+    """
+    problem = known.problem
+    spine, of_level = problem.spine, known.levels[level]
+    n = len(spine.levels[level])
+    offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
+    names, upper_name = spine.levels[max(level - 1, 0)].geocodes, spine.level_names[max(level - 1, 0)]
+    divided = level >= known.first
+    passes = _coarse_passes(known, of_level)
+    fitted = _fitted(known, of_level) if divided and problem.completed else ()
+    possible = np.zeros(0, dtype=np.int64) if level else np.flatnonzero(~problem.constraints.structural_zeros)
+    tasks = []
+    for first, last in _batches(offsets, parents):
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        classes, local = np.unique(of_level.classes[rows], return_inverse=True)
+        tasks.append(
+            SumsTask(
+                level=level,
+                level_name=spine.level_names[level],
+                parent_names=tuple(f"{upper_name} {code}" for code in names[first:last]),
+                first_parent=first,
+                first_child=rows.start,
+                offsets=offsets[first : last + 1] - offsets[first],
+                parents=None if parents is None else parents[first:last],
+                n_cells=problem.n_cells,
+                known=SumsLevel(
+                    measured=tuple(_rows_of(one, rows) for one in of_level.measured),
+                    classes=local.ravel(),
+                    joint=of_level.joint[classes],
+                    term=of_level.term[rows],
+                    covariance=of_level.covariance[:0],
+                    best=of_level.best[:0],
+                    unmeasured=None if of_level.unmeasured is None else of_level.unmeasured[classes],
+                ),
+                space=known.space,
+                divided=divided,
+                possible=possible,
+                passes=tuple(one.of(classes, rows) for one in passes),
+                rounding=tuple(map(plain, problem.rounding)),
+                checked=checked[first:last],
+                solver=problem.solver,
+                seed=problem.seed,
+                fitted=tuple((query, values[rows]) for query, values in fitted),
+            )
+        )
+    return tasks
+
+
+def _rows_of(measured: Measured, rows: slice) -> Measured:
+    return replace(measured, marginal=plain(measured.marginal), values=measured.values[rows])
+
+
+def _batches(offsets: IntArray, parents: sp.csr_array | None) -> list[tuple[int, int]]:
+    """First parent of each batch and the one after its last; batches of whole families are limited in numbers."""
+    children = np.diff(offsets)
+    cells = np.full(len(children), BATCH_NUMBERS) if parents is None else np.diff(parents.indptr)
+    numbers = np.cumsum(children * cells) // BATCH_NUMBERS
+    many = np.cumsum(children) // BATCH_CHILDREN
+    new = np.flatnonzero((np.diff(numbers) > 0) | (np.diff(many) > 0)) + 1
+    starts = [0, *map(int, new), len(children)]
+    return list(pairwise(starts))
+
+
+def downward_sums(
+    known: Known,
+    level: int,
+    parents: sp.csr_array | None,
+    checked: BoolArray,
+    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = run_here,
+) -> tuple[sp.csr_array, SolverReport]:
+    """Whole-number histograms `(n, n_cells)` of one level, given those of the level above (None at the top).
+
+    Raises:
+        SolverError: as `solve_sums_task`.
+    """
+    report, parts = SolverReport(), []
+    for part, of_part in runner(solve_sums_task, sums_tasks(known, level, parents, checked)):
+        parts.append(part)
+        report += of_part
+    return sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64), report
