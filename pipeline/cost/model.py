@@ -2,7 +2,7 @@
 
 Seconds of one core, of the calibrating machine, by the sizes of the work (`Size`):
 
-    pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
+    pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_MATRIX matrices + PER_SQUARE squares + PER_CUBE cubes
     run  = START + PER_PUBLISHED published + PER_USE uses + PER_COLUMN columns + what cvxpy checks + pass
            + PER_BESIDE beside
            + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED simulated) for each pass that is simulated
@@ -138,6 +138,8 @@ def _leaves_of(spine: Spine, cut: int | None, level: int) -> int:
 START, ENGINE, WORKER_START = 5.6, 10.0, 1.3
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
 PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2.0e-7, 3.2e-7, 5.7e-11
+#: Seconds per number of the matrices of the upward pass: of the wide nation's, at 1/256.
+PER_MATRIX = 5.0e-7
 #: Seconds for each query of a level whose privacy losses are composed; and for each answer of a table at a level, which
 #: is a few columns that are written, read again for the report and compared, beyond those of the smallest runs.
 PER_USE, PER_COLUMN, COLUMNS = 0.14, 1.0e-3, 1000
@@ -163,8 +165,8 @@ ONLY_MATRIX_BYTES = 65.0
 #: the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_MATRIX_BYTES = 600.0, 110.0, 48.0
 CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 1.2, 0.1, 0.4
-#: Bytes per number with an interval around its unbiased estimate: an estimate and a variance, from subtrees, from all
-#: and rounded.
+#: Bytes per number with an interval around its unbiased estimate, in the part of a spine that is cut: an estimate and a
+#: variance, from subtrees and from all. Of a spine that is not cut few are held at a time.
 ESTIMATED_BYTES = 48.0
 #: Bytes per cell of all geounits of universes that are estimated together, and of a simulated run of these: every cell
 #: is there, in some arrays at a time. Of a run of 13 universes with 34 million cells (features/marginals/README.md).
@@ -273,7 +275,6 @@ def cost_of(
     ) + PER_COLUMN * max(0, sum(size.columns for size in sizes) - COLUMNS)
     start += PER_BESIDE * bool(most) * sum(size.beside for size in sizes)
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
-    main += ESTIMATED_BYTES * bool(most) * max(size.estimated for size in sizes) / 1e6
     seconds = [_simulated_seconds(size, of) for size, of in zip(sizes, simulations, strict=True)]
     simulated = sum(seconds)
     # Every worker does whole runs.
@@ -300,7 +301,12 @@ def cost_of(
         held = whole + each * len(spine.levels[cut.level]) / 1e6
         share = _largest_share(spine, cut)
         parts = workers * (
-            WORKER_MB + max(_held(size, share, below=cut.level, passes=passed_on) for size in sizes) / 1e6
+            WORKER_MB
+            + max(
+                _held(size, share, below=cut.level, passes=passed_on) + share * ESTIMATED_BYTES * size.estimated
+                for size in sizes
+            )
+            / 1e6
         )
         parts = max(parts, max(_largest_family(size, 0, cut.level + 1) for size in sizes) / 1e6)
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
@@ -319,15 +325,18 @@ def cost_of(
     used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0
     held = max(_held(size, passes=passed_on) for size in sizes) / 1e6
-    if passed_on:
-        held += 8.0 * max(size.final for size in sizes) / 1e6
+    kept = max(_kept(size) for size in sizes) / 1e6
+    if spec.publish.unbiased or spec.publish.draws:
+        kept = held = held + 8.0 * max(size.final for size in sizes) / 1e6
     batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
     at_once = min(used, runs) * simulating
     if together:
         cells = sum(size.geounits * size.cells for size in together) / 1e6
-        held, batches, at_once = TOGETHER_BYTES * cells, 0.0, TOGETHER_SIMULATED_BYTES * cells * bool(runs)
-    estimated = held + max(batches, at_once, of_draws)
-    peak = main + processes + (max(estimated, after, beside) if used == 1 else beside + max(estimated, after))
+        held = kept = TOGETHER_BYTES * cells
+        batches, at_once = 0.0, TOGETHER_SIMULATED_BYTES * cells * bool(runs)
+    # What is worked out beside other steps is so while the others estimate, and is there before runs are simulated.
+    estimated = held + batches if used == 1 else held + batches + beside
+    peak = main + processes + max(estimated, kept + max(at_once, of_draws), after, beside)
     begun = WORKER_START * max(used if used > 1 else 0, min(workers, spec.publish.draws) if workers > 1 else 0)
     core = start + begun + passes + simulated + drawn + besides
     return Cost(core, elapsed, peak, max(at_once, after, beside), workers, 1)
@@ -335,7 +344,8 @@ def cost_of(
 
 def pass_seconds(size: Size) -> float:
     """Seconds of one core for one pass over a universe."""
-    return PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_SQUARE * size.squares + PER_CUBE * size.cubes
+    of_numbers = PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_MATRIX * size.matrices
+    return of_numbers + PER_SQUARE * size.squares + PER_CUBE * size.cubes
 
 
 def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True) -> float:
@@ -356,9 +366,14 @@ def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True
     ) + _largest_family(size, below, len(size.at_once))
 
 
+def _kept(size: Size) -> float:
+    """Bytes of a universe that are held while its runs are simulated, and nothing but margins follows any more."""
+    return GEOUNIT_BYTES * size.geounits + FILLED_BYTES * size.filled
+
+
 def _largest_family(size: Size, above: int, below: int) -> float:
     """Bytes of the matrices of the largest family whose children are of the levels from `above` to before `below`."""
-    top = 0.0 if above else SQUARE_BYTES * size.at_top**2
+    top = 0.0 if above else SQUARE_BYTES * size.top_matrix
     return max(top, FAMILY_BYTES * max(size.at_once[above and above + 1 : below], default=0.0))
 
 

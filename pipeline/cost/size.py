@@ -57,6 +57,7 @@ class Size:
         cells: of the schema.
         possible: of these, the cells that are not structural zeros.
         at_top: cells in the problem of the area at the top: all possible ones, or of wide schemas the positive ones.
+        top_matrix: numbers of the matrix of that problem; 0 where its precision is weights on few sums.
         at_once: numbers of the matrices of the largest family of a wide schema, by the level of the children: three of
             all its cells, and one of the positive cells of each child.
         filled: cells of a geounit that are assumed not to be empty, added up over all levels.
@@ -77,7 +78,7 @@ class Size:
         widest: numbers of the query with an interval that has most at a level, of at most `PLACES` areas.
         columns: answers of the tables at each level.
         beside: queries at each level whose answers features publish beside the tables, with intervals.
-        estimated: numbers whose intervals are around unbiased estimates, all of which are held at once.
+        estimated: numbers whose intervals are around unbiased estimates.
         filled_cells: per level but the last, cells of a geounit that are assumed not to be empty.
         tables: per level, whether tables are published.
     """
@@ -86,6 +87,7 @@ class Size:
     cells: int
     possible: int
     at_top: float
+    top_matrix: float
     at_once: tuple[float, ...]
     filled: float
     measured: int
@@ -144,6 +146,7 @@ class Size:
             cells=cells,
             possible=possible,
             at_top=at_top,
+            top_matrix=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else at_top**2,
             at_once=(0.0, *together),
             filled=sum(n * _filled(possible, common, spine.n_leaves / n) for n in counts),
             measured=sum(
@@ -256,7 +259,7 @@ def _solved(
     squares, cubes = [], 0.0
     for level, (parents, n, k, of_child) in enumerate(zip(counts, counts[1:], in_family, positive, strict=False)):
         own = n * k * k * min(k, 100.0) / 100.0
-        if few <= MOST_SUMS * k and is_projected(round(n / parents), int(k), has_parent=level > 0) and share is None:
+        if share is None and _has_few_sums(few, round(n / parents), k, level):
             own = SQUARES_PER_CELL * n * k
         elif not level:
             own, cubes = (own, cubes + k**3) if share is None else (0.0, cubes + TOP_CUBES * k**3)
@@ -266,6 +269,11 @@ def _solved(
             own, cubes = share * own, cubes + LARGE_CUBES * (parents * k**3 + n * of_child**3)
         squares.append(own)
     return squares, cubes
+
+
+def _has_few_sums(few: float, children: int, k: float, level: int) -> bool:
+    """Whether families of k cells are solved by the sums, so many, that all precisions are weights on."""
+    return few <= MOST_SUMS * k and is_projected(children, int(k), has_parent=level > 0)
 
 
 def _few_sums(universe: Universe) -> float:

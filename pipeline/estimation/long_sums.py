@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.estimation.knowledge import IntervalRule
-from pipeline.estimation.subtree_answers import Answers, subtree_answers
+from pipeline.estimation.subtree_answers import KeptAnswers, Rows
 from pipeline.model.universe import Table, Universe
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal, MarginalKey, answers_within
-from postprocess.shares.estimates import adjusted
 from postprocess.statistics import NORMAL_QUANTILE
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 #: Measured answers that a number may be the sum of and still have a simulated interval. The bias of non-negativity
 #: grows as this number, the standard error as its root: docs/decisions/intervals.md has what was measured.
 MOST = 64
-#: Decimals of estimates and standard errors, so that the last bits of a computation do not show.
-_DECIMALS = 3
 
 
 def measured_within(universe: Universe, estimator: str, query: Marginal, level: int) -> int:
@@ -68,7 +65,7 @@ class LongSums:
         """The rule of a table at a level: that of simulated runs, unless its numbers are sums of many answers."""
         if not self._is_long(table, level):
             return rule
-        return AroundEstimates(rule, *self._estimates[level][table.query.key])
+        return AroundEstimates(rule, *self._estimates.of(level, table.query))
 
     def _is_long(self, table: Table, level: int) -> bool:
         universe, estimator = self._estimation.universe, self._estimation.stated.estimator
@@ -87,30 +84,23 @@ class LongSums:
         return found
 
     @cached_property
-    def _estimates(self) -> list[dict[MarginalKey, Answers]]:
-        """Per level, of each query estimates and standard errors `(n, size)`, by all that is measured of the spine."""
-        queries, estimation = self._queries, self._estimation
-        if not any(queries):
-            return [{} for _ in queries]
-        of_subtrees = subtree_answers(estimation.job.workers, estimation.computed, [[*own.values()] for own in queries])
-        out: list[dict[MarginalKey, Answers]] = []
-        above: dict[MarginalKey, Answers] = {}
-        for level, own, answers in zip(estimation.job.spine.levels, queries, of_subtrees, strict=True):
-            above = {key: _below(pair, level.parents, above.get(key)) for key, pair in zip(own, answers, strict=True)}
-            out.append(
-                {
-                    key: (values.round(_DECIMALS), np.sqrt(variances).round(_DECIMALS))
-                    for key, (values, variances) in above.items()
-                }
-            )
-        return out
+    def _estimates(self) -> KeptAnswers:
+        """Estimates and standard errors by all that is measured of the spine; computed at first use."""
+        estimation, cut = self._estimation, self._estimation.cut
+        step = f"estimates {estimation.universe.name} {cut.name if cut is not None else 'whole'}"
+        kept = KeptAnswers(estimation.job, estimation.computed, self._queries, step)
+        kept.compute()
+        return kept
 
+    def compute(self) -> None:
+        """Compute all estimates now, so that nothing else is needed later."""
+        if any(self._queries):
+            assert self._estimates
 
-def _below(own: Answers, parents: IntArray, above: Answers | None) -> Answers:
-    if above is None:
-        return own
-    found = adjusted(*own, parents, above)
-    return found.values, found.variances
+    def forget(self) -> None:
+        """Remove what is kept of them."""
+        if "_estimates" in self.__dict__:
+            self._estimates.forget()
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +113,8 @@ class AroundEstimates:
     """
 
     rule: IntervalRule
-    estimates: FloatArray
-    standard: FloatArray
+    estimates: FloatArray | Rows
+    standard: FloatArray | Rows
 
     def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """See `IntervalRule.ends`: made so much longer that the released number and one person to each side are in."""

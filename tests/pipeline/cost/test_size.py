@@ -175,14 +175,22 @@ def test_what_is_published_beside_tables_is_foretold() -> None:
 
 
 def test_memory_of_estimates_of_long_sums_is_foretold() -> None:
-    """Jobs are sums of 101 measured answers; of the 40 numbers at 21 geounits estimates are held, with variances."""
+    """Jobs are sums of 101 measured answers: 40 numbers at 21 geounits. Of a part they are held at once, else few."""
     values = {"ages": [str(i) for i in range(101)], "jobs": [str(i) for i in range(40)], "detail": '"age * job"'}
     text = SPEC.format(**values).replace("'", '"').replace("margins = false", 'replicates = 8\n[tables]\njobs = "job"')
     size = Size.of(parse_spec(text).universes()[0], SPINE)
     assert size.estimated == 21 * 40
     assert Size.of(parse_spec(text.replace('jobs = "job"', 'ages = "age"')).universes()[0], SPINE).estimated == 0
-    spine = spine_from_prefixes([f"1{i:04d}" for i in range(9_000)], {"state": 1, "area": 5})
-    parsed = parse_spec(text.replace("area = 3", "area = 5"))
-    sizes = sizes_of(parsed, spine)
-    held = [cost_of(parsed, spine, 1, sizes=(replace(sizes[0], estimated=n),)).peak_mb for n in (sizes[0].estimated, 0)]
-    assert held[0] - held[1] == pytest.approx(9_001 * 40 * 48 / 1e6, rel=0.01)
+    levels = {"state": 1, "area": 3, "leaf": 6}
+    spine = spine_from_prefixes([f"1{i // 100:02d}{i % 100:03d}" for i in range(9_000)], levels)
+    parsed = parse_spec(
+        text.replace("area = 3", "area = 3, leaf = 6").replace('area = "1/2"', 'area = "0"\nleaf = "1/2"')
+    )
+    (size,) = sizes_of(parsed, spine)
+    assert size.estimated == 9_091 * 40
+    for most, share in (1, 1 / 9), (10**9, 0):
+        held = [
+            cost_of(parsed, spine, 1, sizes=(replace(size, estimated=n),), most_cells=most, part_cells=1_000 * 4_040)
+            for n in (2 * 10**9, 10**9)
+        ]
+        assert held[0].peak_mb - held[1].peak_mb == pytest.approx(1e9 * 48 / 1e6 * share, rel=0.02), most
