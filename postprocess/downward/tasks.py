@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
-from postprocess.families.few_sums import FewSums
+from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.wide import WIDE
 from postprocess.linear.information import BLIND, RANK_TOLERANCE, ROUNDING, TINY, full_rank, inverse_off, null_projector
 from postprocess.linear.known import zero_masks
@@ -94,7 +94,7 @@ class LevelTask:
     def few_sums(self) -> FewSums | None:
         """The precisions of the detail, of all classes, as weights on few sums of cells; None where they are not."""
         terms = self.terms[-1]
-        return FewSums.of(self.basis, self.basis.patterns_of(terms.precision) if terms.in_blocks else terms.precision)
+        return few_sums_of(self.basis, self.basis.patterns_of(terms.precision) if terms.in_blocks else terms.precision)
 
 
 def _coarse_terms(

@@ -59,6 +59,19 @@ def test_beyond_it_is_the_positive_ones_where_the_detail_is_measured() -> None:
     assert list(size.at_once) == pytest.approx([0, 3 * size.at_top**2 + 20 * (POSITIVE * WIDE_RECORDS**POWER) ** 2])
 
 
+def test_the_population_counts_where_the_spec_states_it() -> None:
+    """20 leaves of 40 persons: fewer cells are positive than of 400, and no more of a leaf than it has persons."""
+    sizes = []
+    for ages, jobs in (116, 400), (58, 58):
+        values = {"ages": [str(i) for i in range(ages)], "jobs": [str(i) for i in range(jobs)], "detail": "detailed"}
+        text = SPEC.format(**values).replace("'", '"')
+        stated = text.replace('rho = "1"', 'rho = "1"\npopulation = 800')
+        sizes += [Size.of(parse_spec(one).universes()[0], SPINE) for one in (text, stated)]
+    assert sizes[1].at_top / sizes[0].at_top == pytest.approx(0.1**POWER)
+    assert sizes[3].squares < sizes[2].squares
+    assert sizes[3].filled < sizes[3].geounits * 800
+
+
 def test_detail_with_few_sums_beside_it_is_measured_where_cells_have_persons() -> None:
     """As England's 3,458 cells: leaves have more cells than forty persons fill. The narrow schema keeps its guess."""
     (many,), (few,) = _size(58, 58, "detailed").filled_cells, _size(30, 30, "detailed").filled_cells
