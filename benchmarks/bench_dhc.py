@@ -22,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from measured_run import measured_run
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from synthetic_spine import leaf_codes
 
 from pipeline.cost.model import cost_of
@@ -112,7 +112,7 @@ def persons(codes: NDArray[np.str_], people: int, seed: int) -> dict[str, NDArra
     quarters = rng.random(len(codes)) < QUARTERS
     weights = rng.gamma(1.2, size=len(codes)) * np.where(quarters, 0.0, 1.0)
     n_quarters = round(0.025 * people)
-    households = round((people - n_quarters) / (SIZES @ np.arange(1, 8)))
+    households = round((people - n_quarters) / float(SIZES @ np.arange(1, 8)))
     leaf = np.repeat(np.arange(len(codes)), rng.multinomial(households, weights / weights.sum()))
     size = 1 + rng.choice(len(SIZES), p=SIZES, size=len(leaf))
     race = (rng.random(len(leaf))[:, None] > shares[tract[leaf]]).sum(axis=1)
@@ -122,10 +122,10 @@ def persons(codes: NDArray[np.str_], people: int, seed: int) -> dict[str, NDArra
     couple = (size > 1) & (rng.random(len(leaf)) < 0.72)
     rows = []
 
-    def add(which: NDArray[np.int64], relgq: object, sex: object, age: object) -> None:
+    def add(which: NDArray[np.int64], relgq: ArrayLike, sex: ArrayLike, age: ArrayLike) -> None:
         n = len(which)
         own = np.where(rng.random(n) < 0.93, race[which], (rng.random(n)[:, None] > shares[tract[leaf[which]]]).sum(1))
-        columns = (leaf[which], relgq, sex, np.clip(age, 0, AGES - 1), hispanic[which], np.minimum(own, 62))
+        columns = (leaf[which], relgq, sex, np.clip(np.asarray(age), 0, AGES - 1), hispanic[which], np.minimum(own, 62))
         rows.append(np.column_stack([np.broadcast_to(np.asarray(one, dtype=np.int64), n) for one in columns]))
 
     everyone = np.arange(len(leaf))

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from measured_run import measured_beside_plan
+from numpy.typing import NDArray
 from synthetic_spine import leaf_codes
 
 #: Geounits of each level of the whole: country, regions, authorities, MSOAs, LSOAs.
@@ -83,8 +84,7 @@ microdata = false
 def write_population(folder: Path, share: int, *, margins: bool) -> Path:
     """Write leaves, counts and spec of one n-th of the whole to `folder`; the spec."""
     rng = np.random.default_rng([share, 19])
-    sizes = (1, *(max(1, round(n / share)) for n in WHOLE[1:]))
-    codes = leaf_codes(sizes, rng)
+    codes = leaves_of(share, rng)
     pq.write_table(pa.table({"leaf": pa.array(codes, pa.string())}), folder / "leaves.parquet")
     _, authority = np.unique([code[:15] for code in codes], return_inverse=True)
     typical = np.concatenate([[14.0, 0.6], np.geomspace(1.0, 0.02, GROUPS - 2)])
@@ -108,7 +108,18 @@ def write_population(folder: Path, share: int, *, margins: bool) -> Path:
     assert writer is not None
     writer.close()
     path = folder / "release.toml"
-    text = SPEC.format(
+    path.write_text(spec_text(share, margins=margins), encoding="utf-8")
+    return path
+
+
+def leaves_of(share: int, rng: np.random.Generator) -> NDArray[np.str_]:
+    """Codes of the leaves of one n-th of the whole."""
+    return leaf_codes((1, *(max(1, round(n / share)) for n in WHOLE[1:])), rng)
+
+
+def spec_text(share: int, *, margins: bool) -> str:
+    """The spec of one n-th of the whole."""
+    return SPEC.format(
         share=share,
         ages=", ".join(f'"{age}"' for age in range(AGES)),
         groups=", ".join(f'"{group}"' for group in range(GROUPS)),
@@ -118,8 +129,6 @@ def write_population(folder: Path, share: int, *, margins: bool) -> Path:
         ),
         margins=str(margins).lower(),
     )
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def measure(folder: Path, share: int, *, margins: bool) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from geography.spine import Spine
 from pipeline.cost.size import alike_matrices, basis_of_spec
 from pipeline.model.universe import Universe
+from pipeline.release.long_tables import is_long
 from postprocess.linear.pairs import rows_of
 
 #: Bytes of a matrix for each geounit, beyond which covariances are left out of the page: several are held at once.
@@ -19,8 +20,9 @@ MOST_HELD = 4_000_000_000
 MOST_AHEAD = 400_000_000
 #: Seconds per operation on matrices, and per factor.
 PER_INVERTED, PER_FACTOR = 3.2e-9, 3.0e-7
-#: Bytes per number of all matrices, and per factor of the table and level that has most.
-HELD_BYTES, FACTOR_BYTES = 42.0, 65.0
+#: Bytes per number of all matrices, and per factor of the table and level that has most: of 1/128 of England, as
+#: benchmarks/bench_england.py makes it, and of 1,689 areas with ages.
+HELD_BYTES, FACTOR_BYTES = 34.0, 52.0
 
 
 def held_bytes(universe: Universe, geounits: int) -> int:
@@ -36,7 +38,8 @@ class Reported:
     Attributes:
         matrices: numbers of the matrices of all classes of areas, upward and after both passes.
         inverted: operations on these.
-        factors: numbers of the factors of all tables at all levels: of each class, level above, and row of the table.
+        factors: numbers of the factors of all tables that the page shows at all levels: of each class, level above, and
+            row of the table.
         widest: factors of the table and level that has most.
         ahead: whether they are worked out beside other steps.
     """
@@ -62,7 +65,7 @@ class Reported:
             final[level] * basis.n_blocks * len(rows_of(basis, table.query)) * (level * a + level + 1)
             for level, name in enumerate(spine.level_names)
             for table in universe.tables
-            if name in table.levels and not universe.measure.signed
+            if name in table.levels and not universe.measure.signed and not is_long(table.query.size)
         ]
         return cls(matrices, matrices * a, sum(factors), max(factors, default=0), held <= MOST_AHEAD)
 

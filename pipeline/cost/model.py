@@ -2,11 +2,11 @@
 
 Seconds of one core, of the calibrating machine, by the sizes of the work (`Size`):
 
-    pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
+    pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_MATRIX matrices + PER_SQUARE squares + PER_CUBE cubes
     run  = START + PER_PUBLISHED published + PER_USE uses + PER_COLUMN columns + what cvxpy checks + pass
            + PER_BESIDE beside
            + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED simulated) for each pass that is simulated
-           + SIMULATED for each simulated run
+           + SIMULATED for each level of each simulated run
            + what joint draws cost (`draw_cost`)
            + what features cost that add to every release (`HasCosts`), such as the report
 
@@ -43,6 +43,7 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.cost.size import Size, basis_of_spec
 from pipeline.estimation.by_sums import is_by_sums
+from pipeline.execution.workers import START_AFTER
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.samples import ERRORS, GROUP_CELLS, NOTABLE, NOTABLE_LEAVES, rates_of, work_of
@@ -139,20 +140,23 @@ def _leaves_of(spine: Spine, cut: int | None, level: int) -> int:
 START, ENGINE, WORKER_START = 5.6, 10.0, 1.3
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
 PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2.0e-7, 3.2e-7, 5.7e-11
-#: Seconds for each query of a level whose privacy losses are composed; and for each answer of a table at a level, which
-#: is a few columns that are written, read again for the report and compared, beyond those of the smallest runs.
-PER_USE, PER_COLUMN, COLUMNS = 0.14, 1.0e-3, 1000
+#: Seconds per number of the matrices of the upward pass: of the wide nation's, at 1/256.
+PER_MATRIX = 5.0e-7
+#: Seconds for each query of a level whose privacy losses are composed; and for each column of a table at a level (three
+#: of an answer with an interval), which is written, read again for the report and compared, beyond those of the
+#: smallest runs; and bytes for each of these columns.
+PER_USE, PER_COLUMN, COLUMN_BYTES, COLUMNS = 0.14, 6.0e-4, 8.0e3, 1000
 #: Seconds for each query of a level that features publish beside the tables, mostly for its intervals: of 100 queries
 #: at three levels, with 300 and with 3,000 geounits.
 PER_BESIDE = 0.02
 #: Seconds that cvxpy takes for each family that it solves again, and per square of these.
 CHECK, PER_CHECKED = 0.0073, 4.0e-7
-#: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
-REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.17, 4.5e-5, 1.7e-7
+#: A simulated run: in passes, and seconds for each of its levels beside that, per geounit and per published number.
+REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.025, 4.5e-5, 1.7e-7
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
-MAIN_MB, ENGINE_MB, WORKER_MB = 280.0, 220.0, 88.0
+MAIN_MB, ENGINE_MB, WORKER_MB = 215.0, 220.0, 95.0
 #: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
 #: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 350.0
@@ -164,15 +168,15 @@ ONLY_MATRIX_BYTES = 65.0
 #: the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_MATRIX_BYTES = 600.0, 110.0, 48.0
 CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 1.2, 0.1, 0.4
-#: Bytes per number with an interval around its unbiased estimate: an estimate and a variance, from subtrees, from all
-#: and rounded.
+#: Bytes per number with an interval around its unbiased estimate, in the part of a spine that is cut: an estimate and a
+#: variance, from subtrees and from all. Of a spine that is not cut few are held at a time.
 ESTIMATED_BYTES = 48.0
 #: Bytes per cell of all geounits of universes that are estimated together, and of a simulated run of these: every cell
 #: is there, in some arrays at a time. Of a run of 13 universes with 34 million cells (features/marginals/README.md).
 TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 58.0, 62.0
 #: Arrays of `CHUNK_NUMBERS` while errors are counted.
 COUNTING = 1.3
-#: Leaf cells from which on workers are used from the start.
+#: Leaf cells from which on workers are used from the start; else after some seconds of work (`START_AFTER`).
 SMALL = 200_000
 
 
@@ -271,10 +275,11 @@ def cost_of(
     start += sum(
         PER_PUBLISHED * size.published + PER_USE * size.uses + CHECK * size.n_checked + PER_CHECKED * size.checked
         for size in sizes
-    ) + PER_COLUMN * max(0, sum(size.columns for size in sizes) - COLUMNS)
+    )
+    columns = max(0, (3 if most else 1) * sum(size.columns for size in sizes) - COLUMNS)
+    start += PER_COLUMN * columns
     start += PER_BESIDE * bool(most) * sum(size.beside for size in sizes)
-    main = MAIN_MB + (ENGINE_MB if engine else 0.0)
-    main += ESTIMATED_BYTES * bool(most) * max(size.estimated for size in sizes) / 1e6
+    main = MAIN_MB + (ENGINE_MB if engine else 0.0) + COLUMN_BYTES * columns / 1e6
     seconds = [_simulated_seconds(size, of) for size, of in zip(sizes, simulations, strict=True)]
     simulated = sum(seconds)
     # Every worker does whole runs.
@@ -302,7 +307,12 @@ def cost_of(
         held = whole + each * len(spine.levels[cut.level]) / 1e6
         share = _largest_share(spine, cut)
         parts = workers * (
-            WORKER_MB + max(_held(size, share, below=cut.level, passes=passed_on) for size in sizes) / 1e6
+            WORKER_MB
+            + max(
+                _held(size, share, below=cut.level, passes=passed_on) + share * ESTIMATED_BYTES * size.estimated
+                for size in sizes
+            )
+            / 1e6
         )
         parts = max(parts, max(_largest_family(size, 0, cut.level + 1) for size in sizes) / 1e6)
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
@@ -318,18 +328,23 @@ def cost_of(
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / estimating) + waited
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
     elapsed += sum(cost.seconds / (workers if cost.ahead else 1) for cost in further)
-    used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
+    large = spine.n_leaves * max(size.cells for size in sizes) > SMALL
+    used = workers if large or (1 - SERIAL) * passes + simulated > START_AFTER else 1
     processes = WORKER_MB * used if used > 1 else 0.0
-    held = max(_held(size, passes=passed_on) for size in sizes) / 1e6
-    if passed_on:
-        held += 8.0 * max(size.final for size in sizes) / 1e6
+    linear = bool(spec.publish.unbiased or spec.publish.draws)
+    held = max(_held(size, passes=linear) for size in sizes) / 1e6
+    kept = max(_kept(size) for size in sizes) / 1e6
+    if linear:
+        kept = held = held + 8.0 * max(size.final for size in sizes) / 1e6
     batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
     at_once = min(used, runs) * simulating
     if together:
         cells = sum(size.geounits * size.cells for size in together) / 1e6
-        held, batches, at_once = TOGETHER_BYTES * cells, 0.0, TOGETHER_SIMULATED_BYTES * cells * bool(runs)
-    estimated = held + max(batches, at_once, of_draws)
-    peak = main + processes + (max(estimated, after, beside) if used == 1 else beside + max(estimated, after))
+        held = kept = TOGETHER_BYTES * cells
+        batches, at_once = 0.0, TOGETHER_SIMULATED_BYTES * cells * bool(runs)
+    # What is worked out beside other steps is so while the others estimate, and is there before runs are simulated.
+    estimated = held + batches if used == 1 else held + batches + beside
+    peak = main + processes + max(estimated, kept + max(at_once, of_draws), after, beside)
     begun = WORKER_START * max(used if used > 1 else 0, min(workers, spec.publish.draws) if workers > 1 else 0)
     core = start + begun + passes + simulated + drawn + besides
     return Cost(core, elapsed, peak, max(at_once, after, beside), workers, 1)
@@ -337,7 +352,8 @@ def cost_of(
 
 def pass_seconds(size: Size) -> float:
     """Seconds of one core for one pass over a universe."""
-    return PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_SQUARE * size.squares + PER_CUBE * size.cubes
+    of_numbers = PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_MATRIX * size.matrices
+    return of_numbers + PER_SQUARE * size.squares + PER_CUBE * size.cubes
 
 
 def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True) -> float:
@@ -347,7 +363,8 @@ def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True
         size: of the universe.
         share: of it.
         below: the cut, where it is one.
-        passes: whether the matrices are needed for more than the estimates: margins, unbiased estimates or draws.
+        passes: whether all matrices are needed for more than the estimates: unbiased estimates, draws, or in a part of
+            a spine that is cut margins.
     """
     return share * (
         GEOUNIT_BYTES * size.geounits
@@ -358,9 +375,14 @@ def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True
     ) + _largest_family(size, below, len(size.at_once))
 
 
+def _kept(size: Size) -> float:
+    """Bytes of a universe that are held while its runs are simulated, and nothing but margins follows any more."""
+    return GEOUNIT_BYTES * size.geounits + FILLED_BYTES * size.filled
+
+
 def _largest_family(size: Size, above: int, below: int) -> float:
     """Bytes of the matrices of the largest family whose children are of the levels from `above` to before `below`."""
-    top = 0.0 if above else SQUARE_BYTES * size.at_top**2
+    top = 0.0 if above else SQUARE_BYTES * size.top_matrix
     return max(top, FAMILY_BYTES * max(size.at_once[above and above + 1 : below], default=0.0))
 
 
@@ -368,7 +390,7 @@ def _simulated_seconds(size: Size, simulations: Simulations) -> float:
     """Seconds of one core for all simulated runs of a universe."""
     once = REPLICATE * pass_seconds(size) * simulations.passes
     counted = simulations.leaves * (PER_SIMULATED * size.geounits + PER_COUNTED * size.simulated)
-    return once + counted + SIMULATED * simulations.runs
+    return once + counted + SIMULATED * simulations.runs * len(size.tables)
 
 
 def _simulated(size: Size, simulations: Simulations) -> float:
@@ -377,7 +399,9 @@ def _simulated(size: Size, simulations: Simulations) -> float:
         return 0.0
     errors = 48.0 * size.widest
     counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.simulated))
-    return _held(size, simulations.share) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
+    upper = (1.0 - simulations.share) * ONLY_MATRIX_BYTES * size.upper
+    held = _held(size, simulations.share, passes=False) + upper
+    return held + max(BATCH_BYTES * size.batch, 2 * errors + counted)
 
 
 def _largest_share(spine: Spine, cut: Cut) -> float:

@@ -12,8 +12,10 @@ from geography.spine import Spine
 from pipeline.estimation.around_estimates import is_compared, is_long
 from pipeline.estimation.by_sums import is_by_sums
 from pipeline.model.universe import Universe
+from pipeline.release.long_tables import is_long as is_sparse
 from postprocess.algebra import Basis
 from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS, CHECKED_SHARE
+from postprocess.downward.subtrees import cut_level
 from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
 from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.stack import is_large
@@ -23,9 +25,9 @@ from postprocess.marginal import refines
 from postprocess.sums.space import Space, narrow_from
 
 #: Records in a leaf, and how many of an area's records have the r-th most common cell if a schema has several
-#: attributes: a share proportional to (r + OFFSET) ** -EXPONENT. A plan does not know them, so typical values are
-#: assumed: with these, areas of the 2020 census fill as many of the 2,016 cells of P.L. 94-171 as they do, within a
-#: sixth (33 in a block group, 183 in a county, 383 in a state of a million).
+#: attributes: a share proportional to (r + OFFSET) ** -EXPONENT. Where the spec does not state the population a typical
+#: one is assumed: with these, areas of the 2020 census fill as many of the 2,016 cells of P.L. 94-171 as they do,
+#: within a sixth (33 in a block group, 183 in a county, 383 in a state of a million).
 RECORDS, OFFSET, EXPONENT = 40.0, 1.0, 2.7
 #: Records in a leaf at most, where a schema has one attribute, such as age: all its values are common.
 MOST_RECORDS = 2_000.0
@@ -44,7 +46,7 @@ PLACES = 2_000
 #: What a large family takes of the time that its squares stand for, since it is begun near its end, with the detail
 #: measured and without; and cubes of its cells, and of the positive ones at the top of a wide schema, in single
 #: precision. Where its precisions are weights on few sums (`few_sums`) it takes what so many squares do for each cell.
-LARGE_SHARE, LARGE_SHARE_COARSE, LARGE_CUBES, TOP_CUBES, SQUARES_PER_CELL = 0.065, 0.01, 0.3, 0.65, 25.0
+LARGE_SHARE, LARGE_SHARE_COARSE, LARGE_CUBES, TOP_CUBES, SQUARES_PER_CELL = 0.065, 0.01, 0.3, 0.65, 17.0
 #: Positive cells of an area whose precisions are such, as a share of the possible ones: the detail of so many is not
 #: measured where few have persons.
 FEW_SUMS_SHARE = 0.25
@@ -63,6 +65,7 @@ class Size:
         cells: of the schema.
         possible: of these, the cells that are not structural zeros.
         at_top: cells in the problem of the area at the top: all possible ones, or of wide schemas the positive ones.
+        top_matrix: numbers of the matrix of that problem; 0 where its precision is weights on few sums.
         at_once: numbers of the matrices of the largest family of a wide schema, by the level of the children: three of
             all its cells, and one of the positive cells of each child.
         filled: cells of a geounit that are assumed not to be empty, added up over all levels.
@@ -71,6 +74,7 @@ class Size:
         above: cells of the geounits above the leaves, dense.
         block: numbers of the matrix of a geounit.
         matrices: numbers of the matrices of the upward pass: one for alike geounits.
+        upper: of these, those down to the level below which simulated runs are of a sample; 0 where they are not.
         final: numbers of the covariances after both passes, of two levels at a time.
         squares: squares of the cells of each geounit's family that are not empty, added up; few cells count less.
         checked: of these, those of the families that cvxpy solves again.
@@ -81,9 +85,9 @@ class Size:
         simulated: numbers whose errors are counted in simulated runs: those of tables, and of what features publish
             beside them.
         widest: numbers of the query with an interval that has most at a level, of at most `PLACES` areas.
-        columns: answers of the tables at each level.
+        columns: answers of the tables at each level, but for those that are long and sparse.
         beside: queries at each level whose answers features publish beside the tables, with intervals.
-        estimated: numbers whose intervals are around unbiased estimates, all of which are held at once.
+        estimated: numbers whose intervals are around unbiased estimates.
         filled_cells: per level but the last, cells of a geounit that are assumed not to be empty.
         tables: per level, whether tables are published.
     """
@@ -92,6 +96,7 @@ class Size:
     cells: int
     possible: int
     at_top: float
+    top_matrix: float
     at_once: tuple[float, ...]
     filled: float
     measured: int
@@ -99,6 +104,7 @@ class Size:
     above: int
     block: int
     matrices: int
+    upper: int
     final: int
     squares: float
     checked: float
@@ -125,19 +131,27 @@ class Size:
         basis = basis_of_spec(universe)
         block = basis.n_blocks * basis.n_asymmetric**2
         upward, final = alike_matrices(spine, whole=not universe.bounds)
-        at_top = float(possible) if possible <= WIDE or moved else _at_top(universe, possible, spine.n_leaves)
+        people = None if universe.population is None else universe.population / spine.n_leaves
+        cut = cut_level(spine)
+        at_top = float(possible) if possible <= WIDE or moved else _at_top(universe, possible, spine.n_leaves, people)
         # Below the top no family has more cells with persons than its parent.
         wide, few = at_top < possible, _few_sums(universe)
-        positive = [_filled(possible, common, spine.n_leaves / n) for n in counts]
+        leaves = [spine.n_leaves / n for n in counts]
+        occupied = [_filled(possible, own, people, common=common) for own in leaves]
+        positive = occupied
         if wide:
             positive = [
-                max(k, _positive(universe, at_top, spine.n_leaves / n, n))
-                for k, n in zip(positive, counts, strict=True)
+                max(k, _positive(universe, at_top, own, n, people))
+                for k, own, n in zip(occupied, leaves, counts, strict=True)
             ]
         elif few <= MOST_SUMS * FEW_SUMS_SHARE * possible and is_large(
             1, int(FEW_SUMS_SHARE * possible), has_parent=True
         ):
-            positive = [max(k, FEW_SUMS_SHARE * possible) for k in positive]
+            most = FEW_SUMS_SHARE * possible
+            positive = [
+                max(k, most if people is None else min(most, people * own))
+                for k, own in zip(occupied, leaves, strict=True)
+            ]
         in_family = [at_top, *positive[:-1]]
         with_parents = zip(counts[1:], counts, in_family[1:], positive[1:], strict=False)
         together = [3 * k * k + n / above * own * own for n, above, k, own in with_parents] if wide else []
@@ -152,8 +166,9 @@ class Size:
             cells=cells,
             possible=possible,
             at_top=at_top,
+            top_matrix=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else at_top**2,
             at_once=(0.0, *together),
-            filled=sum(n * _filled(possible, common, spine.n_leaves / n) for n in counts),
+            filled=sum(n * k for n, k in zip(counts, occupied, strict=True)),
             measured=sum(
                 n * measured.query.size
                 for n, strategy in zip(counts, universe.strategy.levels, strict=True)
@@ -163,6 +178,7 @@ class Size:
             above=sum(counts[:-1]) * cells,
             block=block,
             matrices=sum(upward) * block,
+            upper=0 if cut is None else sum(upward[: cut + 1]) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
             squares=sum(squares),
             checked=checked,
@@ -187,7 +203,11 @@ class Size:
                 ),
                 default=0,
             ),
-            columns=sum(measured.query.size * len(measured.levels) for measured in universe.tables),
+            columns=sum(
+                measured.query.size * len(measured.levels)
+                for measured in universe.tables
+                if not is_sparse(measured.query.size)
+            ),
             beside=sum(len(measured.levels) for measured in universe.tabulated[len(universe.tables) :]),
             estimated=sum(
                 counts[level] * measured.query.size
@@ -207,13 +227,15 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
     first = narrow_from(levels)
     sums = Space.of([query for level in levels[first:] for query in level]).n_sums
     upward, _ = alike_matrices(spine, whole=True)
-    filled = [_filled(universe.schema.n_cells, common=False, leaves=spine.n_leaves / n) for n in counts]
+    people = None if universe.population is None else universe.population / spine.n_leaves
+    filled = [_filled(universe.schema.n_cells, spine.n_leaves / n, people, common=False) for n in counts]
     tables = [(counts[spine.index_of(level)], one.query.size) for one in universe.tables for level in one.levels]
     return Size(
         geounits=sum(counts),
         cells=universe.schema.n_cells,
         possible=possible_cells(universe),
         at_top=0.0,
+        top_matrix=0.0,
         at_once=(0.0,),
         filled=sum(n * k for n, k in zip(counts, filled, strict=True)),
         measured=sum(n * query.size for n, queries in zip(counts, levels, strict=True) for query in queries),
@@ -221,6 +243,7 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         above=CELLS_AT_TOP * universe.schema.n_cells,
         block=sums**2,
         matrices=sum(upward[max(first - 1, 0) :]) * sums**2,
+        upper=0,
         final=0,
         squares=0.0,
         checked=0.0,
@@ -243,7 +266,7 @@ def possible_cells(universe: Universe) -> int:
     return universe.schema.n_cells - int(np.count_nonzero(universe.structural_zeros))
 
 
-def _at_top(universe: Universe, possible: int, leaves: int) -> float:
+def _at_top(universe: Universe, possible: int, leaves: int, people: float | None) -> float:
     """Cells that are assumed to be in the problem of the area at the top of a wide schema.
 
     Where the detail is measured, most cells are empty. Where it is not, persons are spread over all cells of the
@@ -254,16 +277,21 @@ def _at_top(universe: Universe, possible: int, leaves: int) -> float:
     if largest is None or sum(size > 1 for size in largest.sizes) < 2:
         return float(possible)
     if largest.size == universe.schema.n_cells:
-        return min(POSITIVE_SHARE * possible, POSITIVE * (WIDE_RECORDS * leaves) ** POWER)
-    filled = _filled(largest.size, common=False, leaves=leaves)
+        return min(POSITIVE_SHARE * possible, _with_detail(leaves, people))
+    filled = _filled(largest.size, leaves, people, common=False)
     return min(float(possible), max(POSITIVE_ANSWERS, filled / largest.size) * possible)
 
 
-def _positive(universe: Universe, at_top: float, leaves: float, n: int) -> float:
+def _with_detail(leaves: float, people: float | None) -> float:
+    """Cells of an area of so many leaves that are assumed to be positive where the detail is measured."""
+    return POSITIVE * ((WIDE_RECORDS if people is None else people) * leaves) ** POWER
+
+
+def _positive(universe: Universe, at_top: float, leaves: float, n: int, people: float | None) -> float:
     """Cells that are assumed to be positive in one of `n` areas of a wide schema, of `leaves` leaves each."""
     if _has_detail(universe):
-        return min(at_top, POSITIVE * (WIDE_RECORDS * leaves) ** POWER)
-    return min(at_top * n**FEWER, RECORDS * leaves)
+        return min(at_top, _with_detail(leaves, people))
+    return min(at_top * n**FEWER, (RECORDS if people is None else people) * leaves)
 
 
 def _large_share(universe: Universe) -> float:
@@ -274,17 +302,19 @@ def _has_detail(universe: Universe) -> bool:
     return any(measured.query.size == universe.schema.n_cells for measured in universe.strategy.levels[0].queries)
 
 
-def _filled(cells: int, common: bool, leaves: float) -> float:
+def _filled(cells: int, leaves: float, people: float | None, *, common: bool) -> float:
     """Cells that are assumed not to be empty in an area of `leaves` leaves.
 
     Args:
         cells: that are possible.
-        common: whether all are.
+        leaves: of the area.
+        people: records in a leaf, where their number is public.
+        common: whether all cells are.
     """
     if common:
-        return min(float(cells), MOST_RECORDS * leaves)
+        return min(float(cells), (MOST_RECORDS if people is None else people) * leaves)
     shares = (np.arange(1, cells + 1) + OFFSET) ** -EXPONENT
-    return float(-np.expm1(-RECORDS * leaves * shares / shares.sum()).sum())
+    return float(-np.expm1(-(RECORDS if people is None else people) * leaves * shares / shares.sum()).sum())
 
 
 def _solved(
@@ -302,7 +332,7 @@ def _solved(
     squares, cubes = [], 0.0
     for level, (parents, n, k, of_child) in enumerate(zip(counts, counts[1:], in_family, positive, strict=False)):
         own = n * k * k * min(k, 100.0) / 100.0
-        if few <= MOST_SUMS * k and is_projected(round(n / parents), int(k), has_parent=level > 0) and share is None:
+        if share is None and _has_few_sums(few, round(n / parents), k, level):
             own = SQUARES_PER_CELL * n * k
         elif not level:
             own, cubes = (own, cubes + k**3) if share is None else (0.0, cubes + TOP_CUBES * k**3)
@@ -312,6 +342,11 @@ def _solved(
             own, cubes = share * own, cubes + LARGE_CUBES * (parents * k**3 + n * of_child**3)
         squares.append(own)
     return squares, cubes
+
+
+def _has_few_sums(few: float, children: int, k: float, level: int) -> bool:
+    """Whether families of k cells are solved by the sums, so many, that all precisions are weights on."""
+    return few <= MOST_SUMS * k and is_projected(children, int(k), has_parent=level > 0)
 
 
 def _few_sums(universe: Universe) -> float:

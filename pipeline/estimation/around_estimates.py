@@ -31,12 +31,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from pipeline.estimation.knowledge import IntervalRule
-from pipeline.estimation.subtree_answers import Answers, subtree_answers
+from pipeline.estimation.subtree_answers import KeptAnswers, Rows
 from pipeline.model.universe import Table, Universe
 from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, is_large
 from postprocess.marginal import Marginal, MarginalKey, answers_within
-from postprocess.shares.estimates import adjusted
 from postprocess.statistics import NORMAL_QUANTILE, is_exact
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ WIDE = 2048
 #: What E(r - u)^2 + E(r - t)^2 of large numbers is in S^2 where they are moved, at least. Where they are not it is 0.8
 #: to 1.3: intervals hold a bit more than 90 % of simulated errors, and these are of whole numbers.
 MOVED = 1.5
-#: Decimals of estimates and standard errors, so that the last bits of a computation do not show.
-_DECIMALS = 3
 
 
 def _measured(universe: Universe, estimator: str, level: int) -> list[Marginal]:
@@ -126,11 +123,11 @@ class AroundEstimates:
 
     def rule(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
         """The rule of a table at a level, given that of simulated runs."""
-        key, place = table.query.key, (table.query, level)
+        place = (table.query, level)
         if self._is(is_long, *place):
-            return AllAround(rule, *self._estimates[level][key])
+            return AllAround(rule, *self._estimates.of(level, table.query))
         if self._is(is_compared, *place) and self._is_moved(rule, *place):
-            return LargeAround(rule, *self._estimates[level][key])
+            return LargeAround(rule, *self._estimates.of(level, table.query))
         return rule
 
     def _is(self, what: Callable[[Universe, str, Marginal, int], bool], query: Marginal, level: int) -> bool:
@@ -139,7 +136,7 @@ class AroundEstimates:
     def _is_moved(self, rule: IntervalRule, query: Marginal, level: int) -> bool:
         """Whether the large numbers of a compared query are moved, given the rule of simulated runs."""
         if (query.key, level) not in self._moved:
-            released, (estimates, standard) = self._released(level), self._estimates[level][query.key]
+            released, (estimates, standard) = self._released(level), self._estimates.of(level, query)
             squares, n = 0.0, 0
             for first, last in successive(np.arange(released.shape[0]), max(1, CHUNK_NUMBERS // query.size)):
                 rows = slice(first, last)
@@ -172,30 +169,23 @@ class AroundEstimates:
         return found
 
     @cached_property
-    def _estimates(self) -> list[dict[MarginalKey, Answers]]:
-        """Per level, of each query estimates and standard errors `(n, size)`, by all that is measured of the spine."""
-        queries, estimation = self._queries, self._estimation
-        if not any(queries):
-            return [{} for _ in queries]
-        of_subtrees = subtree_answers(estimation.job.workers, estimation.computed, [[*own.values()] for own in queries])
-        out: list[dict[MarginalKey, Answers]] = []
-        above: dict[MarginalKey, Answers] = {}
-        for level, own, answers in zip(estimation.job.spine.levels, queries, of_subtrees, strict=True):
-            above = {key: _below(pair, level.parents, above.get(key)) for key, pair in zip(own, answers, strict=True)}
-            out.append(
-                {
-                    key: (values.round(_DECIMALS), np.sqrt(variances).round(_DECIMALS))
-                    for key, (values, variances) in above.items()
-                }
-            )
-        return out
+    def _estimates(self) -> KeptAnswers:
+        """Estimates and standard errors by all that is measured of the spine; computed at first use."""
+        estimation, cut = self._estimation, self._estimation.cut
+        step = f"estimates {estimation.universe.name} {cut.name if cut is not None else 'whole'}"
+        kept = KeptAnswers(estimation.job, estimation.computed, self._queries, step)
+        kept.compute()
+        return kept
 
+    def compute(self) -> None:
+        """Compute all estimates now, so that nothing else is needed later."""
+        if any(self._queries):
+            assert self._estimates
 
-def _below(own: Answers, parents: IntArray, above: Answers | None) -> Answers:
-    if above is None:
-        return own
-    found = adjusted(*own, parents, above)
-    return found.values, found.variances
+    def forget(self) -> None:
+        """Remove what is kept of them."""
+        if "_estimates" in self.__dict__:
+            self._estimates.forget()
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +198,8 @@ class AllAround:
     """
 
     rule: IntervalRule
-    estimates: FloatArray
-    standard: FloatArray
+    estimates: FloatArray | Rows
+    standard: FloatArray | Rows
 
     def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """See `IntervalRule.ends`: made so much longer that the released number and one person to each side are in."""
@@ -233,8 +223,8 @@ class LargeAround:
     """
 
     rule: IntervalRule
-    estimates: FloatArray
-    standard: FloatArray
+    estimates: FloatArray | Rows
+    standard: FloatArray | Rows
 
     def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """See `IntervalRule.ends`.

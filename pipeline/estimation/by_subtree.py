@@ -112,6 +112,11 @@ class ComputedBySubtree(Computed):
         problem = with_values(above_cut(self.stated, self.cut), self.job, self.universe)
         return problem, upward_pass(problem, self.basis, at_cut, silent_of(self.stated))
 
+    def forget(self) -> None:
+        """See `Computed.forget`."""
+        super().forget()
+        self.__dict__.pop("_above", None)
+
     def part(self, number: int) -> tuple[Problem, SourceFiles, Basis]:
         """A part's problem without values, the files of its measurements, and the basis of the release."""
         files = measurement_files(self.job, self.universe)[self.cut.level :]

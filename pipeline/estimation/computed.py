@@ -80,6 +80,11 @@ class Computed:
         """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
         return self.problem, self.upward
 
+    def forget(self) -> None:
+        """Free the values of the measurements and what follows from them; they are computed again where needed."""
+        for name in ("problem", "upward"):
+            self.__dict__.pop(name, None)
+
     def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
         """Of each part below a cut its number, problem without values, files of measurements, and the basis."""
         return []

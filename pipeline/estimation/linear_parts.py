@@ -15,7 +15,13 @@ from pipeline.estimation.part import PartTask
 from pipeline.execution.batch_store import Arrays
 from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import FloatArray
-from postprocess.linear.downward import AnswerVariances, LevelVariances, unbiased_estimates, variances_below
+from postprocess.linear.downward import (
+    AnswerVariances,
+    LevelVariances,
+    answer_variances_below,
+    unbiased_estimates,
+    variances_below,
+)
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured, Problem
@@ -79,18 +85,17 @@ def _blank(query: Measured, n: int) -> Measured:
 
 def linear_below(task: LinearTask) -> list[LinearLevel]:
     """The part's levels below the cut; ReleaseError where a file of measurements is damaged."""
-    problem, basis = task.problem(), task.basis
-    upward = upward_pass(problem, basis, means=task.best is not None)
+    problem, basis, above = task.problem(), task.basis, task.best
+    upward = upward_pass(problem, basis, means=above is not None)
+    if above is None:
+        found = answer_variances_below(problem, basis, upward, task.top, task.queries)
+        return [LinearLevel(variances, ()) for variances in found]
     out: list[LinearLevel] = []
-    above = task.best
     for level, (variances, queries) in enumerate(
         zip(variances_below(problem, upward, task.top), task.queries, strict=True), 1
     ):
-        answers: tuple[FloatArray, ...] = ()
-        if above is not None:
-            chunks = [best for _, best in unbiased_estimates(problem, basis, upward, level, above)]
-            above = np.concatenate(chunks)
-            answers = tuple(query.answer(above) for query in queries)
+        above = np.concatenate([best for _, best in unbiased_estimates(problem, basis, upward, level, above)])
+        answers = tuple(query.answer(above) for query in queries)
         out.append(LinearLevel(variances.of_queries(basis, queries), answers))
     return out
 

@@ -170,6 +170,9 @@ class Margins:
             Simulation(replace(run, reported=reported, leaves=leaves, own=self._own), noise)
             for run in sampled.tasks(rates)
         ]
+        self._around.compute()
+        if not self._estimates_needed():
+            self.estimation.computed.forget()
         self.errors.clear()  # those of an earlier attempt that failed
         runs = run_kept(
             job.workers, job.batches, self._step, run_simulation, tasks,
@@ -180,6 +183,12 @@ class Margins:
             for table, errors in zip(self.tables, run_errors, strict=True):
                 key = (table.name, table.level)
                 self.errors[key] = self.errors[key] + errors if key in self.errors else errors
+
+    def _estimates_needed(self) -> bool:
+        """Whether something else follows from the linear estimates later on, so that they are kept."""
+        job, universe = self.estimation.job, self.estimation.universe
+        publish = job.spec.publish
+        return bool(publish.unbiased or publish.draws or universe.facts or job.links)
 
     def _noise(
         self,
@@ -278,6 +287,8 @@ class Margins:
         self._of_rows = None
         self.__dict__.pop("_totals", None)
         self.__dict__.pop("variances", None)
+        if "_around" in self.__dict__:
+            self._around.forget()
         self.__dict__.pop("_around", None)
 
 

@@ -1,9 +1,15 @@
-"""Answers of some queries from each subtree's own measurements, at all levels: of a spine held at once, or in parts."""
+"""Unbiased estimates of some queries' answers at all levels: of each subtree alone, or of all that is measured.
+
+Each subtree's own measurements give an answer of its top, and given the answers of the level above these add up to
+them (`adjusted`). So those of all that is measured follow from the top down, some families at a time: a piece is kept
+as a file until all tables are written, and what is held does not grow with the number of geounits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +17,21 @@ from numpy.typing import NDArray
 from pipeline.estimation.knowledge import Results
 from pipeline.estimation.part import PartTask
 from pipeline.execution.batch_store import Arrays
+from pipeline.execution.job import Job
 from pipeline.execution.workers import Workers, foreign_arrays
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.answers import answers_of_subtrees
 from postprocess.linear.upward import upward_pass
-from postprocess.marginal import Marginal
+from postprocess.marginal import Marginal, MarginalKey
+from postprocess.shares.estimates import adjusted
 
 #: Estimates and variances of one query's answers at one level, `(n, size)` both; variances are infinite where nothing
 #: is measured.
 Answers = tuple[NDArray[np.float64], NDArray[np.float64]]
+#: Numbers of a piece, all queries together; a family is never split.
+PIECE_NUMBERS = 2_000_000
+#: Decimals of estimates and standard errors, so that the last bits of a computation do not show.
+_DECIMALS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +40,11 @@ class AnswersTask(PartTask):
 
     Attributes:
         queries: per level of the part below its top.
+        above: the answers of its top level, by the queries' keys; None where those of each subtree alone are wanted.
     """
 
     queries: tuple[tuple[Marginal, ...], ...]
+    above: Mapping[MarginalKey, Answers] | None = None
 
     def arrays_of(self, result: list[list[Answers]]) -> Arrays:
         """See `PartTask.arrays_of`."""
@@ -62,10 +77,15 @@ def estimate_answers(task: AnswersTask) -> list[list[Answers]]:
     """The answers of the queries at each level of the part below its top."""
     problem = task.problem()
     estimates = upward_pass(problem, task.basis)
-    return [
-        [answers_of_subtrees(problem, task.basis, level, estimates[level], query) for query in queries]
-        for level, queries in enumerate(task.queries, start=1)
-    ]
+    found: list[list[Answers]] = []
+    above = task.above
+    for level, queries in enumerate(task.queries, start=1):
+        own = {query.key: answers_of_subtrees(problem, task.basis, level, estimates[level], query) for query in queries}
+        if above is not None:
+            parents = problem.spine.levels[level].parents
+            own = above = {key: _below(pair, parents, above[key]) for key, pair in own.items()}
+        found.append([own[query.key] for query in queries])
+    return found
 
 
 def subtree_answers(workers: Workers, computed: Results, queries: Sequence[Sequence[Marginal]]) -> list[list[Answers]]:
@@ -100,3 +120,140 @@ def _below_cut(workers: Workers, computed: Results, queries: Sequence[Sequence[M
         ]
         for level, own in enumerate(below)
     ]
+
+
+class KeptAnswers:
+    """The estimates of one universe, which are computed once and then looked up.
+
+    Args:
+        job: the run.
+        computed: the intermediate results of the universe.
+        queries: per level, by their keys; those of a level are among those of the level above.
+        step: the name under which they are kept.
+    """
+
+    def __init__(
+        self, job: Job, computed: Results, queries: Sequence[Mapping[MarginalKey, Marginal]], step: str
+    ) -> None:
+        self._job, self._computed, self._queries, self._step = job, computed, queries, step
+        self._starts: dict[int, list[int]] = {}
+        self._read: dict[tuple[int, int], Arrays] = {}
+
+    def compute(self) -> None:
+        """Compute what is not kept yet."""
+        problem, estimates = self._computed.combined()
+        basis, spine = self._computed.basis, problem.spine
+        for level, queries in enumerate(self._queries[: spine.n_levels]):
+            self._starts[level] = self._families(level)
+            for number, rows in enumerate(pairwise(self._starts[level] if queries else ())):
+                if not self._job.batches.has(self._step, f"{level}-{number}"):
+                    here = np.arange(*rows)
+                    own = {
+                        key: answers_of_subtrees(problem, basis, level, estimates[level], query, here)
+                        for key, query in queries.items()
+                    }
+                    self._keep(level, number, self._adjusted(level, rows, own))
+        if any(self._queries[spine.n_levels :]):
+            self._compute_below(spine.n_levels)
+
+    def _families(self, level: int) -> list[int]:
+        """The first row of each piece of a level that is held at once, and its end: whole families, some together."""
+        spine = self._job.spine
+        n = len(spine.levels[level])
+        if not level:
+            return [0, n]
+        ends = spine.child_offsets(level - 1)[1:]
+        size = sum(query.size for query in self._queries[level].values())
+        new = np.flatnonzero(np.diff(ends * size // PIECE_NUMBERS, prepend=0))
+        return [0, *sorted({int(ends[place - 1]) for place in new if place} - {0, n}), n]
+
+    def _adjusted(
+        self, level: int, rows: tuple[int, int], own: Mapping[MarginalKey, Answers]
+    ) -> Mapping[MarginalKey, Answers]:
+        """The answers of some whole families, given those of the level above."""
+        if not level:
+            return own
+        parents = self._job.spine.levels[level].parents[slice(*rows)]
+        above = slice(int(parents[0]), int(parents[-1]) + 1)
+        return {key: _below(pair, parents - above.start, self._of(level - 1, key, above)) for key, pair in own.items()}
+
+    def _compute_below(self, first: int) -> None:
+        """The levels from `first` on, which are below a cut: of each part a piece."""
+        spine, batches = self._job.spine, self._job.batches
+        below = tuple(tuple(own.values()) for own in self._queries[first:])
+        parts = self._computed.parts()
+        for level in range(first, spine.n_levels):
+            ends = np.cumsum([len(part.spine.levels[level - first + 1]) for _, part, _, _ in parts])
+            self._starts[level] = [0, *ends.tolist()]
+        tasks = []
+        for number, part, files, basis in parts:
+            if not all(batches.has(self._step, f"{level}-{number}") for level in range(first, spine.n_levels)):
+                tops = slice(part.first_row(0), part.first_row(0) + len(part.spine.levels[0]))
+                above = {query.key: self._of(first - 1, query.key, tops) for query in below[0]}
+                tasks.append(AnswersTask(number, part, files, basis, below, above))
+        for task, levels in zip(tasks, self._job.workers.run(estimate_answers, tasks), strict=True):
+            for level, queries, answers in zip(range(first, spine.n_levels), below, levels, strict=True):
+                self._keep(level, task.number, dict(zip((query.key for query in queries), answers, strict=True)))
+
+    def _keep(self, level: int, number: int, answers: Mapping[MarginalKey, Answers]) -> None:
+        arrays = {
+            f"{kind}{i}": array
+            for i, key in enumerate(self._queries[level])
+            for kind, array in zip(("values", "variances"), answers[key], strict=True)
+        }
+        self._job.batches.put(self._step, f"{level}-{number}", arrays)
+
+    def _of(self, level: int, key: MarginalKey, rows: slice) -> Answers:
+        """Estimates and variances of a query's answers in some rows of a level."""
+        starts, i = self._starts[level], list(self._queries[level]).index(key)
+        first, last = np.searchsorted(starts, (rows.start + 1, rows.stop)).tolist()
+        numbers = range(first - 1, max(first, last))
+        kept = {(level, number): self._read.get((level, number)) for number in numbers}
+        self._read = {
+            (level, number): self._job.batches.needed(self._step, f"{level}-{number}") if arrays is None else arrays
+            for (level, number), arrays in kept.items()
+        }
+        begin = starts[numbers[0]]
+        own = slice(rows.start - begin, rows.stop - begin)
+        values, variances = (
+            np.concatenate([arrays[f"{kind}{i}"] for arrays in self._read.values()])[own]
+            if len(numbers) > 1
+            else self._read[level, numbers[0]][f"{kind}{i}"][own]
+            for kind in ("values", "variances")
+        )
+        return values, variances
+
+    def of(self, level: int, query: Marginal) -> tuple[Rows, Rows]:
+        """Estimates and standard errors of a query's answers at a level, `(n, size)`, some rows at a time."""
+        return Rows(self, level, query.key, standard=False), Rows(self, level, query.key, standard=True)
+
+    def forget(self) -> None:
+        """Remove what is kept."""
+        self._read.clear()
+        self._job.batches.forget(self._step)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The estimates of a query's answers at a level, or their standard errors: by rows, as of an array.
+
+    Attributes:
+        kept: where they are.
+        level, key: whose they are.
+        standard: standard errors, which are infinite where nothing is measured.
+    """
+
+    kept: KeptAnswers
+    level: int
+    key: MarginalKey
+    standard: bool
+
+    def __getitem__(self, rows: slice) -> FloatArray:
+        """Those of some rows, `(n, size)`."""
+        values, variances = self.kept._of(self.level, self.key, rows)
+        return np.asarray((np.sqrt(variances) if self.standard else values).round(_DECIMALS))
+
+
+def _below(own: Answers, parents: IntArray, above: Answers) -> Answers:
+    found = adjusted(*own, parents, above)
+    return found.values, found.variances

@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.estimation.linear_parts import LinearParts
 from postprocess.arrays import IntArray
 from postprocess.downward.simulated_margins import PublishedTable
-from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_of
+from postprocess.linear.downward import AnswerVariances, LevelVariances, answer_variances_of, variances_of
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -41,12 +41,13 @@ class TableVariances:
     @cached_property
     def _held(self) -> tuple[tuple[AnswerVariances, ...], LevelVariances | None]:
         """Those of the levels that are held at once, and all covariances at the cut, which its parts begin with."""
-        problem, upward = self._estimation.combined()
+        (problem, upward), basis = self._estimation.combined(), self._estimation.basis
+        if self._cut is None:
+            return tuple(answer_variances_of(problem, basis, upward, self._queries)), None
         answers, at_cut = [], None
-        for level, variances in enumerate(variances_of(problem, upward)):
-            answers.append(variances.of_queries(self._estimation.basis, self._queries[level]))
-            if self._cut is not None and level == self._cut.level:
-                at_cut = variances
+        for variances, queries in zip(variances_of(problem, upward), self._queries, strict=False):
+            answers.append(variances.of_queries(basis, queries))
+            at_cut = variances
         return tuple(answers), at_cut
 
     @cached_property

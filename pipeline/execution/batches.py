@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from pipeline.execution.batch_store import Arrays, Batches
@@ -18,7 +18,7 @@ def run_kept(  # noqa: PLR0913  # two pairs of functions: between task and name,
     batches: Batches,
     step: str,
     function: Callable[[Task], Result],
-    tasks: Sequence[Task],
+    tasks: Iterable[Task],
     *,
     named: Callable[[Task], str],
     packed: Callable[[Result], Arrays],
@@ -36,6 +36,7 @@ def run_kept(  # noqa: PLR0913  # two pairs of functions: between task and name,
         packed, unpacked: a result as arrays, and back.
         done: called with each task, in order.
     """
+    tasks = [*tasks]
     if not batches.lasting or len(tasks) < 2:
         yield from workers.run(function, tasks, done)
         return

@@ -186,7 +186,7 @@ def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:
 
 
 def run_here(
-    function: Callable[[LevelTask], tuple[sp.csr_array, SolverReport]], tasks: Sequence[LevelTask]
+    function: Callable[[LevelTask], tuple[sp.csr_array, SolverReport]], tasks: Iterable[LevelTask]
 ) -> Iterator[tuple[sp.csr_array, SolverReport]]:
     """Run the batches one after the other in this process."""
     return map(function, tasks)

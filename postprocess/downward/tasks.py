@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
-from postprocess.families.few_sums import FewSums
+from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.wide import WIDE
 from postprocess.linear.information import BLIND, RANK_TOLERANCE, ROUNDING, TINY, full_rank, inverse_off, null_projector
 from postprocess.linear.known import zero_masks
@@ -94,7 +94,7 @@ class LevelTask:
     def few_sums(self) -> FewSums | None:
         """The precisions of the detail, of all classes, as weights on few sums of cells; None where they are not."""
         terms = self.terms[-1]
-        return FewSums.of(self.basis, self.basis.patterns_of(terms.precision) if terms.in_blocks else terms.precision)
+        return few_sums_of(self.basis, self.basis.patterns_of(terms.precision) if terms.in_blocks else terms.precision)
 
 
 def _coarse_terms(
@@ -175,8 +175,10 @@ def level_tasks(
     passes: Sequence[Pass],
     checked: BoolArray,
     share: FloatArray | None,
-) -> list[LevelTask]:
+) -> Iterator[LevelTask]:
     """The batches of one level, in the order of the spine; they do not depend on how many workers there are.
+
+    Each is made when it is asked for: it has matrices of its own.
 
     Args:
         problem, basis, level, estimate, parents, passes, checked: as in `level.downward_level`.
@@ -211,37 +213,33 @@ def level_tasks(
             _least_noise(implied, basis, estimate) * (problem.first_level + level == 1),
         )
     starts = _batch_starts(offsets, problem.n_cells, parents)
-    tasks = []
     for first, last in pairwise(starts):
         rows = slice(int(offsets[first]), int(offsets[last]))
         classes, local = np.unique(estimate.classes[rows], return_inverse=True)
-        tasks.append(
-            LevelTask(
-                level=problem.first_level + level,
-                level_name=spine.level_names[level],
-                parent_names=tuple(f"{upper_name} {code}" for code in names[first:last]),
-                first_parent=first,
-                first_child=problem.first_row(level) + rows.start,
-                offsets=offsets[first : last + 1] - offsets[first],
-                parents=None if parents is None else parents[first:last],
-                basis=basis,
-                passes=tuple(passes),
-                terms=tuple(term.of(classes, rows) for term in terms),
-                classes=local.ravel(),
-                measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
-                children_term=None if estimate.children is None else estimate.children.term[rows],
-                prior_term=None if prior is None else prior[rows],
-                possible=possible[rows],
-                bounds=tuple(bound.of_rows(rows) for bound in problem.bounds_of(level)),
-                checked=checked[first:last],
-                solver=problem.solver,
-                seed=problem.seed,
-                kinds=None if kinds is None else kinds[rows],
-                implied=None if implied is None else implied.of_rows(rows),
-                shares=tuple(one.of_rows(rows) for one in shares),
-            )
+        yield LevelTask(
+            level=problem.first_level + level,
+            level_name=spine.level_names[level],
+            parent_names=tuple(f"{upper_name} {code}" for code in names[first:last]),
+            first_parent=first,
+            first_child=problem.first_row(level) + rows.start,
+            offsets=offsets[first : last + 1] - offsets[first],
+            parents=None if parents is None else parents[first:last],
+            basis=basis,
+            passes=tuple(passes),
+            terms=tuple(term.of(classes, rows) for term in terms),
+            classes=local.ravel(),
+            measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
+            children_term=None if estimate.children is None else estimate.children.term[rows],
+            prior_term=None if prior is None else prior[rows],
+            possible=possible[rows],
+            bounds=tuple(bound.of_rows(rows) for bound in problem.bounds_of(level)),
+            checked=checked[first:last],
+            solver=problem.solver,
+            seed=problem.seed,
+            kinds=None if kinds is None else kinds[rows],
+            implied=None if implied is None else implied.of_rows(rows),
+            shares=tuple(one.of_rows(rows) for one in shares),
         )
-    return tasks
 
 
 def _batch_starts(offsets: IntArray, n_cells: int, parents: sp.csr_array | None) -> list[int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,8 @@ from postprocess.marginal import each_in_one
 MOST_ASYMMETRIC = 512
 #: Numbers in the weights above which they are not made.
 MOST_WEIGHTS = 1 << 25
+#: Bytes of tables whose sums are remembered.
+MOST_REMEMBERED = 1 << 20
 #: Differences of entries that count as none, relative to the largest.
 SAME = 1e-13
 
@@ -175,6 +177,20 @@ class FewSums:
                     weighted[rows, columns] = partition.weights[kind] @ sums[rows, columns]
             first = rows.stop
         return np.asarray(out + self._spread @ weighted)
+
+
+def few_sums_of(basis: Basis, table: FloatArray) -> FewSums | None:
+    """As `FewSums.of`; what few classes have, as those of leaves, is the same in many batches, and found once."""
+    if table.nbytes > MOST_REMEMBERED:
+        return FewSums.of(basis, table)
+    return _remembered(basis.shape, basis.symmetric, table.shape, table.tobytes())
+
+
+@lru_cache(maxsize=16)
+def _remembered(
+    shape: tuple[int, ...], symmetric: tuple[int, ...], of_table: tuple[int, ...], numbers: bytes
+) -> FewSums | None:
+    return FewSums.of(Basis(shape, symmetric), np.frombuffer(numbers, dtype=np.float64).reshape(of_table))
 
 
 def sums_over(group: IntArray, size: int) -> sp.csr_array:

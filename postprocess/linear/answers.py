@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.information import BLIND
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.marginal import Marginal
@@ -13,7 +13,7 @@ from postprocess.problem import Problem
 
 
 def answers_of_subtrees(
-    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, query: Marginal
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, query: Marginal, rows: IntArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Estimates `(n, size)` of a query's answers and their variances, infinite where nothing is measured.
 
@@ -25,9 +25,11 @@ def answers_of_subtrees(
         level: of the problem.
         estimate: of the level, from the upward pass.
         query: whose answers.
+        rows: of the level; by default all.
     """
-    values = estimated_answers(problem, basis, level, estimate, query, np.arange(len(estimate.classes)))
+    rows = np.arange(len(estimate.classes)) if rows is None else rows
+    values = estimated_answers(problem, basis, level, estimate, query, rows)
     variances = np.maximum(basis.answer_variances(estimate.info.covariance, query), 0.0)
     if estimate.info.blind.any():
         variances[basis.answer_variances(estimate.info.unmeasured, query) > BLIND] = np.inf
-    return values, variances[estimate.classes]
+    return values, variances[estimate.classes[rows]]

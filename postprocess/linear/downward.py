@@ -10,7 +10,8 @@ anything linear they are what the measurements say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +31,10 @@ from postprocess.linear.known import common_known
 from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
+
+#: Matrices of a class that are held besides while its covariance is worked out, of as many classes as their number
+#: allows.
+_TOGETHER = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,66 +156,146 @@ def variances_below(
 ) -> Iterator[LevelVariances]:
     """The same of every level below the top one, whose own are `above`: those of a part of a larger spine."""
     for level in range(1, problem.spine.n_levels):
-        estimate = estimates[level]
+        below = _Below.of(problem, estimates, level, above.classes)
+        above = replace(below.variances(above, slice(0, below.kinds.shape[1]), 0), classes=below.classes)
+        yield above
+
+
+def answer_variances_of(
+    problem: Problem, basis: Basis, estimates: list[LevelEstimate], queries: Sequence[Sequence[Marginal]]
+) -> list[AnswerVariances]:
+    """Of every level the variances of its queries' answers after both passes, as `variances_of` has them.
+
+    Args:
+        problem, estimates: as of `variances_of`.
+        basis: of the problem.
+        queries: per level.
+    """
+    top = estimates[0]
+    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
+    below = answer_variances_below(problem, basis, estimates, above, queries[1:])
+    return [above.of_queries(basis, queries[0]), *below]
+
+
+def answer_variances_below(
+    problem: Problem,
+    basis: Basis,
+    estimates: list[LevelEstimate],
+    above: LevelVariances,
+    queries: Sequence[Sequence[Marginal]],
+) -> list[AnswerVariances]:
+    """The same of every level below the top one, whose covariances are `above`.
+
+    Some classes of a level at a time, and of each level below those that follow from them: of the classes of a level,
+    which may be as many as its geounits, no more than a few have their matrices at once.
+    """
+    levels: list[_Below] = []
+    for level in range(1, problem.spine.n_levels):
+        levels.append(_Below.of(problem, estimates, level, levels[-1].classes if levels else above.classes))
+    found: list[list[dict[MarginalKey, FloatArray]]] = [[] for _ in levels]
+
+    def descend(number: int, above: LevelVariances, first: int) -> None:
+        """The levels from a number on that are below some classes, the first of which is given."""
+        kinds = levels[number].kinds[0]
+        start, stop = np.searchsorted(kinds, (first, first + len(above.covariance))).tolist()
+        for part in chunks(stop - start, above.covariance[0].size):
+            rows = slice(start + part.start, start + part.stop)
+            own = levels[number].variances(above, rows, first)
+            found[number].append(own.of_queries(basis, queries[number]).by_query)
+            if any(queries[number + 1 : len(levels)]):
+                descend(number + 1, own, rows.start)
+
+    if any(queries[: len(levels)]):
+        descend(0, above, 0)
+    return [
+        AnswerVariances(
+            level.classes, {query.key: np.concatenate([part[query.key] for part in parts]) for query in asked}
+        )
+        for level, parts, asked in zip(levels, found, queries, strict=False)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Below:
+    """What the covariances of a level are made of, but for those of the level above.
+
+    Attributes:
+        problem, level, estimate: of the level, from the upward pass.
+        classes: `(n,)` class of each geounit.
+        kinds: `(4, n_classes)`, in this order: the parent's class, the parent's class by its children, whether an only
+            child, own class in the upward pass.
+        precision: J of the parents' classes by their children.
+        parent_classes: `(n_parents,)` these.
+    """
+
+    problem: Problem
+    level: int
+    estimate: LevelEstimate
+    classes: IntArray
+    kinds: IntArray
+    precision: FloatArray
+    parent_classes: IntArray
+
+    @classmethod
+    def of(cls, problem: Problem, estimates: list[LevelEstimate], level: int, above: IntArray) -> _Below:
+        """Of a level, where the geounits of the level above have the classes `above`."""
         parents = problem.spine.levels[level].parents
         precision, parent_classes = _children_precision(problem, level - 1, estimates)
         alone = np.diff(problem.spine.child_offsets(level - 1)) == 1
-        keys = np.stack([above.classes[parents], parent_classes[parents], alone[parents], estimate.classes])
+        keys = np.stack([above[parents], parent_classes[parents], alone[parents], estimates[level].classes])
         kinds, classes = np.unique(keys, axis=1, return_inverse=True)
-        total = np.empty((kinds.shape[1], *precision.shape[1:]))
-        for rows in chunks(len(total), total[0].size):
-            upper, of, single, own = kinds[:, rows]
-            total[rows] = _final(estimate.info.covariance[own], precision[of], above.covariance[upper], single == 1)
-        unmeasured = above.unmeasured[:1]
-        if above.unmeasured.any() or estimate.info.blind.any():
-            upper, _, single, own = kinds
-            unmeasured = np.where(
-                (single == 1)[:, None, None, None],
-                _shared(above.unmeasured, upper),
-                estimate.info.unmeasured[own],
+        classes = classes.ravel().astype(np.int64)
+        return cls(problem, level, estimates[level], classes, kinds, precision, parent_classes)
+
+    def variances(self, above: LevelVariances, rows: slice, first: int) -> LevelVariances:
+        """Those of some classes, numbered from 0.
+
+        Args:
+            above: covariances of classes of the level above, among them the parents'.
+            rows: of the classes.
+            first: the number of the first class in `above`.
+        """
+        kinds = self.kinds[:, rows] - np.array([[first], [0], [0], [0]])
+        upper, of, single, own = kinds
+        covariance, info = np.empty((len(own), *self.precision.shape[1:])), self.estimate.info
+        for part in chunks(len(own), _TOGETHER * covariance[:1].size):
+            covariance[part] = _final(
+                info.covariance[own[part]], self.precision[of[part]], above.covariance[upper[part]], single[part] == 1
             )
-        known = _known(problem, level, estimate, above, parent_classes, kinds)
-        above = LevelVariances(classes.ravel().astype(np.int64), total, off_known(unmeasured, known), known)
-        yield above
+        unmeasured = above.unmeasured[:1]
+        if above.unmeasured.any() or info.blind.any():
+            alone = (single == 1)[:, None, None, None]
+            unmeasured = np.where(alone, _shared(above.unmeasured, upper), info.unmeasured[own])
+        known = self._known(above, kinds)
+        return LevelVariances(np.arange(len(own)), covariance, off_known(unmeasured, known), known)
+
+    def _known(self, above: LevelVariances, kinds: IntArray) -> FloatArray:
+        """`LevelVariances.known` of each of some `kinds`, or one that all share; as of `variances`."""
+        known = self.estimate.info.known
+        upper, of, _, own = kinds[:, :1] if len(above.known) == 1 and (known == known[:1]).all() else kinds
+        if not learns_from_family(known[own], _shared(above.known, upper)).any():
+            return np.asarray(known[own])
+        upper, of, _, own = kinds
+        classes, unknown = self._unknown_of_families
+        out = np.empty((len(own), *known.shape[1:]))
+        for rows in chunks(len(own), known[0].size):
+            family = unknown[classes[of[rows]]]
+            out[rows] = known_with_family(known[own[rows]], _shared(above.known, upper[rows]), family)
+        return out
+
+    @cached_property
+    def _unknown_of_families(self) -> tuple[IntArray, FloatArray]:
+        """A class of each parent's class by its children, and of each such class the sum of what its children lack."""
+        known, n_parents = self.estimate.info.known, len(self.parent_classes)
+        offsets = self.problem.spine.child_offsets(self.level - 1)
+        groups = ChildGroups.of(offsets, self.estimate.classes, np.zeros((n_parents, 0)), counted=True)
+        _, first = np.unique(self.parent_classes, return_index=True)
+        return groups.classes[first], groups.sum_of_blocks(np.eye(known.shape[-1]) - known)
 
 
 def _shared(blocks: FloatArray, classes: IntArray) -> FloatArray:
     """Blocks of some classes; where there is one only, all classes share it."""
     return blocks[classes if len(blocks) > 1 else 0 * classes]
-
-
-def _known(
-    problem: Problem,
-    level: int,
-    estimate: LevelEstimate,
-    above: LevelVariances,
-    parent_classes: IntArray,
-    kinds: IntArray,
-) -> FloatArray:
-    """`LevelVariances.known` of a level: of each of `kinds` `(4, n_classes)`, or one that all share.
-
-    Args:
-        problem, level: whose.
-        estimate: of the level.
-        above: of the level above.
-        parent_classes: `(n_parents,)` class of each geounit above, by its children.
-        kinds: class of the parent, `parent_classes` of the parent, whether an only child, own class.
-    """
-    known = estimate.info.known
-    upper, of, _, own = kinds[:, :1] if len(above.known) == 1 and (known == known[:1]).all() else kinds
-    if not learns_from_family(known[own], _shared(above.known, upper)).any():
-        return np.asarray(known[own])
-    upper, of, _, own = kinds
-    groups = ChildGroups.of(
-        problem.spine.child_offsets(level - 1), estimate.classes, np.zeros((len(parent_classes), 0)), counted=True
-    )
-    _, first = np.unique(parent_classes, return_index=True)
-    unknown = groups.sum_of_blocks(np.eye(known.shape[-1]) - known)
-    out = np.empty((len(own), *known.shape[1:]))
-    for rows in chunks(len(own), known[0].size):
-        family = unknown[groups.classes[first[of[rows]]]]
-        out[rows] = known_with_family(known[own[rows]], _shared(above.known, upper[rows]), family)
-    return out
 
 
 def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, single: BoolArray) -> FloatArray:

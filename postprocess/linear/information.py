@@ -191,10 +191,30 @@ class Information:
     unmeasured: FloatArray
     covariance: FloatArray
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For another process: projectors that are 0, as they are in most releases, take no room and no memory."""
+        sent = (_unless_zero(self.known), _unless_zero(self.unmeasured))
+        return _received, (self.precision, *sent, self.covariance)
+
     @property
     def blind(self) -> BoolArray:
         """Of which classes some direction is measured nowhere, `(n,)`."""
         return np.broadcast_to(self.unmeasured.any(axis=(-3, -2, -1)), len(self.known))
+
+
+def _unless_zero(projectors: FloatArray) -> FloatArray | tuple[int, ...]:
+    return projectors if projectors.any() else projectors.shape
+
+
+def _received(
+    precision: FloatArray,
+    known: FloatArray | tuple[int, ...],
+    unmeasured: FloatArray | tuple[int, ...],
+    covariance: FloatArray,
+) -> Information:
+    """What `Information.__reduce__` sent; an array of zeros that nothing is written to takes no memory."""
+    of_known, of_unmeasured = (np.zeros(one) if isinstance(one, tuple) else one for one in (known, unmeasured))
+    return Information(precision, of_known, of_unmeasured, covariance)
 
 
 def information(precision: FloatArray, known: FloatArray, own_is_full: bool) -> Information:
@@ -205,7 +225,7 @@ def information(precision: FloatArray, known: FloatArray, own_is_full: bool) -> 
     """
     kept = np.eye(precision.shape[-1]) - known
     if own_is_full:
-        unmeasured = np.zeros_like(precision)
+        unmeasured = np.zeros(precision.shape)  # takes no memory until it is written to
     else:
         # Where all that is measured is known, the precision that is left is rounding, and no direction of it counts.
         size = np.maximum(np.trace(precision, axis1=-2, axis2=-1) * (ROUNDING / RANK_TOLERANCE), TINY)

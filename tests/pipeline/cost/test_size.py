@@ -59,6 +59,19 @@ def test_beyond_it_is_the_positive_ones_where_the_detail_is_measured() -> None:
     assert list(size.at_once) == pytest.approx([0, 3 * size.at_top**2 + 20 * (POSITIVE * WIDE_RECORDS**POWER) ** 2])
 
 
+def test_the_population_counts_where_the_spec_states_it() -> None:
+    """20 leaves of 40 persons: fewer cells are positive than of 400, and no more of a leaf than it has persons."""
+    sizes = []
+    for ages, jobs in (116, 400), (58, 58):
+        values = {"ages": [str(i) for i in range(ages)], "jobs": [str(i) for i in range(jobs)], "detail": "detailed"}
+        text = SPEC.format(**values).replace("'", '"')
+        stated = text.replace('rho = "1"', 'rho = "1"\npopulation = 800')
+        sizes += [Size.of(parse_spec(one).universes()[0], SPINE) for one in (text, stated)]
+    assert sizes[1].at_top / sizes[0].at_top == pytest.approx(0.1**POWER)
+    assert sizes[3].squares < sizes[2].squares
+    assert sizes[3].filled < sizes[3].geounits * 800
+
+
 def test_detail_with_few_sums_beside_it_is_measured_where_cells_have_persons() -> None:
     """As England's 3,458 cells: leaves have more cells than forty persons fill. The narrow schema keeps its guess."""
     (many,), (few,) = _size(58, 58, "detailed").filled_cells, _size(30, 30, "detailed").filled_cells
@@ -188,8 +201,16 @@ def test_memory_of_estimates_of_long_sums_is_foretold() -> None:
     short = {name: value[:40] if isinstance(value, list) else value for name, value in values.items()}
     narrow = SPEC.format(**short).replace("'", '"').replace("margins = false", 'replicates = 8\n[tables]\nages = "age"')
     assert Size.of(parse_spec(narrow).universes()[0], SPINE).estimated == 0
-    spine = spine_from_prefixes([f"1{i:04d}" for i in range(9_000)], {"state": 1, "area": 5})
-    parsed = parse_spec(text.replace("area = 3", "area = 5"))
-    sizes = sizes_of(parsed, spine)
-    held = [cost_of(parsed, spine, 1, sizes=(replace(sizes[0], estimated=n),)).peak_mb for n in (sizes[0].estimated, 0)]
-    assert held[0] - held[1] == pytest.approx(9_001 * 40 * 48 / 1e6, rel=0.01)
+    levels = {"state": 1, "area": 3, "leaf": 6}
+    spine = spine_from_prefixes([f"1{i // 100:02d}{i % 100:03d}" for i in range(9_000)], levels)
+    parsed = parse_spec(
+        text.replace("area = 3", "area = 3, leaf = 6").replace('area = "1/2"', 'area = "0"\nleaf = "1/2"')
+    )
+    (size,) = sizes_of(parsed, spine)
+    assert size.estimated == 9_091 * 40
+    for most, share in (1, 1 / 9), (10**9, 0):
+        held = [
+            cost_of(parsed, spine, 1, sizes=(replace(size, estimated=n),), most_cells=most, part_cells=1_000 * 4_040)
+            for n in (2 * 10**9, 10**9)
+        ]
+        assert held[0].peak_mb - held[1].peak_mb == pytest.approx(1e9 * 48 / 1e6 * share, rel=0.02), most

@@ -12,6 +12,7 @@ from releases.small import public_bytes, run
 
 from pipeline.estimation import around_estimates, subtree_answers
 from pipeline.estimation.around_estimates import AllAround, measured_within
+from pipeline.execution.batch_store import Arrays, Batches
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
@@ -164,9 +165,12 @@ def test_sums_of_few_answers_keep_simulated_intervals(wide_towns: list[Path], si
         assert own.table("groups", level).read_bytes() != other.table("groups", level).read_bytes()
 
 
+@pytest.mark.parametrize("most", [1, 10**9])
 def test_a_spine_that_is_cut_has_the_same_intervals(
-    wide_towns: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wide_towns: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
+    """And one that is not, whose estimates are worked out family by family."""
+    monkeypatch.setattr(subtree_answers, "PIECE_NUMBERS", 1)
     estimated = []
     honest = subtree_answers.estimate_answers
 
@@ -175,9 +179,20 @@ def test_a_spine_that_is_cut_has_the_same_intervals(
         return honest(task)
 
     monkeypatch.setattr(subtree_answers, "estimate_answers", seen)
-    with computed_again(wide_towns[0], tmp_path, most=1, part=1) as job:
+    pieces: list[tuple[str, str]] = []
+    keep = Batches.put
+
+    def put(batches: Batches, step: str, batch: str, arrays: Arrays) -> None:
+        pieces.append((step, batch))
+        keep(batches, step, batch, arrays)
+
+    monkeypatch.setattr(Batches, "put", put)
+    with computed_again(wide_towns[0], tmp_path, most=most, part=1) as job:
         perform_public_steps(job, last=False)
-    assert estimated == [0, 1, 2], "an area is a part"
+    assert estimated == ([0, 1, 2] if most == 1 else []), "an area is a part"
+    found = [piece for step, piece in pieces if step.startswith("estimates ")]
+    # An area's leaves are a family.
+    assert found == ["0-0", "1-0", "2-0", "2-1", "2-2"]
     whole, cut = public_bytes(wide_towns[0]), public_bytes(tmp_path)
     for level in ("area", "leaf"):
         for folder in ("tables/groups", "tables/thirds", "cumulative/groups", "cumulative/thirds"):

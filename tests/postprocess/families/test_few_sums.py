@@ -10,7 +10,7 @@ from oracles.random_problems import random_marginals
 
 from postprocess.algebra import Basis
 from postprocess.families import few_sums
-from postprocess.families.few_sums import FewSums
+from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.marginal import Marginal, detail_of
 
 SHAPES = st.sampled_from([(7,), (6, 4), (5, 3, 4), (8, 2, 3, 2)])
@@ -63,6 +63,23 @@ def test_weights_that_would_be_large_are_not_made(monkeypatch: pytest.MonkeyPatc
     assert FewSums.of(basis, table) is not None
     monkeypatch.setattr(few_sums, "MOST_WEIGHTS", numbers - 1)
     assert FewSums.of(basis, table) is None
+
+
+def test_what_is_remembered_is_of_the_same_numbers_and_basis_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same table in another batch is found again; another one of its size is not, nor is a large one."""
+    basis, table = random_table(np.random.default_rng(3), (5, 3, 2), detail=True)
+    basis_again = Basis(basis.shape, basis.symmetric)
+    first, again = few_sums_of(basis, table), few_sums_of(basis_again, table.copy())
+    other = few_sums_of(basis, 2 * table)
+    assert first is not None
+    assert again is first
+    assert other is not None
+    expected = FewSums.of(basis, table)
+    assert expected is not None
+    np.testing.assert_array_equal(first.matrices(), expected.matrices())
+    np.testing.assert_allclose(other.matrices(), 2 * expected.matrices(), rtol=1e-12)
+    monkeypatch.setattr(few_sums, "MOST_REMEMBERED", table.nbytes - 1)
+    assert few_sums_of(basis, table) is not first
 
 
 def test_england_has_201_sums() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from oracles.dense import query_matrix, subtree_gls
 from oracles.random_problems import random_marginals, random_problem
 
-from postprocess.linear.downward import unbiased_estimates, variances_of
+from postprocess import algebra
+from postprocess.linear.downward import answer_variances_of, unbiased_estimates, variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 
 
@@ -36,6 +37,27 @@ def test_equals_dense_least_squares(seed: int, zeros: bool, invariants: bool, ro
                 matrix = query_matrix(marginal, problem.n_cells)
                 expected = np.diag(matrix @ dense.covariance @ matrix.T)
                 np.testing.assert_allclose(of_answers[i], expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("at_once", [1, 10**9])
+@pytest.mark.parametrize("seed", range(6))
+def test_variances_of_answers_alone_are_those_of_all_matrices(
+    seed: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Class by class as well as of all classes at once; also where things are known or not measured."""
+    problem, _ = random_problem(seed, zeros=seed % 2 > 0, invariants=seed % 3 > 0, complete=seed > 2, n_levels=4)
+    basis = basis_of(problem)
+    estimates = upward_pass(problem, basis)
+    marginals = random_marginals(np.random.default_rng(seed), problem.shape, recode=False)
+    queries = [marginals, [], marginals[:1], marginals]
+    expected = list(variances_of(problem, estimates))
+    monkeypatch.setattr(algebra, "CHUNK_NUMBERS", at_once)
+    found = answer_variances_of(problem, basis, estimates, queries)
+    for level, (own, asked) in enumerate(zip(found, queries, strict=True)):
+        assert set(own.by_query) == {marginal.key for marginal in asked}
+        for marginal in asked:
+            variances = own.of_classes(basis, marginal)[own.classes]
+            np.testing.assert_allclose(variances, expected[level].of_answers(basis, marginal), rtol=1e-12, atol=1e-12)
 
 
 def test_what_was_not_measured_is_marked() -> None:

@@ -44,7 +44,7 @@ def tasks_of(problem: Problem, level: int, above: sp.csr_array) -> list[LevelTas
     basis = basis_of(problem)
     estimate = upward_pass(problem, basis)[level]
     unchecked = np.zeros(above.shape[0], dtype=bool)
-    return level_tasks(problem, basis, level, estimate, above, passes_of(problem), unchecked, None)
+    return list(level_tasks(problem, basis, level, estimate, above, passes_of(problem), unchecked, None))
 
 
 @pytest.mark.parametrize("query", [TOTAL, FIRST], ids=["total", "several answers"])

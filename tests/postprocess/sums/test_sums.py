@@ -212,6 +212,7 @@ def test_the_top_is_solved_as_by_another_solver(nests: bool) -> None:
     assert exact is not None
     other = solve_again(family.with_matrices())
     assert np.abs(exact.x - other.x).max() < 1e-4
+    assert family.held is not None
     assert exact.x.sum() == pytest.approx(float(np.sum(family.held)))
 
 
