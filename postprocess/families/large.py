@@ -54,7 +54,7 @@ def guesses(family: Family) -> Iterator[Guess]:
     z = np.where(possible, family.parent / np.maximum(possible.sum(axis=0), 1), 0.0)
     u = np.zeros_like(z)
     tries, watch, first = list(TRY_BELOW), Watch(family.name), 1
-    standing = Standing("simplices", *family.arrays)
+    standing = Standing("simplices", lambda: family.arrays)
     if (kept := standing.found()) is not None:
         first, scale, tries = int(kept["iteration"]), float(kept["scale"]), kept["tries"].tolist()
         z, u = kept["z"], kept["u"]

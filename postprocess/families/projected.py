@@ -68,8 +68,9 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
     else:
         x = np.ascontiguousarray(near.T)
         free, left = possible & (x > 0), 0.0
-    fewest, patience, first = free.size, PATIENCE, 1
-    standing, watch = Standing("projected", *family.arrays, near), Watch(family.name)
+    most = PATIENCE * quadratic.patience
+    fewest, patience, first = free.size, most, 1
+    standing, watch = Standing("projected", lambda: (*family.arrays, near)), Watch(family.name)
     if (kept := standing.found()) is not None:
         x, free = kept["x"], kept["free"]
         first, fewest, patience = (int(kept[name]) for name in ("number", "fewest", "patience"))
@@ -93,7 +94,7 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
         watch.at(partial(_where, number, changes))
         if not changes and not left:
             return problem.exact(x, gradient, free, number)
-        patience = patience - 1 if left <= LEAST_LEFT and changes >= fewest else PATIENCE
+        patience = patience - 1 if left <= LEAST_LEFT and changes >= fewest else most
         if not patience:
             return None
         if changes <= FEW * free.size or left <= LEAST_LEFT:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -56,12 +56,12 @@ class Standing:
 
     Args:
         method: its name.
-        problem: all that its steps depend on; None stands for what this problem does not have.
+        problem: gives all that its steps depend on, where something is kept; None stands for what there is not.
     """
 
-    def __init__(self, method: str, *problem: NDArray[Any] | None) -> None:
+    def __init__(self, method: str, problem: Callable[[], Sequence[NDArray[Any] | None]]) -> None:
         self._store = _stores[-1] if _stores else None
-        self._name = "" if self._store is None else _name_of(method, problem)
+        self._name = "" if self._store is None else _name_of(method, problem())
         self._next = time.monotonic() + WHILE
 
     def found(self) -> dict[str, NDArray[Any]] | None:
@@ -76,7 +76,7 @@ class Standing:
             self._next = time.monotonic() + WHILE
 
 
-def _name_of(method: str, problem: tuple[NDArray[Any] | None, ...]) -> str:
+def _name_of(method: str, problem: Sequence[NDArray[Any] | None]) -> str:
     digest = hashlib.sha256(method.encode())
     for array in problem:
         digest.update(b"none" if array is None else f"{array.dtype.str}{array.shape}".encode())

@@ -84,6 +84,12 @@ class WideArea:
     upper: FloatArray
     sums: tuple[Sums, ...]
 
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """All arrays of the problem."""
+        limits = (limit for one in self.sums for limit in (one.lower, one.upper))
+        return (self.blocks, self.linear, self.upper, *limits)
+
     def times(self, x: FloatArray) -> FloatArray:
         """The precision times cells `(n_cells,)`."""
         return np.asarray(self.basis.unfold(self.basis.apply(self.blocks[None], self.basis.fold(x[None, :])))[0])
@@ -174,9 +180,7 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
     penalty = float(np.sqrt(max(values.min(), LEAST * values.max()) * values.max()))
     grams = basis.precision([(one.marginal, 1.0) for one in area.sums]) + np.eye(basis.n_asymmetric)
     watch, first = Watch(area.name), 1
-    standing = Standing(
-        "admm", area.blocks, linear, area.upper, *(limit for one in area.sums for limit in (one.lower, one.upper))
-    )
+    standing = Standing("admm", lambda: area.arrays)
     if (kept := standing.found()) is not None:
         first, penalty, z, u = int(kept["iteration"]), float(kept["penalty"]), kept["z"], kept["u"]
         w, v = ([kept[f"{name}-{i}"] for i in range(len(area.sums))] for name in "wv")

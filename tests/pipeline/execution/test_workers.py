@@ -55,7 +55,7 @@ def long_result(megabytes: int) -> bytes:
 def stands_at(number: int) -> int:
     """Where an earlier task of the same number was, or -1; and keeps that it is at the square."""
     standing.WHILE = 0.0
-    solution = standing.Standing("square", np.array([number]))
+    solution = standing.Standing("square", lambda: [np.array([number])])
     kept = solution.found()
     solution.at(lambda: {"at": np.array(number * number)})
     return -1 if kept is None else int(kept["at"])
