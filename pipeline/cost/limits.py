@@ -19,7 +19,6 @@ from geography.spine import Spine
 from pipeline.cost.size import basis_of_spec, possible_cells
 from pipeline.errors import InputError
 from pipeline.estimation.by_sums import MOST_CELLS_AT_ONCE, is_by_sums
-from pipeline.model.source import OwnNoise
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.algebra import Basis
@@ -61,7 +60,7 @@ def _not_on_sums(universe: Universe) -> list[str]:
         "public facts": universe.facts,
         "selections": universe.stated_selections,
         "added answers": universe.added,
-        "another source of numbers than the run's own noise": not isinstance(universe.source, OwnNoise),
+        "another source of numbers than the run's own noise": not universe.source.counts_with_noise,
         "estimation together with others": universe.together,
     }
     return [

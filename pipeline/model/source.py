@@ -135,6 +135,8 @@ class Source(ABC):
     has_truth: bool = True
     #: Whether a sum over areas can be estimated without bias, and its error be stated, from the measurements alone.
     sums_without_bias: bool = True
+    #: Whether each number is a true count with noise of its own, of this run.
+    counts_with_noise: bool = False
 
     @property
     def mechanism(self) -> Randomiser | None:
@@ -248,6 +250,8 @@ class Source(ABC):
 @dataclass(frozen=True)
 class OwnNoise(Source):
     """The run draws the noise on true counts itself, by the budget and the strategy."""
+
+    counts_with_noise = True
 
     def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:
         """See `Source.noise`."""

@@ -188,6 +188,8 @@ class SumsBasis(Basis):
         """W'A'y for answers `(n, size)`: `(n, r)`."""
         return np.asarray(answers.astype(np.float64) @ self.recode(marginal))
 
+    projected = back_project
+
 
 def narrow_from(levels: Sequence[Sequence[Marginal]], most: int = MOST_SUMS) -> int:
     """The first level from which on the queries of all levels together have at most so many answers.

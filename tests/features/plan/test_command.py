@@ -19,6 +19,7 @@ from features.plan.release_plan import plan_release
 from features.plan.write_spec import write_divided
 from flows.cli import app
 from geography.errors import SpinewiseError
+from pipeline.cost import model
 from pipeline.cost.model import WORKER_START, cost_of
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.expectation import Expectation
@@ -101,7 +102,9 @@ def test_what_would_not_fit_is_told(town: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
     shown = " ".join(invoke(town, "--workers", "2").split())
     assert "It does not fit here: about" in shown
-    assert "of 0.1 GB, the spine at once, with 1 worker; run would refuse it." in shown
+    assert (
+        "of 0.1 GB, the spine at once, with 2 workers; run would refuse it." in shown
+    )  # so small that none is started
     assert json.loads(invoke(town, "--json"))["here"]["fits"] is False
 
 
@@ -333,8 +336,11 @@ def test_exact_numbers() -> None:
     assert rounded_up(0.000123401) == Fraction("0.0001235")
 
 
-def test_cost_grows(town: Path) -> None:
-    """More simulated runs take longer, more workers less; the memory of a worker counts."""
+def test_cost_grows(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More simulated runs take longer, more workers less; the memory of a worker counts, from when it is started."""
+    small = plan_release(town, None, 1)
+    assert cost_of(small.spec, small.spine, 4).peak_mb == small.fitting.requested.peak_mb
+    monkeypatch.setattr(model, "START_AFTER", 0.0)
     found = plan_release(town, None, 1)
     more = cost_of(found.spec, found.spine, 4)
     assert more.seconds < found.fitting.requested.seconds

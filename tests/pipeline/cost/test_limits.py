@@ -155,7 +155,7 @@ def write_persons(folder: Path, preset: str) -> Path:
 @pytest.mark.parametrize(
     ("preset", "margins", "says"),
     [
-        ("dhc-persons", False, r"level block measures 1,902,889 answers of each geounit"),
+        ("dhc-persons", False, r"level block measures 1,903,289 answers of each geounit"),
         ("dhc-persons-county", True, r"publish.margins is true"),
         ("dhc-persons-county", False, r"found 1,227,744 cells, too many to work out errors for"),
     ],
