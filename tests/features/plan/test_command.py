@@ -102,9 +102,7 @@ def test_what_would_not_fit_is_told(town: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
     shown = " ".join(invoke(town, "--workers", "2").split())
     assert "It does not fit here: about" in shown
-    assert (
-        "of 0.1 GB, the spine at once, with 2 workers; run would refuse it." in shown
-    )  # so small that none is started
+    assert "of 0.1 GB, the spine at once, with 2 workers; run would refuse it." in shown
     assert json.loads(invoke(town, "--json"))["here"]["fits"] is False
 
 
