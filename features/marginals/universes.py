@@ -589,8 +589,9 @@ def tree_of(
         tree = junction_tree(domain, cliques, fill=fill)
         tables = exact_tables(domain, invariants, levels)
         check_within(tree, tables, levels)
-        first, *chain = chain_of(tables) or ((),)
-        return junction_tree(domain, cliques, fill=fill, first=first, chain=chain), cliques
+        if exact := chain_of(tables):
+            tree = junction_tree(domain, cliques, fill=fill, first=exact[0], chain=exact[1:])
+        return tree, cliques
     except InputError as error:
         key, _, text = str(error).partition(": ")
         raise Misfit((f"marginals.{key}", text)) from None

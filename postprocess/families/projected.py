@@ -47,8 +47,8 @@ def is_projected(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
 
 
 def may_be_projected(family: Family) -> bool:
-    """Whether the method is for such families at all."""
-    return isinstance(family.precision, FewSums) and not family.ranges and family.n_children <= MOST_CHILDREN
+    """Whether the method is for a family with weights on few sums at all."""
+    return not family.ranges and family.n_children <= MOST_CHILDREN
 
 
 def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact | None:
