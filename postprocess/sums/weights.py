@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -83,6 +83,11 @@ class SumWeights(FewSums):
             columns = np.flatnonzero(kinds == kind)
             weighted[:, columns] = self.joint[kind] @ sums[:, columns]
         return np.asarray(out + self._spread @ weighted)
+
+    def mean(self, weights: FloatArray) -> FloatArray:
+        """All numbers of their mean `(k, k)` with weights `(K,)`."""
+        joint = np.tensordot(weights, self.joint, 1)[None]
+        return replace(self, scale=weights @ self.scale[:, None], joint=joint).matrices()[0]
 
     def diagonals(self) -> FloatArray:
         """`(K, k)`."""

@@ -227,6 +227,7 @@ def test_products_and_diagonals_are_those_of_the_matrix() -> None:
         weights.times(cells, kinds), np.stack([matrices[k] @ cells[:, i] for i, k in enumerate(kinds)]).T
     )
     assert np.allclose(weights.diagonals(), np.diagonal(matrices, axis1=1, axis2=2))
+    assert np.allclose(weights.mean(np.array([0.25, 0.75])), np.tensordot([0.25, 0.75], matrices, 1))
 
 
 def names(why: Sequence[str]) -> str:
