@@ -91,8 +91,9 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__nam
 
 
 def _copy_without(feature: Feature, target: Path) -> Path:
+    """The packages without the feature's folder; what Python has compiled of the rest is of use there, too."""
     for package in PACKAGES:
-        shutil.copytree(PROJECT / package, target / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PROJECT / package, target / package)
     shutil.rmtree(target / "features" / feature.name)
     (target / "sitecustomize.py").write_text(_NOT_EDITABLE)
     return target
@@ -143,12 +144,22 @@ def _files(release: Path) -> dict[Path, bytes]:
 
 @dataclass(frozen=True)
 class Whole:
-    """The town's spec, and what the whole program has: its commands, and the public files of the town."""
+    """The town's spec, and what the whole program has and says: what copies of it are compared with.
+
+    Attributes:
+        spec: of the town.
+        commands, names, keys: for the shell, for Python users, and of specs.
+        release, files: of the town, with its public files.
+        numbers: of its counties, as `query` prints them.
+    """
 
     spec: Path
     commands: set[str]
+    names: set[str]
+    keys: set[tuple[str, str]]
     release: Path
     files: dict[Path, bytes]
+    numbers: str
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +167,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     folder = tmp_path_factory.mktemp("whole")
     spec = write_town(folder / "in", *QUICK)
     release = _made(PROJECT, spec, folder / "out")
-    return Whole(spec, _commands(PROJECT), release, _files(release))
+    return Whole(
+        spec=spec,
+        commands=_commands(PROJECT),
+        names=_python_names(PROJECT),
+        keys=_keys(PROJECT),
+        release=release,
+        files=_files(release),
+        numbers=_numbers(PROJECT, release),
+    )
 
 
 @pytest.mark.slow
@@ -167,14 +186,14 @@ def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Wh
     assert whole.commands - _commands(without) == set(feature.commands)
     for name in feature.commands:
         assert f"Error: No such command '{name}'." in _command(without, name, "anything", status=2)
-    assert _python_names(without) == _python_names(PROJECT) - _OF_SPINEWISE.get(feature.name, set())
+    assert _python_names(without) == whole.names - _OF_SPINEWISE.get(feature.name, set())
     if feature.name != "plan":
         _command(without, "plan", whole.spec)
     if feature.name == "audit":
         told = _command(without, "deploy", "--audit", status=2)
         assert told == "Error: audit: this installation is without it; there is no folder features/audit\n"
     for key in feature.keys:
-        _refused_key(without, tmp_path, feature, key)
+        _refused_key(without, tmp_path, feature, key, whole)
     release = _made(without, whole.spec, tmp_path / "out")
     files = _files(release)
     assert files.keys() == whole.files.keys()
@@ -182,21 +201,26 @@ def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Wh
     for file in ("report.html", *feature.pages):
         assert (release / "public" / file).exists() is (file not in feature.pages)
     for file in feature.pages:
-        _unwritten_file(without, feature, whole.release, file)
+        _unwritten_file(without, feature, whole, file)
         assert "verified" in _command(PROJECT, "verify", release)
 
 
-def _unwritten_file(without: Path, feature: Feature, release: Path, file: str) -> None:
+def _unwritten_file(without: Path, feature: Feature, whole: Whole, file: str) -> None:
     """A release that has it is not made again, and is of use for all else."""
+    release = whole.release
     where = f"which this installation is without; there is no folder features/{feature.name}"
     sentence = f"Error: {release / 'public' / file}: is of {feature.name}, {where}"
     for words in ((), ("--records",)):
         assert _command(without, "verify", release, *words, status=2).split() == sentence.split()
-    numbers = [_command(root, "query", release, "total", "--at", "county") for root in (without, PROJECT)]
-    assert numbers[0] == numbers[1]
+    assert _numbers(without, release) == whole.numbers
 
 
-def _refused_key(without: Path, folder: Path, feature: Feature, key: str) -> None:
+def _numbers(root: Path, release: Path) -> str:
+    """What a query for the counties prints."""
+    return _command(root, "query", release, "total", "--at", "county")
+
+
+def _refused_key(without: Path, folder: Path, feature: Feature, key: str, whole: Whole) -> None:
     """A spec that states it is refused in one sentence, and the schema is without it."""
     spec = write_town(folder / "stated", *QUICK)
     *tables, last = key.split(".")
@@ -215,13 +239,13 @@ def _refused_key(without: Path, folder: Path, feature: Feature, key: str) -> Non
         f"Error: {spec}: {'.'.join([*tables, last])}: is of {feature.name}, which this installation is without; {where}"
     )
     assert told.split() == sentence.split()
-    whole, rest = (_keys(json.loads(_command(root, "schema"))) for root in (PROJECT, without))
-    published_alone = last not in {key for _, key in whole}
-    assert published_alone or last in {gone for _, gone in whole - rest}
+    published_alone = last not in {key for _, key in whole.keys}
+    assert published_alone or last in {gone for _, gone in whole.keys - _keys(without)}
 
 
-def _keys(schema: dict[str, Any]) -> set[tuple[str, str]]:
-    """All keys of all sections, each with the name of its section."""
+def _keys(root: Path) -> set[tuple[str, str]]:
+    """All keys of all sections of a spec, each with the name of its section."""
+    schema: dict[str, Any] = json.loads(_command(root, "schema"))
     tables = {"": schema, **schema["$defs"]}
     return {(name, key) for name, table in tables.items() for key in table.get("properties", {})}
 
@@ -237,12 +261,18 @@ _OF_SPECS = (
 )
 
 
+@pytest.fixture(scope="module")
+def types_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What mypy found in the files that copies without one feature or another have in common."""
+    return tmp_path_factory.mktemp("types")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "feature", [one for one in FEATURES if one.keys or one.pages], ids=lambda feature: feature.name
 )
 def test_types_and_tests_of_the_core_pass_without_what_a_spec_or_a_release_has_of_it(
-    tmp_path: Path, feature: Feature
+    tmp_path: Path, feature: Feature, types_cache: Path
 ) -> None:
     pytest.importorskip("mypy")
     without = _copy_without(feature, tmp_path / "copy")
@@ -253,7 +283,7 @@ def test_types_and_tests_of_the_core_pass_without_what_a_spec_or_a_release_has_o
     for name in _HELPERS.get(feature.name, ()):
         (without / name).unlink()
     commands = [
-        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), *PACKAGES, "tests"],
+        [sys.executable, "-m", "mypy", "--cache-dir", str(types_cache), *PACKAGES, "tests"],
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "not slow", *_OF_SPECS],
     ]
     variables = {**os.environ, "PYTHONPATH": str(without)}

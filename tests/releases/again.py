@@ -19,13 +19,13 @@ from pipeline.spec.release_spec import ReleaseSpec
 
 
 @contextmanager
-def computed_again(published: Path, root: Path, most: int, part: int, workers: int = 1) -> Iterator[Job]:
+def computed_again(published: Path, root: Path, most: int, part: int, workers: Workers | int = 1) -> Iterator[Job]:
     """A job on the public inputs of a release, whose spine is cut."""
     source, again = RunDirectory(published), RunDirectory(root)
     spec = ReleaseSpec.from_public_dict(read_manifest(source.manifest).spec)
     spine = read_public_spine(source.spine, spec.geography.level_names)
     again.staging.mkdir(parents=True)
-    with Workers(workers) as pool:
+    with Workers(workers) if isinstance(workers, int) else workers as pool:
         job = Job(again, spec, spec.universes(), spine, pool, Silent(), Batches(again, "test"), most, part)
         for path in input_files(job):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -66,29 +66,17 @@ class Opened:
         page: Playwright's.
         complaints: on the console, and errors of scripts.
         requests: of anything but the page's own file.
-        seconds: of processors, in all processes of the browser, until the page was ready: others are at work too.
     """
 
     page: Any
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
     def wait(self, change: str, *arguments: Any) -> None:
         """Do something to the page (a method of Playwright's page), and wait until it is drawn again."""
         before = self.page.evaluate("document.documentElement.dataset.ready")
         getattr(self.page, change)(*arguments)
         self.page.wait_for_selector(f'html:not([data-ready="{before}"])')
-
-
-def _core_seconds() -> float:
-    """What the browser's processes have used of processors; those that have ended are missing."""
-    found = 0.0
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            if "chrom" in process.name():
-                found += sum(process.cpu_times()[:2])
-    return found
 
 
 @contextmanager
@@ -146,9 +134,7 @@ def opened(
         own = WEBSITE + file.name
         context.route(WEBSITE + "*", lambda route: route.fulfill(path=file.parent / route.request.url.split("/")[-1]))
     shown.page.on("request", lambda request: None if request.url == own else shown.requests.append(request.url))
-    began = _core_seconds()
     shown.page.goto(own)
     if ready:
         shown.page.wait_for_selector("html[data-ready]")
-    shown.seconds = _core_seconds() - began
     return shown

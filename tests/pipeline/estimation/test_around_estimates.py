@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
+from releases.placements import PlacedWorkers, Placement, kept_as_arrays
 from releases.small import public_bytes, run
 
 from pipeline.estimation import around_estimates, subtree_answers
@@ -198,6 +199,22 @@ def test_a_spine_that_is_cut_has_the_same_intervals(
         for folder in ("tables/groups", "tables/thirds", "cumulative/groups", "cumulative/thirds"):
             name = f"public/{folder}/{level}.parquet"
             assert cut[name] == whole[name], name
+
+
+@pytest.mark.parametrize("placement", [Placement.ARRAYS, Placement.ALTERNATING])
+def test_where_they_are_worked_out_does_not_show(
+    wide_towns: list[Path], tmp_path: Path, placement: Placement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if placement is Placement.ARRAYS:
+        kept_as_arrays(monkeypatch)
+    workers = PlacedWorkers(placement)
+    with computed_again(wide_towns[0], tmp_path, most=1, part=1, workers=workers) as job:
+        perform_public_steps(job, last=False)
+    assert "pipeline.estimation.subtree_answers.estimate_answers" in workers.kinds
+    here, placed = public_bytes(wide_towns[0]), public_bytes(tmp_path)
+    tables = [name for name in placed if name.startswith(("public/tables/groups", "public/tables/thirds"))]
+    assert len(tables) == 5  # the country has no table of thirds
+    assert [name for name in tables if placed[name] != here[name]] == []
 
 
 @pytest.mark.parametrize(("table", "labels"), [("groups", tuple(map(str, range(GROUPS)))), ("thirds", THIRDS)])
