@@ -296,11 +296,11 @@ def test_types_and_tests_of_the_core_pass_without_what_a_spec_or_a_release_has_o
 
 @pytest.mark.slow
 @pytest.mark.parametrize("feature", [one for one in FEATURES if one.name in _NAMES], ids=lambda feature: feature.name)
-def test_types_of_what_has_its_names_pass_without_it(tmp_path: Path, feature: Feature) -> None:
+def test_types_of_what_has_its_names_pass_without_it(tmp_path: Path, feature: Feature, types_cache: Path) -> None:
     pytest.importorskip("mypy")
     without = _copy_without(feature, tmp_path / "copy")
     shutil.copy(PROJECT / "pyproject.toml", without)
-    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), *sorted(_NAMES[feature.name])]
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(types_cache), *sorted(_NAMES[feature.name])]
     done = subprocess.run(command, cwd=without, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout
     (file,) = (without / name for name in _NAMES[feature.name])
