@@ -6,7 +6,7 @@ For each share it makes up the population of one n-th of the 35,000 leaves (LSOA
 MSOAs, authorities, regions and the country), releases it, and prints time, peak memory of all processes and what the
 plan foretold. In every authority the ethnic groups have shares of their own, which scatter from leaf to leaf: few of
 the 3,458 cells of a leaf have persons, and most cells of an authority. Figures are in docs/scaling.md: 1/128 takes
-about 26 core seconds, 1/32 about 41, 1/8 about 96 and the whole about 439.
+about 16 core seconds, 1/32 about 28, 1/8 about 75 and the whole about 324.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ RUNS = ((0.25, False), (1.0, False), (0.25, True), (1.0, True))
 
 #: Constants of the model that the made-up shapes determine; the others stay as `bench_cost.py` has fitted them.
 SECONDS = (
-    *("START", "WORKER_START", "PER_GEOUNIT", "PER_PUBLISHED", "PER_SQUARE", "CHECK", "PER_USE"),
-    *("REPLICATE", "SIMULATED", "PER_SIMULATED"),
+    *("START", "WORKER_START", "PER_GEOUNIT", "PER_NUMBER", "PER_MATRIX", "PER_PUBLISHED", "PER_SQUARE", "CHECK"),
+    *("PER_USE", "PER_BESIDE", "PER_COLUMN", "REPLICATE", "SIMULATED", "PER_SIMULATED", "PER_COUNTED"),
 )
 MEMORY = ("MAIN_MB", "WORKER_MB", "FILLED_BYTES", "SQUARE_BYTES")
 
@@ -209,7 +209,7 @@ def fit_shapes(used: Mapping[str, Any], foretold: Mapping[str, Callable[[], Cost
                 setattr(cost_model, name, float(f"{value:.2g}"))
             ratios = [getattr(foretold[name](), figure) / used[name][figure] for name in fitted]
             # What the runs do not determine stays near where it was.
-            return np.concatenate([np.log(ratios), 0.05 * (logarithms - begin)])
+            return np.concatenate([np.log(ratios), 0.1 * (logarithms - begin)])
 
         best = least_squares(residuals, begin, loss="soft_l1", f_scale=0.1, diff_step=0.1).x
         residuals(best)

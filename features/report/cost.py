@@ -19,7 +19,7 @@ MOST_HELD = 4_000_000_000
 #: Those up to which they are worked out beside other steps.
 MOST_AHEAD = 400_000_000
 #: Seconds per operation on matrices, and per factor.
-PER_INVERTED, PER_FACTOR = 3.2e-9, 3.0e-7
+PER_INVERTED, PER_FACTOR = 1.8e-9, 3.8e-7
 #: Bytes per number of all matrices, and per factor of the table and level that has most: of 1/128 of England, as
 #: benchmarks/bench_england.py makes it, and of 1,689 areas with ages.
 HELD_BYTES, FACTOR_BYTES = 34.0, 52.0

@@ -52,9 +52,9 @@ from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_level
 from postprocess.linear.draws import kept_by
 
 #: Seconds of a draw per number drawn and per published number.
-PER_DRAWN, PER_PUBLISHED = 2.2e-7, 3.5e-7
+PER_DRAWN, PER_DRAWN_PUBLISHED = 2.2e-7, 3.5e-7
 #: Bytes that each process holds per number drawn above the lowest level, and per published number; and MB besides.
-ABOVE_BYTES, PUBLISHED_BYTES, BESIDE_MB = 24.0, 40.0, 60.0
+DRAWN_BYTES, PUBLISHED_BYTES, BESIDE_MB = 24.0, 40.0, 60.0
 #: MB at the cut of a spine that is cut, `MOST_AT_CUT` numbers and what is made of them.
 AT_CUT_MB = 400.0
 
@@ -65,11 +65,18 @@ def draw_cost(spec: ReleaseSpec, spine: Spine, workers: int, cut: Cut | None = N
     if not draws:
         return 0.0, 0.0
     sizes = [_sizes(universe, spine) for universe in spec.universes()]
-    seconds = draws * sum(PER_DRAWN * size.drawn + PER_PUBLISHED * size.published for size in sizes)
+    seconds = draws * sum(PER_DRAWN * size.drawn + PER_DRAWN_PUBLISHED * size.published for size in sizes)
     if cut is not None:
         return seconds, AT_CUT_MB + workers * BESIDE_MB
-    each = max(ABOVE_BYTES * size.above + PUBLISHED_BYTES * size.published for size in sizes) / 1e6 + BESIDE_MB
+    if not pays_workers(seconds):
+        workers = 1
+    each = max(DRAWN_BYTES * size.above + PUBLISHED_BYTES * size.published for size in sizes) / 1e6 + BESIDE_MB
     return seconds, (1 if workers == 1 else 1 + min(workers, draws)) * each
+
+
+def pays_workers(seconds: float) -> bool:
+    """Whether other processes are counted on for so many seconds of one core, which are rather under-estimated."""
+    return seconds > 0.77 * START_AFTER
 
 
 @dataclass(frozen=True)
@@ -137,22 +144,24 @@ def _leaves_of(spine: Spine, cut: int | None, level: int) -> int:
 
 
 #: Seconds of one core: an empty run, the engine that records it (`benchmarks/bench_fixed_cost.py`), a worker's start.
-START, ENGINE, WORKER_START = 5.6, 10.0, 1.3
+START, ENGINE, WORKER_START = 1.7, 2.0, 0.7
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
-PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 5.0e-5, 1.0e-7, 2.0e-7, 3.2e-7, 5.7e-11
-#: Seconds per number of the matrices of the upward pass: of the wide nation's, at 1/256.
-PER_MATRIX = 5.0e-7
+PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 2.3e-5, 5.0e-8, 1.4e-7, 8.0e-8, 5.8e-11
+#: Seconds per unit of the squares of a schema of more cells than `WIDE`, most of whose families are large; of England.
+PER_WIDE_SQUARE, WIDE = 2.7e-7, 2_048
+#: Seconds per number of the matrices of the upward pass.
+PER_MATRIX = 5.2e-7
 #: Seconds for each query of a level whose privacy losses are composed; and for each column of a table at a level (three
 #: of an answer with an interval), which is written, read again for the report and compared, beyond those of the
 #: smallest runs; and bytes for each of these columns.
-PER_USE, PER_COLUMN, COLUMN_BYTES, COLUMNS = 0.14, 6.0e-4, 8.0e3, 1000
+PER_USE, PER_COLUMN, COLUMN_BYTES, COLUMNS = 0.068, 3.8e-4, 8.0e3, 1000
 #: Seconds for each query of a level that features publish beside the tables, mostly for its intervals: of 100 queries
 #: at three levels, with 300 and with 3,000 geounits.
-PER_BESIDE = 0.02
+PER_BESIDE = 0.01
 #: Seconds that cvxpy takes for each family that it solves again, and per square of these.
-CHECK, PER_CHECKED = 0.0073, 4.0e-7
+CHECK, PER_CHECKED = 0.0043, 4.0e-7
 #: A simulated run: in passes, and seconds for each of its levels beside that, per geounit and per published number.
-REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.025, 4.5e-5, 1.7e-7
+REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.0, 7.6e-3, 3.0e-5, 1.0e-7
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
@@ -329,7 +338,7 @@ def cost_of(
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
     elapsed += sum(cost.seconds / (workers if cost.ahead else 1) for cost in further)
     large = spine.n_leaves * max(size.cells for size in sizes) > SMALL
-    used = workers if large or (1 - SERIAL) * passes + simulated > START_AFTER else 1
+    used = workers if large or pays_workers((1 - SERIAL) * passes + simulated) else 1
     processes = WORKER_MB * used if used > 1 else 0.0
     linear = bool(spec.publish.unbiased or spec.publish.draws)
     held = max(_held(size, passes=linear) for size in sizes) / 1e6
@@ -345,7 +354,8 @@ def cost_of(
     # What is worked out beside other steps is so while the others estimate, and is there before runs are simulated.
     estimated = held + batches if used == 1 else held + batches + beside
     peak = main + processes + max(estimated, kept + max(at_once, of_draws), after, beside)
-    begun = WORKER_START * max(used if used > 1 else 0, min(workers, spec.publish.draws) if workers > 1 else 0)
+    drawing = min(workers, spec.publish.draws) if pays_workers(drawn) else 1
+    begun = WORKER_START * (most_used if (most_used := max(used, drawing)) > 1 else 0)
     core = start + begun + passes + simulated + drawn + besides
     return Cost(core, elapsed, peak, max(at_once, after, beside), workers, 1)
 
@@ -353,7 +363,8 @@ def cost_of(
 def pass_seconds(size: Size) -> float:
     """Seconds of one core for one pass over a universe."""
     of_numbers = PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_MATRIX * size.matrices
-    return of_numbers + PER_SQUARE * size.squares + PER_CUBE * size.cubes
+    square = PER_WIDE_SQUARE if size.cells > WIDE else PER_SQUARE
+    return of_numbers + square * size.squares + PER_CUBE * size.cubes
 
 
 def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True) -> float:

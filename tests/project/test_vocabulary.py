@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from project.conftest import PACKAGES
@@ -49,6 +51,27 @@ def test_each_rule_is_defined_once(product: dict[str, str], what: str) -> None:
     where = module if "/" in module else f"postprocess/{module}.py"
     found = [name for name, text in product.items() if pattern.search(text)]
     assert found == ([where] if (PROJECT / where).parent.exists() else [])
+
+
+def test_no_module_gives_a_name_twice() -> None:
+    """Else what stands between has the other value than its author read: a forecast had the constants of another."""
+    twice = []
+    for package in (*PACKAGES, "tests", "benchmarks"):
+        for path in sorted((PROJECT / package).rglob("*.py")):
+            names = list(_given(ast.parse(path.read_text("utf-8"))))
+            twice += [f"{path.relative_to(PROJECT)}: {name}" for name in set(names) if names.count(name) > 1]
+    assert twice == []
+
+
+def _given(module: ast.Module) -> Iterator[str]:
+    """The names that a module gives, each as often as it does."""
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            nodes = (one for target in targets for one in ast.walk(target))
+            yield from (one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
 
 
 def test_privacy_mirrors_nothing(product: dict[str, str]) -> None:

@@ -30,8 +30,8 @@ from postprocess.downward.samples import Rates
 
 pytestmark = pytest.mark.slow
 
-#: Module that hands tasks to workers -> the functions of its tasks; of a feature, where its folder is there.
-TASKS = {
+#: Module that hands tasks to workers -> the functions of its tasks.
+ALL_TASKS = {
     "features/audit/trials.py": ("features.audit.trials.run_trials",),
     "pipeline/estimation/by_subtree.py": (
         "pipeline.estimation.by_subtree.estimate_top",
@@ -56,7 +56,8 @@ TASKS = {
     ),
     "pipeline/publishing/manifest.py": ("pipeline.release.rows.table_leaf",),
 }
-TASKS = {module: tasks for module, tasks in TASKS.items() if (PROJECT / module).exists()}
+#: The same without features whose folders are not there.
+TASKS = {module: tasks for module, tasks in ALL_TASKS.items() if (PROJECT / module).exists()}
 #: What may be simulated of a spine below the top: in the first run nothing at all.
 RATES = Rates(4, (4.0, 4.0, 1.0), 1)
 #: Placements of a whole spine and of one that is cut.

@@ -19,18 +19,23 @@ from pipeline.cost.model import Cost, cost_of
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 #: Megabytes and core seconds of runs with two workers, but of the shapes whose benchmark takes one.
-ENGLAND = {128: (500, 26), 32: (1_000, 41), 8: (3_900, 96)}
+ENGLAND = {128: (746, 16), 32: (1_114, 28), 8: (3_770, 75), 1: (4_251, 324)}
 SHAPES = {
-    "four-cells": (219, 6.9),
-    "two-levels": (229, 7.0),
-    "many-leaves": (341, 9.9),
-    "many-leaves-margins": (541, 17.4),
-    "six-levels": (457, 20.8),
-    "ages": (306, 11.2),
-    "ages-report": (652, 23.3),
-    "redistricting": (488, 15.7),
-    "redistricting-margins": (409, 24.8),
-    "most-cells": (235, 9.6),
+    "four-cells": (201, 2.5),
+    "two-levels": (207, 2.6),
+    "many-leaves": (342, 4.0),
+    "many-leaves-margins": (293, 4.2),
+    "six-levels": (249, 4.8),
+    "ages": (276, 3.5),
+    "ages-large": (2_904, 35.3),
+    "ages-report": (544, 7.9),
+    "ages-sexes": (235, 4.2),
+    "redistricting": (476, 5.7),
+    "redistricting-margins": (386, 9.4),
+    "most-cells": (239, 2.8),
+    "eleven-queries": (264, 6.2),
+    "few-tables": (395, 5.0),
+    "draws": (227, 2.6),
 }
 
 
@@ -61,7 +66,7 @@ def test_shares_of_england(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few constants were fitted on 1/128; with a fault, that squares of cells take ten times as long, it shows."""
     spec, spine = _england(share)
     assert _within(cost_of(spec, spine, 2, engine=False), *ENGLAND[share])
-    monkeypatch.setattr(model, "PER_SQUARE", 10 * model.PER_SQUARE)
+    monkeypatch.setattr(model, "PER_WIDE_SQUARE", 10 * model.PER_WIDE_SQUARE)
     assert not _within(cost_of(spec, spine, 2, engine=False), *ENGLAND[share])
 
 
