@@ -124,10 +124,10 @@ class Distances:
 def is_learned(counts: IntArray, standard: FloatArray, g: FloatArray) -> BoolArray:
     """Which numbers have errors that are learned, arrays of one shape: large ones, and smaller ones of one S and more.
 
-    Of the smaller ones only those of which much of the variance is taken away: where a number of 1 to 3 S is about its
+    Of the smaller ones only those of which most of the variance is taken away: where a number of 1 to 3 S is about its
     unbiased estimate, it is mostly of a smaller truth.
     """
-    apart = is_large(counts, standard) | ((counts >= SIZES[0] * standard) & (g >= TAKEN[1]))
+    apart = is_large(counts, standard) | ((counts >= SIZES[0] * standard) & (g >= TAKEN[2]))
     return np.isfinite(standard) & ~is_exact(standard) & (counts >= LEAST) & apart
 
 
