@@ -10,105 +10,41 @@ import pytest
 from releases.again import computed_again
 from releases.placements import PlacedWorkers, Placement, kept_as_arrays
 from releases.small import public_bytes, run
+from releases.spread import codes_of_leaves, covered, numbers, quoted, write_spread
 
 from pipeline.estimation import around_estimates, subtree_answers
-from pipeline.estimation.around_estimates import AllAround, measured_within
+from pipeline.estimation.around_estimates import AllAround, Around, measured_within
 from pipeline.execution.batch_store import Arrays, Batches
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import load_spec
+from postprocess.downward.moved import Distances, MovedErrors
 
 AGES, GROUPS, LEAVES = 100, 6, 60
-THIRDS = ("young", "middle", "old")
-SPEC = """name = "wide-town"
-
-[privacy]
-rho = "3/8"
-key = "insecure-test:{key}"
-
-[geography]
-file = "leaves.csv"
-column = "leaf"
-levels = {{ country = 1, area = 2, leaf = 5 }}
-
-[schema.attributes]
-age = [{ages}]
-group = [{groups}]
-
-[schema.recodes.third]
-attribute = "age"
-groups = {{ young = [{young}], middle = [{middle}], old = [{old}] }}
-
-[strategy.queries]
-detailed = "1"
-
-[strategy.levels]
-country = "1/3"
-area = "1/3"
-leaf = "1/3"
-
-[input]
-file = "persons.csv"
-form = "microdata"
-geocode = "leaf"
-
-[tables]
-groups = {{ query = "group", cumulative = true }}
-thirds = {{ query = "third", cumulative = true, levels = ["area", "leaf"] }}
+THIRDS = {"young": range(20), "middle": range(20, 50), "old": range(50, AGES)}
+TABLES = """groups = { query = "group", cumulative = true }
+thirds = { query = "third", cumulative = true, levels = ["area", "leaf"] }
 ages = "age"
-
-[publish]
-replicates = 4
-unbiased = true
-microdata = false
 """
 QUANTILE = 1.6448536
 
 
 def write_wide_town(folder: Path, key: int) -> Path:
     """Leaves whose persons are of two frequent groups and four rare ones, at all ages: most cells are 0 or 1."""
-    folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(4)
-    codes = [f"{area:02d}{leaf:03d}" for area in range(3) for leaf in range(LEAVES // 3)]
-    pd.DataFrame({"leaf": codes}).to_csv(folder / "leaves.csv", index=False)
     parts = []
-    for code in codes:
+    for code in codes_of_leaves(LEAVES):
         size = int(rng.integers(60, 900))
         shares = rng.dirichlet([6.0, 3.0, 0.6, 0.3, 0.1, 0.05])
-        parts.append(
-            pd.DataFrame(
-                {"leaf": code, "age": rng.integers(0, AGES, size), "group": rng.choice(GROUPS, size, p=shares)}
-            )
-        )
-    pd.concat(parts).to_csv(folder / "persons.csv", index=False)
-    ages, groups = (", ".join(f'"{value}"' for value in range(n)) for n in (AGES, GROUPS))
-    path = folder / "release.toml"
-    parts_of_ages = (range(20), range(20, 50), range(50, AGES))
-    thirds = dict(zip(THIRDS, (", ".join(f'"{value}"' for value in part) for part in parts_of_ages), strict=True))
-    path.write_text(SPEC.format(key=key, ages=ages, groups=groups, **thirds), "utf-8")
-    return path
-
-
-def numbers(root: Path, level: str, table: str, size: int) -> pd.DataFrame:
-    """Of each number of a table of one attribute: released, low, high, true, estimate and variance."""
-    files = RunDirectory(root).main
-    found = pd.read_parquet(files.table(table, level)).set_index("geocode").sort_index()
-    unbiased = pd.read_parquet(files.estimates(level)).set_index("geocode").sort_index()
-    true = pd.read_parquet(files.true_histogram(level))
-    attribute = {"groups": "group", "ages": "age"}[table]
-    true = true.groupby(["geocode", true[attribute].astype(str)], observed=False)["count"].sum().unstack(fill_value=0)
-    labels = [str(value) for value in range(size)]
-    columns = {
-        "released": found[labels],
-        "low": found[[f"{label}:low90" for label in labels]],
-        "high": found[[f"{label}:high90" for label in labels]],
-        "true": true.reindex(found.index, fill_value=0)[labels],
-        "estimate": pd.DataFrame(unbiased[table].tolist()),
-        "variance": pd.DataFrame(unbiased[f"{table}:variance"].tolist()),
-    }
-    return pd.DataFrame({name: frame.to_numpy().ravel().astype(float) for name, frame in columns.items()})
+        ages, groups = rng.integers(0, AGES, size), rng.choice(GROUPS, size, p=shares)
+        parts.append(pd.DataFrame({"leaf": code, "age": ages, "group": groups}))
+    persons = pd.concat(parts).value_counts(sort=False).reset_index()
+    values = {"age": list(map(str, range(AGES))), "group": list(map(str, range(GROUPS)))}
+    thirds = ", ".join(f"{name} = [{quoted(own)}]" for name, own in THIRDS.items())
+    recodes = f'[schema.recodes.third]\nattribute = "age"\ngroups = {{ {thirds} }}'
+    return write_spread(folder, persons, values, {"rho": "3/8", "key": str(key), "recodes": recodes, "tables": TABLES})
 
 
 @pytest.fixture(scope="module")
@@ -126,32 +62,36 @@ def simulated_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return run(write_wide_town(folder / "in", 1), folder / "out")
 
 
-def covered(towns: list[Path], level: str) -> pd.Series:
+def of_groups(town: Path, level: str) -> pd.DataFrame:
+    return numbers(town, level, "groups", ["group"])
+
+
+def held(towns: list[Path], level: str) -> pd.Series:
     """The share that intervals hold of a level's numbers of groups, by the size of the true and of the released one."""
-    found = pd.concat([numbers(town, level, "groups", GROUPS) for town in towns])
-    inside = (found["low"] <= found["true"]) & (found["true"] <= found["high"])
-    sizes = [
-        pd.cut(found[by], [-1, 9, 99, np.inf], labels=[f"{by} {n}" for n in (0, 10, 100)])
-        for by in ("true", "released")
-    ]
-    return pd.concat([inside.groupby(size, observed=True).mean() for size in sizes])
+    return covered(pd.concat([of_groups(town, level) for town in towns]), (0, 10, 100))
 
 
 def test_they_hold_the_truth_nine_times_in_ten(wide_towns: list[Path], simulated_town: Path) -> None:
     """In leaves classes of 148 numbers and more, in areas of 12; those of simulated runs hold half of the areas'."""
-    assert (covered(wide_towns, "leaf") > 0.86).all()
-    assert (covered(wide_towns, "area") > 0.8).all()
-    assert covered([simulated_town], "leaf").min() < 0.84
-    assert covered([simulated_town], "area").min() < 0.5
+    assert (held(wide_towns, "leaf") > 0.86).all()
+    assert (held(wide_towns, "area") > 0.8).all()
+    assert held([simulated_town], "leaf").min() < 0.84
+    assert held([simulated_town], "area").min() < 0.5
 
 
 @pytest.mark.parametrize("level", ["area", "leaf"])
 def test_they_are_around_the_published_unbiased_estimates(wide_towns: list[Path], level: str) -> None:
-    """1.645 standard errors to each side, and so much longer that the released number and its neighbours are in."""
+    """1.645 standard errors to each side, and so much longer that the released number and its neighbours are in.
+
+    In areas all are, of which too few are alike to learn from; in leaves the small ones.
+    """
     for town in wide_towns:
-        found = numbers(town, level, "groups", GROUPS)
-        reach = QUANTILE * np.sqrt(found["variance"])
-        low = np.minimum(np.ceil(found["estimate"] - reach), found["released"] - 1).clip(lower=0)
+        found = of_groups(town, level)
+        if level == "leaf":
+            found = found[found["released"] < np.maximum(10, found["standard"])]
+            assert len(found) > 200
+        reach = QUANTILE * found["standard"]
+        low = np.maximum(np.minimum(np.ceil(found["estimate"] - reach), found["released"] - 1), 0)
         high = np.maximum(np.floor(found["estimate"] + reach), found["released"] + 1)
         assert np.abs(found["low"] - low).max() <= 1  # where rounding decides
         assert np.abs(found["high"] - high).max() <= 1
@@ -217,7 +157,7 @@ def test_where_they_are_worked_out_does_not_show(
     assert [name for name in tables if placed[name] != here[name]] == []
 
 
-@pytest.mark.parametrize(("table", "labels"), [("groups", tuple(map(str, range(GROUPS)))), ("thirds", THIRDS)])
+@pytest.mark.parametrize(("table", "labels"), [("groups", tuple(map(str, range(GROUPS)))), ("thirds", tuple(THIRDS))])
 def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
     wide_towns: list[Path], table: str, labels: tuple[str, ...]
 ) -> None:
@@ -230,7 +170,7 @@ def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
             unbiased = pd.read_parquet(files.estimates(level)).set_index("geocode").sort_index()
             estimates = np.array(unbiased[table].tolist()).cumsum(axis=1)
             true = pd.read_parquet(files.true_histogram(level))
-            third = np.take(THIRDS, np.digitize(true["age"].astype(int), [20, 50]))
+            third = np.take(list(THIRDS), np.digitize(true["age"].astype(int), [20, 50]))
             of = third if table == "thirds" else true["group"].astype(str)
             by = true.groupby(["geocode", of], observed=False)["count"].sum().unstack(fill_value=0)
             truth = by.reindex(found.index, fill_value=0)[list(labels)].to_numpy().cumsum(axis=1)
@@ -239,9 +179,10 @@ def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
                 found[[f"{name}{end}" for name in names]].to_numpy(dtype=float) for end in ("", ":low90", ":high90")
             )
             assert ((low <= released - (low > 0)) & (released + 1 <= high)).all()
-            plain = (low > 0) & (low < released - 1) & (released + 1 < high)
-            assert plain.mean() > 0.25
-            assert np.abs((low + high) / 2 - estimates)[plain].max() <= 1
+            if level == "area":  # too few are alike to learn from
+                plain = (low > 0) & (low < released - 1) & (released + 1 < high)
+                assert plain.mean() > 0.25
+                assert np.abs((low + high) / 2 - estimates)[plain].max() <= 1
             inside.append(((low <= truth) & (truth <= high))[:, 1:].ravel())
     assert 0.85 < np.concatenate(inside).mean() < 0.97
 
@@ -274,8 +215,9 @@ class _Rule:
 def test_exact_and_unknown_numbers_stay_so() -> None:
     """And a number of whose area nothing is measured, so that there is no estimate, gets no interval."""
     standard = np.array([[9.0] * 4, [9.0, 9.0, 10.0, np.inf]])
-    rule = AllAround(_Rule(), np.array([[0.0] * 4, [50.0, 50.0, 30.2, 30.2]]), standard)
-    low, high = rule.ends(np.array([[7, 7, 52, 7]]), slice(1, 2))
+    estimates = np.array([[0.0] * 4, [50.0, 50.0, 30.2, 30.2]])
+    around = Around(estimates, standard, np.full((2, 4), 0.5), MovedErrors.of(Distances.none()))
+    low, high = AllAround(_Rule(), around).ends(np.array([[7, 7, 52, 7]]), slice(1, 2))
     np.testing.assert_array_equal(low, [[7.0, np.nan, 14.0, np.nan]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 53.0, np.nan]])
 
@@ -305,11 +247,11 @@ def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_towns: lis
     """Two groups together, sums of 200 measured answers: their unbiased estimates are the sums of those of each."""
     town, level = wide_towns[0], "area"
     found = open_release(town).query("total").where(group=["0", "2"]).at(level).sort_index()
-    published = numbers(town, level, "groups", GROUPS)
+    published = of_groups(town, level)
     published = published[np.isin(np.arange(len(published)) % GROUPS, [0, 2])]
     rows = np.arange(len(published)) // 2
     estimate, released = (published.groupby(rows)[name].sum().to_numpy() for name in ("estimate", "released"))
     assert found["total"].tolist() == released.tolist()
-    half = np.rint(QUANTILE * np.sqrt(published["variance"].groupby(rows).sum().to_numpy()))
+    half = np.rint(QUANTILE * np.sqrt((published["standard"] ** 2).groupby(rows).sum().to_numpy()))
     assert np.abs(found["total:low90"] - np.minimum(estimate - half, released - 1)).max() <= 1
     assert np.abs(found["total:high90"] - np.maximum(estimate + half, released + 1)).max() <= 1

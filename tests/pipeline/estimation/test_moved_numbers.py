@@ -8,96 +8,36 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.small import public_bytes, run
+from releases.spread import codes_of_leaves, covered, numbers, quoted, write_spread
 
 from pipeline.estimation import around_estimates
-from pipeline.estimation.around_estimates import LargeAround, are_moved, distances, is_compared
+from pipeline.estimation.around_estimates import Around, LargeAround, are_moved, distances, is_compared, is_spread
 from pipeline.reading.release import open_release
-from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
+from postprocess.downward import moved
+from postprocess.downward.moved import Distances, MovedErrors
 
 KINDS, GROUPS, LEAVES = 12, 20, 45
 AGES = ("young", "old")
-SPEC = """name = "spread-town"
-
-[privacy]
-rho = "1/2"
-key = "insecure-test:{key}"
-
-[geography]
-file = "leaves.csv"
-column = "leaf"
-levels = {{ country = 1, area = 2, leaf = 5 }}
-
-[schema.attributes]
-kind = [{kinds}]
-age = ["young", "old"]
-group = [{groups}]
-
-[strategy.queries]
-detailed = "1"
-
-[strategy.levels]
-country = "1/3"
-area = "1/3"
-leaf = "1/3"
-
-[input]
-file = "persons.csv"
-form = "long"
-geocode = "leaf"
-count = "count"
-
-[tables]
-kept = "kind * age"
-
-[publish]
-replicates = 4
-unbiased = true
-microdata = false
-"""
+ATTRIBUTES = ("kind", "age")
 
 
 def write_spread_town(folder: Path, key: int) -> Path:
     """Leaves of some hundreds of persons, nearly all of one kind, of a few frequent and many rare groups."""
-    folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(5)
-    codes = [f"{area:02d}{leaf:03d}" for area in range(3) for leaf in range(LEAVES // 3)]
-    pd.DataFrame({"leaf": codes}).to_csv(folder / "leaves.csv", index=False)
     of_kinds = np.array([0.93] + [0.07 / (KINDS - 1)] * (KINDS - 1))
     of_groups = 1 / np.arange(1, GROUPS + 1) ** 1.5
     parts = []
-    for code in codes:
+    for code in codes_of_leaves(LEAVES):
         own = rng.gamma(20 * of_groups / of_groups.sum())
         shares = np.einsum("k,a,g->kag", of_kinds, [0.25, 0.75], own / own.sum())
         counts = rng.poisson(rng.integers(300, 1800) * shares)
         kind, age, group = np.nonzero(counts)
         columns = {"leaf": code, "kind": kind, "age": np.take(AGES, age), "group": group}
         parts.append(pd.DataFrame(columns | {"count": counts[kind, age, group]}))
-    pd.concat(parts).to_csv(folder / "persons.csv", index=False)
-    kinds, groups = (", ".join(f'"{value}"' for value in range(n)) for n in (KINDS, GROUPS))
-    path = folder / "release.toml"
-    path.write_text(SPEC.format(key=key, kinds=kinds, groups=groups), "utf-8")
-    return path
-
-
-def numbers(root: Path, level: str) -> pd.DataFrame:
-    """Of each number of the table: released, low, high, true, estimate and standard error; geounit by geounit."""
-    files = RunDirectory(root).main
-    found = pd.read_parquet(files.table("kept", level)).set_index("geocode").sort_index()
-    unbiased = pd.read_parquet(files.estimates(level)).set_index("geocode").sort_index()
-    true = pd.read_parquet(files.true_histogram(level))
-    label = true["kind"].astype(str) + " * " + true["age"].astype(str)
-    true = true.groupby(["geocode", label], observed=False)["count"].sum().unstack(fill_value=0)
-    labels = [f"{kind} * {age}" for kind in range(KINDS) for age in AGES]
-    columns: dict[str, pd.DataFrame] = {
-        "released": found[labels],
-        "low": found[[f"{label}:low90" for label in labels]],
-        "high": found[[f"{label}:high90" for label in labels]],
-        "true": true.reindex(index=found.index, columns=labels, fill_value=0),
-        "estimate": pd.DataFrame(unbiased["kept"].tolist()),
-        "standard": pd.DataFrame(np.sqrt(unbiased["kept:variance"].tolist())),
-    }
-    return pd.DataFrame({name: frame.to_numpy().ravel().astype(float) for name, frame in columns.items()})
+    values = {"kind": list(map(str, range(KINDS))), "age": AGES, "group": list(map(str, range(GROUPS)))}
+    texts = {"rho": "1/2", "key": str(key), "recodes": "", "tables": 'kept = "kind * age"'}
+    return write_spread(folder, pd.concat(parts), values, texts)
 
 
 @pytest.fixture(scope="module")
@@ -115,30 +55,32 @@ def simulated_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return run(write_spread_town(folder / "in", 3), folder / "out")
 
 
-def covered(town: Path) -> pd.Series:
-    """The share that intervals hold of the leaves' numbers, by the size of the true and of the released one."""
-    found = numbers(town, "leaf")
-    inside = (found["low"] <= found["true"]) & (found["true"] <= found["high"])
-    sizes = [
-        pd.cut(found[by], [-1, 0, 4, 9, 99, np.inf], labels=[f"{by} {n}" for n in (0, 1, 5, 10, 100)])
-        for by in ("true", "released")
-    ]
-    return pd.concat([inside.groupby(size, observed=True).mean() for size in sizes])
+@pytest.fixture(scope="module")
+def around_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, where no numbers are enough to learn from."""
+    folder = tmp_path_factory.mktemp("around")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(moved, "ENOUGH", 10**9)
+        return run(write_spread_town(folder / "in", 3), folder / "out")
+
+
+def of_leaves(town: Path) -> pd.DataFrame:
+    return numbers(town, "leaf", "kept", ATTRIBUTES)
 
 
 def test_they_hold_the_truth_nine_times_in_ten(spread_town: Path, simulated_town: Path) -> None:
     """Classes of 41 to 569 numbers, key and noise fixed; of the 86 of 100 and more simulated runs hold 76 %."""
-    found, faulty = covered(spread_town), covered(simulated_town)
+    found, faulty = (covered(of_leaves(town), (0, 1, 5, 10, 100)) for town in (spread_town, simulated_town))
     assert (found > 0.87).all()
     assert faulty[["true 100", "released 100"]].max() < 0.8
     assert faulty["released 10"] < 0.87
 
 
-def test_large_numbers_are_around_estimates_and_small_ones_reach_as_far_down(
-    spread_town: Path, simulated_town: Path
+def test_without_learning_large_numbers_are_around_estimates_and_small_ones_reach_as_far_down(
+    around_town: Path, simulated_town: Path
 ) -> None:
     """Where rounding and published variances, of all that is measured, may differ by a person."""
-    found, simulated = numbers(spread_town, "leaf"), numbers(simulated_town, "leaf")
+    found, simulated = of_leaves(around_town), of_leaves(simulated_town)
     assert found["released"].equals(simulated["released"])
     low = np.ceil(found["estimate"] - 1.6448536 * found["standard"])
     low = np.maximum(np.minimum(low, found["released"] - 1), 0)
@@ -164,7 +106,7 @@ def test_a_level_whose_numbers_are_not_moved_keeps_the_intervals_of_simulated_ru
 def test_readers_get_such_intervals_of_numbers_that_no_table_has(spread_town: Path) -> None:
     """The first kind alone, of both ages together: sums of 40 measured answers."""
     found = open_release(spread_town).query("total").where(kind=["0"]).at("leaf").sort_index()
-    published = numbers(spread_town, "leaf")
+    published = of_leaves(spread_town)
     published = published[np.arange(len(published)) % (2 * KINDS) < 2]
     rows = np.arange(len(published)) // 2
     estimate, released = (published.groupby(rows)[name].sum().to_numpy() for name in ("estimate", "released"))
@@ -187,12 +129,30 @@ class _Rule:
         raise NotImplementedError
 
 
+class _Simulated(_Rule):
+    """Intervals of three persons to each side."""
+
+    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
+        return np.maximum(counts - 3.0, 0.0), counts + 3.0
+
+
 def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:
     estimates = np.array([[0.0] * 6, [50.0, 50.0, 60.2, 9.3, 40.3, 0.0]])
-    rule = LargeAround(_Rule(), estimates, np.array([[9.0] * 6, [10.0, 10.0, 10.0, 10.0, 10.0, np.inf]]))
-    low, high = rule.ends(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
+    standard = np.array([[9.0] * 6, [10.0, 10.0, 10.0, 10.0, 10.0, np.inf]])
+    around = Around(estimates, standard, np.full((2, 6), 0.5), MovedErrors.of(Distances.none()))
+    low, high = LargeAround(_Rule(), around, spread=False).ends(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
     np.testing.assert_array_equal(low, [[7.0, np.nan, 44.0, 0.0, 17.0, 4.0]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 76.0, 10.0, 56.0, 10.0]])
+
+
+def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow() -> None:
+    """From an estimate of one standard error on; large ones, which are around estimates, do so anyway."""
+    estimates, standard = np.array([[9.0, 11.0, 29.0, 50.0, 70.0]]), np.full((1, 5), 10.0)
+    around = Around(estimates, standard, np.full((1, 5), 0.5), MovedErrors.of(Distances.none()))
+    counts = np.array([[1, 1, 1, 1, 60]])
+    low, high = LargeAround(_Simulated(), around, spread=True).ends(counts, slice(0, 1))
+    np.testing.assert_array_equal(low, [[0.0, 0.0, 0.0, 0.0, 54.0]])
+    np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])
 
 
 def test_pythagoras_tells_a_moved_release() -> None:
@@ -213,6 +173,10 @@ def test_pythagoras_tells_a_moved_release() -> None:
     squares, n = distances(released, estimates, np.array([[10.0, 10.0, np.inf, 0.0]]), half)
     assert squares == pytest.approx(0.81)
     assert n == 1
+    squares, n = distances(released, estimates, np.array([[10.0, 10.0, 25.0, 0.0]]), half, between=(1.0, 3.0))
+    assert squares == pytest.approx(1.21 + 0.16)
+    assert n == 2
+    assert not are_moved(0.0, 0)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +191,19 @@ def test_pythagoras_tells_a_moved_release() -> None:
 )
 def test_which_tables_are_compared(tmp_path: Path, queries: str, values: int, expected: bool) -> None:
     text = write_spread_town(tmp_path, 1).read_text("utf-8").replace('detailed = "1"', queries)
-    groups = [", ".join(f'"{value}"' for value in range(n)) for n in (GROUPS, values)]
-    (tmp_path / "release.toml").write_text(text.replace(f"group = [{groups[0]}]", f"group = [{groups[1]}]"), "utf-8")
+    text = text.replace(f"group = [{quoted(range(GROUPS))}]", f"group = [{quoted(range(values))}]")
+    (tmp_path / "release.toml").write_text(text, "utf-8")
     universe = load_spec(tmp_path / "release.toml").universes()[0]
     assert is_compared(universe, "full", universe.tables[0].query, 2) is expected
+
+
+@pytest.mark.parametrize(("queries", "expected"), [('detailed = "1"', False), ('detailed = "1/2"\nkind = "1/2"', True)])
+def test_which_numbers_are_spread(tmp_path: Path, queries: str, expected: bool) -> None:
+    """A kind is the sum of 40 answers of the detail; with 40 groups instead of 20, of 80."""
+    text = write_spread_town(tmp_path, 1).read_text("utf-8").replace('detailed = "1"', queries)
+    text = text.replace('kept = "kind * age"', 'kept = "kind"')
+    if expected:
+        text = text.replace(f"group = [{quoted(range(GROUPS))}]", f"group = [{quoted(range(2 * GROUPS))}]")
+    (tmp_path / "release.toml").write_text(text, "utf-8")
+    universe = load_spec(tmp_path / "release.toml").universes()[0]
+    assert is_spread(universe, "full", universe.tables[0].query, 2) is expected

@@ -1,0 +1,217 @@
+"""Intervals of numbers that non-negativity moves hold nine true ones in ten, and are shorter than those around u."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from postprocess.downward import moved
+from postprocess.downward.moved import HELD, Distances, MovedErrors, is_learned, taken
+from postprocess.marginal import Marginal
+from postprocess.problem import Measured
+from postprocess.statistics import NORMAL_QUANTILE
+
+AREAS, ANSWERS, CELLS, NOISE = 1500, 10, 16, 4.0
+DETAIL = Marginal("detail", (np.arange(ANSWERS), np.arange(CELLS)))
+GROUP = Marginal("group", (np.arange(ANSWERS), np.zeros(CELLS, dtype=np.int64)))
+MEASURED = Measured(DETAIL, np.zeros((0, DETAIL.size), dtype=np.int64), NOISE**2)
+
+
+def released(noisy: np.ndarray) -> np.ndarray:
+    """The nearest non-negative numbers with the same total in each row, rounded: least squares by bisection."""
+    low, high = -np.full((len(noisy), 1), 1e4), np.full((len(noisy), 1), 1e4)
+    for _ in range(60):
+        middle = (low + high) / 2
+        less = np.maximum(noisy + middle, 0).sum(axis=1, keepdims=True) < noisy.sum(axis=1, keepdims=True)
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return np.rint(np.maximum(noisy + middle, 0)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Towns:
+    """Areas of ten groups of sixteen cells, in few of which somebody is; the detail is measured, and the total held."""
+
+    seed: int
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        rng = np.random.default_rng([self.seed, 1])
+        of_groups = rng.gamma(0.7, 120 / np.arange(1, ANSWERS + 1), (AREAS, ANSWERS))
+        shares = rng.dirichlet(np.full(CELLS, 0.05), (AREAS, ANSWERS))
+        return rng.poisson(of_groups[:, :, None] * shares).reshape(AREAS, -1)
+
+    @cached_property
+    def noisy(self) -> np.ndarray:
+        return self.cells + np.random.default_rng([self.seed, 2]).normal(0, NOISE, self.cells.shape)
+
+    @cached_property
+    def release(self) -> sp.csr_array:
+        return sp.csr_array(released(self.noisy))
+
+    @property
+    def truth(self) -> np.ndarray:
+        return GROUP.answer(self.cells)
+
+    @property
+    def counts(self) -> np.ndarray:
+        return GROUP.answer_csr(self.release)
+
+    @property
+    def estimates(self) -> np.ndarray:
+        return GROUP.answer(self.noisy)
+
+    @property
+    def standard(self) -> np.ndarray:
+        return np.full(self.counts.shape, NOISE * np.sqrt(CELLS))
+
+    @cached_property
+    def taken(self) -> np.ndarray:
+        return taken(GROUP, [MEASURED], self.release)
+
+
+TOWNS = Towns(1)
+
+
+def ends(towns: Towns, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    known = towns.counts, towns.estimates, towns.standard, g
+    return MovedErrors.of(Distances.of(*known)).ends(*known)
+
+
+def held(towns: Towns, g: np.ndarray) -> dict[str, tuple[float, float]]:
+    """By true and by released size: the share that is held, and the mean width, of numbers that are learned from."""
+    low, high = ends(towns, g)
+    inside, known = (low <= towns.truth) & (towns.truth <= high), ~np.isnan(low)
+    found = {}
+    for name, by in (("true", towns.truth), ("released", towns.counts)):
+        for least, most in ((50, 99), (100, 10**9)):
+            some = known & (by >= least) & (by <= most)
+            found[f"{name} {least}"] = float(inside[some].mean()), float((high - low)[some].mean())
+    return found
+
+
+def test_steins_lemma_gives_what_non_negativity_takes() -> None:
+    """E (u - t) h(r - u) = -E g S^2 h'(r - u), of h that is bounded, so that few large distances do not decide."""
+    error, distance = (
+        each / TOWNS.standard for each in (TOWNS.estimates - TOWNS.truth, TOWNS.counts - TOWNS.estimates)
+    )
+    shares = []
+    for least, most in ((0, 0), (1, 19), (20, 99), (100, 10**9)):
+        some = (least <= TOWNS.truth) & (TOWNS.truth <= most)
+        product = np.mean((error * np.clip(distance, -2, 2))[some])
+        shares.append(float(np.mean((TOWNS.taken * (np.abs(distance) < 2))[some])))
+        assert -product == pytest.approx(shares[-1], abs=0.05)
+    assert shares[0] > shares[-1] + 0.15
+
+
+def test_intervals_hold_the_truth_nine_times_in_ten_and_are_shorter() -> None:
+    """Classes of 650 to 1,100 numbers; if all is said to be taken they hold half, if nothing is they are as long."""
+    found = held(TOWNS, TOWNS.taken)
+    assert all(0.86 < share < 0.94 for share, _ in found.values()), found
+    around = 2 * NORMAL_QUANTILE * NOISE * np.sqrt(CELLS)
+    assert all(width < 0.8 * around for _, width in found.values()), found
+    all_taken = held(TOWNS, np.full(TOWNS.counts.shape, 0.95))
+    assert all(share < 0.6 for share, _ in all_taken.values()), all_taken
+    nothing_taken = held(TOWNS, np.full(TOWNS.counts.shape, 0.05))
+    assert all(width > 0.97 * around for _, width in nothing_taken.values()), nothing_taken
+
+
+def test_a_model_in_which_nothing_is_moved_holds_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moved, "SCALES", np.zeros(1))
+    found = held(TOWNS, TOWNS.taken)
+    assert found["true 100"][0] < 0.8
+    assert found["released 100"][0] < 0.85
+
+
+def test_the_middle_holds_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of numbers that are as the model has them: b of scale 2, and g of 1/2."""
+    rng = np.random.default_rng(3)
+    n = 20_000
+    truth = rng.integers(500, 900, n)
+    taken_away, left, bias = rng.normal(0, np.sqrt([[50], [50], [400]]), (3, n))
+    counts, standard = np.rint(truth + bias + left).astype(np.int64), np.full(n, 10.0)
+    known = counts, truth + left + taken_away, standard, np.full(n, 0.5)
+    low, high = MovedErrors.of(Distances.of(*known)).ends(*known)
+    assert np.mean((low <= truth) & (truth <= high)) == pytest.approx(HELD, abs=0.012)
+    monkeypatch.setattr(moved, "HELD", 0.8)
+    low, high = MovedErrors.of(Distances.of(*known)).ends(*known)
+    assert np.mean((low <= truth) & (truth <= high)) < 0.83
+
+
+def test_what_is_taken_by_hand() -> None:
+    """Two groups of three cells; of the first two cells are positive, of the second one of the three that are."""
+    detail = Marginal("detail", (np.arange(2), np.arange(3)))
+    group = Marginal("group", (np.arange(2), np.zeros(3, dtype=np.int64)))
+    total = Marginal("total", (np.zeros(2, dtype=np.int64), np.zeros(3, dtype=np.int64)))
+    released = sp.csr_array(np.array([[5, 2, 0, 0, 0, 9], [0, 0, 0, 0, 0, 0]]))
+    values = np.zeros((0, 1), dtype=np.int64)
+    of_detail = Measured(detail, values, 4.0)
+    np.testing.assert_allclose(taken(group, [of_detail], released)[0], [1 / 3 * 1 / 3, 2 / 3 * 2 / 3])
+    np.testing.assert_array_equal(taken(group, [of_detail], released)[1], [1.0, 1.0])
+    # The group measured too: precisions 1/12 and 1/2 of all, 1/8 and 1/2, 1/4 and 1/2 of what is positive.
+    found = taken(group, [of_detail, Measured(group, values, 2.0)], released)[0]
+    np.testing.assert_allclose(found, [(1 - 14 / 15) * 1 / 3, (1 - 7 / 9) * 2 / 3])
+    # The total is nearly exact: what others leave over is not seen in it.
+    found = taken(group, [of_detail, Measured(total, values, 1e-9)], released)[0]
+    np.testing.assert_allclose(found, [1 / 3, 2 / 3], rtol=1e-6)
+
+
+def test_distances_of_parts_add_up() -> None:
+    known = TOWNS.counts, TOWNS.estimates, TOWNS.standard, TOWNS.taken
+    whole = Distances.of(*known)
+    halves = [Distances.of(*(each[rows] for each in known)) for rows in (slice(0, 700), slice(700, None))]
+    for parts in (halves, [Distances.none(), *halves]):
+        summed = sum(parts[1:], parts[0])
+        np.testing.assert_array_equal(summed.places, whole.places)
+        np.testing.assert_array_equal(summed.times, whole.times)
+    assert whole.times.sum() == is_learned(TOWNS.counts, TOWNS.standard, TOWNS.taken).sum()
+
+
+def test_which_numbers_are_learned_from() -> None:
+    """Small ones, exact ones, and those that nothing measures are not; of 1 to 3 S where much is taken away."""
+    counts = np.array([9, 10, 10, 10, 29, 31, 500, 500])
+    standard = np.array([2.0, 9.0, 9.0, 11.0, 10.0, 10.0, 0.0, np.inf])
+    g = np.array([0.9, 0.9, 0.2, 0.9, 0.3, 0.0, 0.9, 0.9])
+    expected = [False, True, False, False, False, True, False, False]
+    assert is_learned(counts, standard, g).tolist() == expected
+
+
+def test_too_few_numbers_have_no_such_intervals() -> None:
+    """Those of a class that is too small are joined with the next; alone they have none."""
+    estimates = np.random.default_rng(1).normal(400, 10, 49)
+    known = np.full(49, 400), estimates, np.full(49, 10.0), np.full(49, 0.5)
+    assert np.isnan(MovedErrors.of(Distances.of(*known)).ends(*known)[0]).all()
+    more = [np.append(each, one) for each, one in zip(known, (150, 150.0, 10.0, 0.5), strict=True)]
+    found = MovedErrors.of(Distances.of(*more)).ends(*more)
+    assert np.isfinite(found).all()
+    apart = [*more[:3], np.append(known[3], 0.9)]
+    assert np.isnan(MovedErrors.of(Distances.of(*apart)).ends(*apart)[0]).all()
+
+
+def test_the_released_number_and_its_neighbours_are_in() -> None:
+    low, high = ends(TOWNS, TOWNS.taken)
+    some = ~np.isnan(low)
+    assert some.sum() > 2500
+    assert ((low <= np.maximum(TOWNS.counts - 1, 0)) & (TOWNS.counts + 1 <= high))[some].all()
+    assert (low[some] >= 0).all()
+    assert not (some & ~is_learned(TOWNS.counts, TOWNS.standard, TOWNS.taken)).any()
+
+
+def test_an_interval_that_begins_at_the_released_number_is_as_much_shorter_at_its_other_end() -> None:
+    """Moved far: e is hidden by b, so that the middle is around u, which is far above r; and the same below."""
+    rng = np.random.default_rng(4)
+    n = 4000
+    bias = rng.choice([-100.0, 100.0], n) * rng.uniform(1, 3, n)
+    truth = np.full(n, 900)
+    estimates, counts = truth + rng.normal(0, 10, n), np.rint(truth + bias).astype(np.int64)
+    known = counts, estimates, np.full(n, 10.0), np.full(n, 0.05)
+    low, high = MovedErrors.of(Distances.of(*known)).ends(*known)
+    assert np.mean((low <= truth) & (truth <= high)) == pytest.approx(HELD, abs=0.015)
+    up, down = bias > 0, bias < 0
+    assert (high == counts + 1)[up].all()
+    assert (low == counts - 1)[down].all()
+    beyond = np.concatenate([(estimates - low)[up], (high - estimates)[down]])
+    assert beyond.mean() == pytest.approx(12.9, abs=0.4)  # 91 % of a normal one are above -1.34; rounded inwards
