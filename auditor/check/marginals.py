@@ -2,26 +2,32 @@
 
 Every table of a universe is a sum of its histogram, so two universes agree where their histograms' sums over all other
 attributes are the same; and records agree with all of them where they have the number of each cell of each universe.
+Of an amount, whose values are bins, each record has a number that the public seed draws inside its bin.
 What the spec says of all records is said of each universe: a combination that is impossible in one is so in all that
 have its attributes, and a number that is exact in one is so in the others, as far as they have its attributes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells
-from auditor.reading.counts import Counts, compare, read_microdata
+from auditor.reading.counts import Counts, LevelFile, compare, read_microdata
 from auditor.reading.errors import FormError
-from auditor.reading.files import Files
+from auditor.reading.files import Files, numbers_of, value_text, whole_numbers
 from auditor.reading.findings import Findings
 from auditor.reading.places import Places
 from auditor.reading.spec import PublicSpec, PublicUniverse
 from auditor.reading.spine import Level
+
+#: Behind the name of an amount: the column of numbers drawn inside its bins. What its hashes are of, first.
+_DRAWN, _USE = "_drawn", 0x6D617264
 
 
 def check_marginals(
@@ -59,6 +65,13 @@ def check_marginals(
                 _compare(files, run, (one, other), level, counts, findings)
     if spec.microdata and levels:
         _check_records(files, run, spec, counts, levels[-1], findings)
+        if spec.amounts:
+            with findings.noting_errors():
+                most = max(
+                    (int(one[levels[-1].name].counts.sum()) for one in counts.values() if levels[-1].name in one),
+                    default=None,
+                )
+                _check_drawn(files, run, spec, levels[-1], most, findings)
 
 
 def _name(universe: PublicUniverse) -> str:
@@ -149,6 +162,7 @@ def _check_records(
     for universe in spec.universes:
         released = counts[universe.name].get(leaves.name)
         others = [name for name in spec.marginals or () if name not in universe.cells.names]
+        others += [name + _DRAWN for name in spec.amounts]
         with findings.noting_errors():
             most = None if released is None else int(released.counts.sum())
             found = read_microdata(files, path, leaves, universe.cells, findings, most, others)
@@ -172,3 +186,62 @@ def _check_records(
                     found,
                     released,
                 )
+
+
+def _check_drawn(
+    files: Files, run: Places, spec: PublicSpec, leaves: Level, most: int | None, findings: Findings
+) -> None:
+    """Each number drawn for a record is inside the bin of its amount, and the one that the public seed draws.
+
+    That is the first number of the bin plus a hash modulo how many the bin has; the hash is of the seed, the place of
+    the amount among all attributes, that of the leaf on the spine, and that of the record among those of its leaf.
+    """
+    path = run.universe("").microdata
+    file = LevelFile(files, path, leaves, Findings(), once=False, most=most)
+    outside = findings.check(file.name, "numbers outside of their bins")
+    other = findings.check(file.name, "numbers that the public seed does not draw")
+    earlier = np.zeros(len(leaves.codes), dtype=np.int64)
+    names = [*(spec.marginals or ()), *(name + _DRAWN for name in spec.amounts)]
+    for part, geounits in file.parts(names):
+        place, earlier = _places(geounits, earlier)
+        for name, bins in spec.amounts.items():
+            labels = pa.array([f"{first}..{last}" for first, last in bins])
+            codes = numbers_of(part, name, labels, file.name)
+            stated, whole = whole_numbers(part.column(name + _DRAWN), name + _DRAWN, file.name)
+            first, last = (np.array(ends, dtype=np.int64)[codes] for ends in zip(*bins, strict=True))
+            known = (codes >= 0) & (geounits >= 0)
+            inside = whole & (stated >= first) & (stated <= last)
+            hashes = _hash(spec.seed, _USE, (spec.marginals or ()).index(name), geounits, place)
+            drawn = first + (hashes % (last - first + 1).astype(np.uint64)).astype(np.int64)
+
+            def said(row: int, name: str = name, part: pa.Table = part) -> str:
+                number, bin_ = (value_text(part.column(column), row) for column in (name + _DRAWN, name))
+                return f"row {file.first_row + row:,} has {number} as {name + _DRAWN!r}, and {bin_} as {name!r}"
+
+            def seeded(row: int, said: Callable[[int], str] = said, drawn: NDArray[np.int64] = drawn) -> str:
+                return f"{said(row)}, in which the public seed draws {drawn[row]}"
+
+            outside.add(known & ~inside, said)
+            other.add(known & inside & (stated != drawn), seeded)
+
+
+def _places(geounits: NDArray[np.int64], earlier: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The number of each row among those of its leaf, from 0, and how many rows each leaf has so far."""
+    order = np.argsort(geounits, kind="stable")
+    ordered = geounits[order]
+    place = np.empty(len(geounits), dtype=np.int64)
+    place[order] = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
+    known = geounits >= 0
+    place[known] += earlier[geounits[known]]
+    return place, earlier + np.bincount(geounits[known], minlength=len(earlier))
+
+
+def _hash(seed: int, *keys: int | NDArray[np.int64]) -> NDArray[np.uint64]:
+    """64 bits of each tuple of keys: SplitMix64 (Steele, Lea and Flood 2014) of the seed, each key mixed in in turn."""
+    state = np.array([seed % 2**64], dtype=np.uint64)  # of one number, which wraps around without a warning
+    for key in keys:
+        state = (state ^ np.asarray(key).astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+        state = state ^ (state >> np.uint64(31))
+    return np.asarray(state)

@@ -115,6 +115,9 @@ class PublicSpec:
         names: level whose areas have names -> their languages, "" for the one that is not stated.
         shares: name -> level of the public numbers by which answers are shared, and how many each geounit has.
         marginals: all attributes of records that universes count by some of them each; None of other releases.
+        amounts: of these, those whose values are bins -> first and last number of each; the microdata have a number
+            drawn inside, in the column that is called so with `_drawn` behind it.
+        seed: the public one, by which it is drawn.
     """
 
     levels: tuple[str, ...]
@@ -127,6 +130,8 @@ class PublicSpec:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     marginals: tuple[str, ...] | None = None
+    amounts: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    seed: int = 0
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -190,7 +195,20 @@ def public_spec(spec: Mapping[str, Any]) -> PublicSpec:
             if section["use"]
         },
         marginals=None if spec.get("marginals") is None else _texts(spec["marginals"]["attributes"]),
+        amounts={
+            name: tuple(map(_bin, bins))
+            for name, bins in _lists((spec.get("marginals") or {}).get("amounts", [])).items()
+        },
+        seed=int(spec["postprocess"]["seed"]),
     )
+
+
+def _bin(text: str) -> tuple[int, int]:
+    """The ends of a bin of whole numbers, "0..4"."""
+    first, last = text.split("..")
+    if int(last) < int(first):
+        raise ValueError(f"the bin {text!r} has no numbers")
+    return int(first), int(last)
 
 
 def _crossed(

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from features.joins.household_table import HouseholdTable
 from features.joins.join import HOUSEHOLD, MEMBERS, Join, largest_household
 from features.joins.mathematics.membership import NO_MOST
-from pipeline.model.links.link import Link, NumberColumn, links_of_kind
+from pipeline.model.links.link import Link, links_of_kind
 from pipeline.model.query import Query
+from pipeline.model.schema import NumberColumn
 from pipeline.model.texts.message import marked
 
 if TYPE_CHECKING:

@@ -10,9 +10,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from features.marginals.bins import Bins
 from features.marginals.cliques import JunctionTree
 from features.marginals.design import Design, Release
 from features.marginals.domain import Clique
+from features.marginals.drawn import drawn_numbers
 from features.marginals.intervals import REPLICATES, SimulatedErrors, simulated_errors
 from features.marginals.records import Records, draw_records
 from features.marginals.whole import Exact, First, Seed
@@ -40,16 +42,25 @@ class CliqueEstimation:
         universes: their names, in the tree's order.
         attributes: all, in the tree's order.
         job: the run.
+        amounts: the attributes whose values are bins.
         alike: whether the parts of an area are expected to be alike.
     """
 
     def __init__(
-        self, tree: JunctionTree, universes: Sequence[str], attributes: Sequence[Attribute], job: Job, *, alike: bool
+        self,
+        tree: JunctionTree,
+        universes: Sequence[str],
+        attributes: Sequence[Attribute],
+        job: Job,
+        amounts: Sequence[Bins] = (),
+        *,
+        alike: bool,
     ) -> None:
         self.tree = tree
         self.universes = tuple(universes)
         self.attributes = tuple(attributes)
         self.job = job
+        self.amounts = tuple(amounts)
         self.alike = alike
 
     @property
@@ -146,16 +157,20 @@ class CliqueEstimation:
         """See `JointEstimation.write_records`: whole records, from the released histograms of the leaves."""
         job, leaves = self.job, self.job.spine.leaf_level
         schema = Schema(self.attributes)
+        numbers = [one.column.name for one in self.amounts]
         fields = pa.schema(label_fields(schema, ("geocode",)))
+        for name in numbers:
+            fields = fields.append(pa.field(name, pa.int64(), nullable=False))
         header = {"kind": "microdata", "level": leaves.name, "schema": schema.fingerprint()}
         groups = RowGroups(rows_per_group(len(fields)))
         values = [pa.array(one.values, type=pa.string()) for one in schema.attributes]
         with parquet_sink(job.folder(universe).microdata, job.run.staging, fields, header) as sink:
             for part in self._records():
-                for leaf, codes in groups.add(part.leaf, part.values):
-                    sink.write(*_columns(leaves.geocodes, leaf, codes, values))
-            for leaf, codes in groups.rest():
-                sink.write(*_columns(leaves.geocodes, leaf, codes, values))
+                drawn = drawn_numbers(part, self.amounts, self.tree.domain, self.seed)
+                for leaf, codes, inside in groups.add(part.leaf, part.values, drawn):
+                    sink.write(*_columns(leaves.geocodes, leaf, codes, values), *map(pa.array, inside.T))
+            for leaf, codes, inside in groups.rest():
+                sink.write(*_columns(leaves.geocodes, leaf, codes, values), *map(pa.array, inside.T))
 
     def _records(self) -> Iterator[Records]:
         """The records of all leaves, some leaves at a time, in the order of their values."""

@@ -27,6 +27,7 @@ from features.marginals.guess import guess
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.public_file import open_public
+from pipeline.model.number_ranges import FileNumbers
 from pipeline.model.schema import Attribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, budget_of_one, noise_for
@@ -189,7 +190,7 @@ def proposed(
     main = universes[0]
     _refuse_confidential(universes, like)
     domain = Domain(tuple(one.name for one in attributes), tuple(len(one.values) for one in attributes))
-    values = read_sample(like, attributes, main)
+    values = read_sample(like, attributes, universes)
     whole = sum((one.own_budget for one in universes), Fraction(0))
     rest = budget_of_one(main.framework, whole, main.unit.records)
     measured = [
@@ -270,7 +271,7 @@ def _file_of(like: Path) -> Path:
     return RunDirectory(like.parent if like.name == "public" else like).main.microdata
 
 
-def read_sample(like: Path, attributes: Sequence[Attribute], universe: Universe) -> IntArray:
+def read_sample(like: Path, attributes: Sequence[Attribute], universes: Sequence[Universe]) -> IntArray:
     """The values `(n, attributes)` of an earlier release, or of a public file with a column for each attribute.
 
     A column has the attribute's name, or the one that the spec's [input] names; its texts are values, or what [input]
@@ -279,18 +280,25 @@ def read_sample(like: Path, attributes: Sequence[Attribute], universe: Universe)
     Raises:
         InputError: there is no such file, a column is missing, or a text is none of these.
     """
-    path, stated = _file_of(like), universe.input
-    if like.is_dir():
-        stated = None
-        if not path.is_file():
-            raise InputError(f"--like {like}: no release with records is here; {path} is missing")
+    path = _file_of(like)
+    if like.is_dir() and not path.is_file():
+        raise InputError(f"--like {like}: no release with records is here; {path} is missing")
+    stated = [] if like.is_dir() else [one.input for one in universes if one.input is not None]
     columns = {one.name: one.name for one in attributes}
-    if stated is not None:
-        columns |= {name: stated.columns[name] for name in columns if name in stated.columns}
+    columns |= {name: column for one in stated for name, column in one.columns.items() if name in columns}
+    texts = {name: values for one in stated for name, values in one.values.items()}
+    coded = any(one.coded for one in stated)
+    numbers = {
+        one.name: FileNumbers(
+            {str(n) if coded else value: n for n, value in enumerate(one.values)},
+            {text: one.values.index(value) for text, value in texts.get(one.name, {}).items()},
+        )
+        for one in attributes
+    }
     file = open_public(path, list(columns.values()), "the public sample")
     parts = []
     for chunk in file.chunks():
-        found = [_numbers(chunk.column(columns[one.name]), one, columns[one.name], path, stated) for one in attributes]
+        found = [_numbers(chunk.column(column), name, numbers[name], column, path) for name, column in columns.items()]
         parts.append(np.stack(found, axis=1))
     values = np.concatenate(parts) if parts else np.zeros((0, len(attributes)), dtype=np.int64)
     if not len(values):
@@ -298,20 +306,17 @@ def read_sample(like: Path, attributes: Sequence[Attribute], universe: Universe)
     return values
 
 
-def _numbers(column: pa.Array, attribute: Attribute, name: str, path: Path, stated: Any) -> IntArray:
+def _numbers(column: pa.Array, attribute: str, numbers: FileNumbers, name: str, path: Path) -> IntArray:
     """The number of the value in each row."""
     encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-    mapped = {} if stated is None else stated.values.get(attribute.name, {})
-    number = {value: n for n, value in enumerate(attribute.values)}
-    if stated is not None and stated.coded:
-        number = {str(n): n for n in range(len(attribute.values))}
     texts = ["" if one is None else str(one) for one in encoded.dictionary.to_pylist()]
-    strange = [text for text in texts if mapped.get(text, text) not in number]
+    strange = [text for text in texts if text not in numbers]
     if strange or encoded.null_count:
         found = repr(strange[0]) if strange else "a row without one"
+        allowed = list(numbers)
         raise InputError(
-            f"--like {path}: column {name!r}: found {found}; allowed are the values of {attribute.name}: "
-            f"{', '.join(list(number)[:6])}{', ...' if len(number) > 6 else ''}"
+            f"--like {path}: column {name!r}: found {found}; allowed are the values of "
+            f"{attribute}: {', '.join(allowed[:6])}{', ...' if len(allowed) > 6 else ''}"
         )
-    places = np.array([number[mapped.get(text, text)] for text in texts], dtype=np.int64)
+    places = np.array([numbers[text] for text in texts], dtype=np.int64)
     return places[np.asarray(encoded.indices)]

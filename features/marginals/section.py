@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
@@ -17,10 +18,25 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
+from features.marginals.bins import Bins
+from geography.errors import InputError
 from pipeline.spec.fields import Budget, Misfit, NamedTable, QueryShare, Section, folder_of
 
 #: Names of attributes.
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def _check_bins(amounts: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    for name, texts in amounts.items():
+        try:
+            Bins.of(name, texts)
+        except InputError as error:
+            raise Misfit((name, str(error))) from None
+    return amounts
+
+
+#: Attribute -> its bins, as they are stated.
+Amounts = Annotated[NamedTable[str, Annotated[tuple[str, ...], Field(min_length=1)]], AfterValidator(_check_bins)]
 
 
 class ChooseSection(Section):
@@ -107,6 +123,11 @@ class MarginalsSection(Section):
     )
     alike: StrictBool = Field(
         default=True, description="whether the parts of an area are expected to be alike, as far as they are measured"
+    )
+    amounts: Amounts | None = Field(
+        default=None,
+        description='attribute -> bins of the whole numbers in its column, such as ["0..0", "1..999", "1000..9999"], '
+        "which are its values; in the microdata a number is drawn inside the bin, as ATTRIBUTE_drawn",
     )
     #: Of published specs alone: all attributes in their order, which the universes have in parts.
     attributes: SkipJsonSchema[tuple[str, ...] | None] = None

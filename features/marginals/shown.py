@@ -96,6 +96,8 @@ class MarginalsView:
         needed: of each pair that no table has; none where they are many.
         choice: None where the cliques were declared.
         margins: whether the release has intervals.
+        amounts: what the attributes whose values are bins are called.
+        drawn: the columns of the microdata with numbers drawn inside them; none without microdata.
     """
 
     attributes: tuple[str, ...]
@@ -104,6 +106,8 @@ class MarginalsView:
     needed: tuple[NeededView, ...]
     choice: ChoiceView | None
     margins: bool
+    amounts: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
 
     @property
     def n_pairs(self) -> int:
@@ -150,6 +154,8 @@ def marginals_view(stated: MarginalsSection, facts: ReleaseFacts) -> MarginalsVi
         tuple(_needed(tree, guessed, titles)) if len(guessed) <= MOST_LISTED else (),
         None if together.terms is None else _choice(together.terms),
         facts.spec.publish.margins,
+        tuple(titles[tree.domain.names.index(one.name)] for one in together.amounts),
+        tuple(one.column.name for one in together.amounts if facts.spec.publish.microdata),
     )
 
 

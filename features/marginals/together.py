@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from features.marginals.bins import Bins
 from features.marginals.cliques import JunctionTree
 from features.marginals.guess import needed
 from features.marginals.section import MarginalsSection
 from features.marginals.terms import Terms
 from features.marginals.universes import choice_terms, tree_of_universes
 from pipeline.errors import InputError
-from pipeline.model.schema import Attribute
+from pipeline.model.schema import Attribute, NumberColumn
 from pipeline.model.strategy import Earlier
 from pipeline.model.together import Together
 from pipeline.model.universe import Universe
@@ -20,6 +21,11 @@ from pipeline.model.universe import Universe
 if TYPE_CHECKING:
     from features.marginals.estimation import CliqueEstimation
     from pipeline.execution.job import Job
+
+_DRAWN_WORDS: Final = (
+    "Any number inside the bin of an amount is drawn at random from the public seed: it depends on the records by "
+    "their released bin alone, and carries no information beyond it."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +37,7 @@ class Cliques(Together):
         universes: their names, in the tree's order.
         attributes: all, in the tree's order.
         alike: whether the parts of an area are expected to be alike.
+        amounts: the attributes whose values are bins.
         terms: on which the cliques are chosen privately; None where they are declared.
         is_chosen: whether they are the chosen ones already.
     """
@@ -39,6 +46,7 @@ class Cliques(Together):
     universes: tuple[str, ...]
     attributes: tuple[Attribute, ...]
     alike: bool
+    amounts: tuple[Bins, ...] = ()
     terms: Terms | None = None
     is_chosen: bool = False
 
@@ -49,7 +57,8 @@ class Cliques(Together):
         attributes = tuple(found[name] for name in stated.attributes or ())
         tree, _ = tree_of_universes(stated, attributes, universes[0])
         names, terms = tuple(universe.name for universe in universes), choice_terms(stated, universes)
-        return cls(tree, names, attributes, stated.alike, terms, stated.chosen is not None)
+        amounts = tuple(Bins.of(name, texts) for name, texts in (stated.amounts or {}).items())
+        return cls(tree, names, attributes, stated.alike, amounts, terms, stated.chosen is not None)
 
     @property
     def earlier(self) -> Earlier | None:
@@ -76,6 +85,26 @@ class Cliques(Together):
         """See `Together.record_attributes`: whole records, with the release's own universe."""
         return () if universe else self.attributes
 
+    def record_numbers(self, universe: str) -> tuple[NumberColumn, ...]:
+        """See `Together.record_numbers`: numbers drawn inside the bins of amounts."""
+        return () if universe else tuple(one.column for one in self.amounts)
+
+    @property
+    def words(self) -> str:
+        """See `Together.words`."""
+        return _DRAWN_WORDS if self.amounts else ""
+
+    def remark(self, terms: Collection[str]) -> str:
+        """See `Together.remark`."""
+        named = [one for one in self.amounts if one.name in terms]
+        if not named:
+            return ""
+        columns = " and ".join(one.column.name for one in named)
+        return (
+            f"{' and '.join(one.name for one in named)}: counted by bins; {columns} in the microdata is drawn at "
+            "random inside the bin and says nothing beyond it."
+        )
+
     def home(self, terms: Collection[str]) -> str:
         """See `Together.home`."""
         domain = self.tree.domain
@@ -92,4 +121,4 @@ class Cliques(Together):
         """See `pipeline.estimation.together.EstimatesTogether`."""
         from features.marginals.estimation import CliqueEstimation  # with scipy
 
-        return CliqueEstimation(self.tree, self.universes, self.attributes, job, alike=self.alike)
+        return CliqueEstimation(self.tree, self.universes, self.attributes, job, self.amounts, alike=self.alike)

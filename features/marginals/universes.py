@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
+from features.marginals.bins import Bins, with_amounts
 from features.marginals.cliques import JunctionTree, homes, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.exact import chain_of, check_within, exact_tables, invariants_within
@@ -104,6 +105,9 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
             _KnownSections.of(content)
         except ValidationError:
             return content
+        if amounts := MarginalsSection.model_validate(stated).amounts:
+            content = with_amounts(content, amounts, problems)
+            _raise(problems)
         if not content["schema"]["attributes"]:
             problems.add("schema.attributes", "found none; the cliques are of these")
         if content.get("companions"):
@@ -617,6 +621,7 @@ def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems
         problems.add("update", _NOT_WITH)
     sections: list[UniverseSections] = [spec, *spec.companions.values()]
     sizes = _sizes(stated, sections, problems)
+    _note_bins(stated, sections, problems)
     if len(problems.lines) > before:
         return
     try:
@@ -702,6 +707,14 @@ def _sizes(stated: MarginalsSection, sections: Sequence[UniverseSections], probl
         problems.add("marginals.attributes", "these are not the attributes of the universes")
         return {}
     return {name: len(values[name]) for name in stated.attributes or ()}
+
+
+def _note_bins(stated: MarginalsSection, sections: Sequence[UniverseSections], problems: Problems) -> None:
+    """Note an amount that is no attribute of any universe, or has other values in one than its bins."""
+    for name, texts in (stated.amounts or {}).items():
+        values = {one.schema_section.attributes[name] for one in sections if name in one.schema_section.attributes}
+        if values != {Bins.of(name, texts).values}:
+            problems.add(dotted(["marginals", "amounts", name]), "these bins are not the values of the attribute")
 
 
 def _measured_in(sections: UniverseSections, domain: Domain, problems: Problems) -> list[Clique]:

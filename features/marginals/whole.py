@@ -33,7 +33,7 @@ from features.marginals.residuals import Number, marginal, residuals, table
 from features.marginals.transport import Tables, nearest, project_columns, round_columns, round_tables
 from geography.errors import InputError
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.families.rounding import TIE_RANGE, tie_breaks
+from postprocess.families.rounding import TIE_RANGE, mixed_bits, tie_breaks
 
 __all__ = ["Exact", "First", "Seed", "whole_numbers"]
 
@@ -56,6 +56,10 @@ class Seed:
     def numbers(self, use: int, *keys: IntArray) -> IntArray:
         """Whole numbers of 14 bits that look random, one for each tuple of keys, which broadcast."""
         return tie_breaks(self.value, (np.array(use), *keys))
+
+    def bits(self, use: int, *keys: IntArray) -> NDArray[np.uint64]:
+        """The same of 64 bits."""
+        return mixed_bits(self.value, (np.array(use), *keys))
 
     def uniform(self, use: int, *keys: IntArray) -> FloatArray:
         """Numbers between 0 and 1, in steps of 2^-28, that look random."""

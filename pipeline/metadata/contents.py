@@ -277,7 +277,8 @@ class Contents:
         """Microdata of a universe."""
         universe, texts = self.universe(file), self.texts
         labels = self.spec.labels(universe.name)
-        numbers = {one.name: one for link in self.links for one in link.numbers(universe.name)}.values()
+        linked = (one for link in self.links for one in link.numbers(universe.name))
+        numbers = {one.name: one for one in (*universe.record_numbers, *linked)}.values()
         joined = [Column(one.name, "integer", texts(one.title, what=one.what), one.filled) for one in numbers]
         attributes = [
             Column(one.name, "string", labels.attribute(one.name), values=one.values)

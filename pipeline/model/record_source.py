@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pipeline.model.memory_table import Source
+from pipeline.model.number_ranges import expand_numbers
 from pipeline.model.text_format import TextFormat
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class RecordSource:
         count: the column of counts, form long only.
         columns: attribute -> its column; by default the attribute's name.
         coded: whether the columns hold the values' numbers, from 0 in the schema's order.
-        values: attribute -> value in the file -> value of the schema.
+        values: attribute -> value in the file, or a range of whole numbers -> value of the schema.
         cells: form wide: `counts` = a column template, and the values of the other attributes.
         separator, encoding, decimal: how a CSV file is written, where it is not as usual.
         report, cohort, respondent: form reports: the columns of what was sent, of the cohort beside it, and of who
@@ -82,7 +83,8 @@ class RecordSource:
         """
         attributes = []
         for name in names:
-            texts = sorted(self.values.get(name, {}).items())
+            values = self.values.get(name, {})
+            texts = sorted((values if self.form == "wide" else expand_numbers(values)).items())
             attributes.append([name, self.columns.get(name, name), self.coded and name not in self.further, texts])
         rows = [[column, sorted(set(values))] for column, values in sorted(self.rows.items())]
         cells = [sorted(cell.items()) for cell in self.cells]

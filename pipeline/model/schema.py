@@ -210,6 +210,25 @@ class ChosenEnd:
 
 
 @dataclass(frozen=True)
+class NumberColumn:
+    """A column of whole numbers that microdata have behind the attributes.
+
+    Attributes:
+        name: of the column.
+        title: for people, a marked text that may name `{what}`.
+        what: whose numbers they are.
+        filled: whether every row has one.
+        is_key: whether it tells rows apart.
+    """
+
+    name: str
+    title: str
+    what: str = ""
+    filled: bool = True
+    is_key: bool = False
+
+
+@dataclass(frozen=True)
 class Recode:
     """A partition of an attribute's values into named groups."""
 

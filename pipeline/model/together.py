@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipeline.model.schema import Attribute
+    from pipeline.model.schema import Attribute, NumberColumn
     from pipeline.model.strategy import Earlier
 
 
@@ -21,6 +21,19 @@ class Together(ABC):
     @abstractmethod
     def record_attributes(self, universe: str) -> tuple[Attribute, ...]:
         """The attributes of the microdata that stand in the folder of a universe; none where it has no such file."""
+
+    def record_numbers(self, universe: str) -> tuple[NumberColumn, ...]:  # noqa: ARG002
+        """The columns of numbers that these microdata have behind the attributes."""
+        return ()
+
+    @property
+    def words(self) -> str:
+        """What the statement of the release's own universe says besides, without numbers; "" for nothing."""
+        return ""
+
+    def remark(self, terms: Collection[str]) -> str:  # noqa: ARG002
+        """What is said of the microdata where a table of some attributes is shown; "" for nothing."""
+        return ""
 
     @property
     def earlier(self) -> Earlier | None:

@@ -18,7 +18,7 @@ from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
 from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import Attribute, Schema
+from pipeline.model.schema import Attribute, NumberColumn, Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.series import SeriesPeriod
 from pipeline.model.source import OWN_NOISE, Source
@@ -219,6 +219,11 @@ class Universe:
         if self.together is not None:
             return self.together.record_attributes(self.name)
         return self.schema.attributes if self.measure.counts else ()
+
+    @property
+    def record_numbers(self) -> tuple[NumberColumn, ...]:
+        """The columns of numbers of its microdata; those of links, `Link.numbers`, are besides."""
+        return () if self.together is None else self.together.record_numbers(self.name)
 
     def key(self, name: str) -> str:
         """Where `name` of this universe stands in the spec: "input", or "companions.units.input"."""

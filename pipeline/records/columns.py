@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.model.number_ranges import FileNumbers
 from pipeline.model.schema import AmountAttribute, Attribute, OfAmounts
 from pipeline.records.problems import SHOWN, MistakeLog, list_allowed
 
@@ -93,7 +94,7 @@ class AttributeReader:
 
     attribute: Attribute
     column: str
-    numbers: Mapping[str, int]
+    numbers: FileNumbers | AmountNumbers
 
     @classmethod
     def make(
@@ -104,8 +105,8 @@ class AttributeReader:
             return cls(attribute, column, AmountNumbers(attribute))
         names = attribute.values
         numbers = {str(i) if coded else name: i for i, name in enumerate(names)}
-        numbers.update({text: names.index(name) for text, name in (values or {}).items()})
-        return cls(attribute, column, numbers)
+        stated = {text: names.index(name) for text, name in (values or {}).items()}
+        return cls(attribute, column, FileNumbers(numbers, stated))
 
     @property
     def where(self) -> str:
@@ -123,17 +124,16 @@ class AttributeReader:
 
     @property
     def n_found(self) -> int:
-        """The number of values that the file may use: several can mean the same."""
-        return len(self.numbers)
+        """The number of things that the file may say: several can mean the same value."""
+        return self.numbers.n_found
 
     def read_found(
         self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As `read`; and the number of what stands in the file, `(n_rows,)` from 0 to `n_found`."""
         codes, distinct = self._read(column, first_row, log, counted)
-        place = {text: i for i, text in enumerate(self.numbers)}
-        numbers = [place.get(text, 0) for text in distinct.texts]
-        return codes, np.append(np.array(numbers, dtype=np.int64), place.get("", 0))[distinct.index]
+        places = [self.numbers.place(text) for text in distinct.texts]
+        return codes, np.append(np.array(places, dtype=np.int64), self.numbers.place(""))[distinct.index]
 
     def _read(
         self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
@@ -253,8 +253,14 @@ class AmountNumbers(Mapping[str, int]):
     Clip and rounding happen here, before anything is counted, so that no record counts more than the grid allows.
     """
 
+    n_found = 1  # amounts do not tell cells apart
+
     def __init__(self, attribute: OfAmounts) -> None:
         self._attribute = attribute
+
+    def place(self, text: str) -> int:  # noqa: ARG002
+        """See `FileNumbers.place`: any amount is the same."""
+        return 0
 
     def __getitem__(self, text: str) -> int:
         if not text:

@@ -123,12 +123,19 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         + (_SELECT if universe.selections else "")
         + (_BYPASS if universe.bypass else "")
         + ("" if universe.earlier is None else f" {universe.earlier.words}")
+        + _together(universe)
         + _added(universe)
         + _series(universe)
         + (_MADE_ELSEWHERE if made_elsewhere else ""),
         noise=tuple(_noise(universe)),
         invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
     )
+
+
+def _together(universe: Universe) -> str:
+    """What is said of universes that are estimated together, once."""
+    words = "" if universe.together is None or universe.name else universe.together.words
+    return words and f" {words}"
 
 
 def _added(universe: Universe) -> str:

@@ -1,4 +1,4 @@
-"""Ranges of values, `"0..4"`, so that no spec must list 91 ages."""
+"""Ranges of values, `"0..4"`, so that no spec must list 91 ages; those of numbers: `pipeline.model.number_ranges`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from pipeline.errors import SpecError
+from pipeline.model.number_ranges import BETWEEN
 
-_BETWEEN = ".."
 _SHOWN = 12
 
 
@@ -21,7 +21,7 @@ def expand_values(members: Sequence[str], values: Sequence[str], where: str) -> 
     """
     expanded: list[str] = []
     for text in members:
-        first, between, last = (part.strip() for part in text.partition(_BETWEEN))
+        first, between, last = (part.strip() for part in text.partition(BETWEEN))
         if text in values or not between:
             expanded.append(text)
             continue
@@ -39,31 +39,17 @@ def _some(values: Sequence[str]) -> str:
     return ", ".join(values) if len(values) <= _SHOWN else f"{', '.join(values[:_SHOWN])}, ... {values[-1]}"
 
 
-def expand_numbers(mapped: Mapping[str, str]) -> dict[str, str]:
-    """A table from the texts of a file to values, `"0..4"` standing for the whole numbers from 0 to 4, too.
-
-    Numbers that have an entry of their own keep it.
-    """
-    expanded = dict(mapped)
-    for text, value in mapped.items():
-        first, between, last = (part.strip() for part in text.partition(_BETWEEN))
-        if between and _is_whole(first) and _is_whole(last):
-            for number in range(int(first), int(last) + 1):
-                expanded.setdefault(str(number), value)
-    return expanded
-
-
 def _is_whole(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 4 and str(int(text)) == text
 
 
 def collapse_numbers(mapped: Mapping[str, str]) -> dict[str, str]:
-    """The table with runs of whole numbers of one value as ranges; `expand_numbers` gives its entries back."""
+    """The table with runs of whole numbers of one value as ranges; `number_ranges.expand_numbers` gives them back."""
     numbers = sorted(int(text) for text in mapped if _is_whole(text))
     collapsed: dict[str, str] = {}
     runs = groupby(enumerate(numbers), key=lambda at: (at[1] - at[0], mapped[str(at[1])]))
     for (_, value), run in runs:
         members = [number for _, number in run]
-        name = str(members[0]) if len(members) == 1 else f"{members[0]}{_BETWEEN}{members[-1]}"
+        name = str(members[0]) if len(members) == 1 else f"{members[0]}{BETWEEN}{members[-1]}"
         collapsed[name] = value
     return {**collapsed, **{text: value for text, value in mapped.items() if not _is_whole(text)}}

@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.errors import SolverError
@@ -54,8 +55,8 @@ def snap(x: FloatArray) -> tuple[IntArray, IntArray]:
     return floors, fractions * (COST_UNIT // per_person)
 
 
-def tie_breaks(seed: int, keys: Sequence[IntArray]) -> IntArray:
-    """Whole numbers in [0, TIE_RANGE) that look random, from the public seed and keys that broadcast (SplitMix64)."""
+def mixed_bits(seed: int, keys: Sequence[IntArray]) -> NDArray[np.uint64]:
+    """Whole numbers of 64 bits that look random, from the public seed and keys that broadcast (SplitMix64)."""
     with np.errstate(over="ignore"):
         state = np.uint64(seed & 0xFFFFFFFFFFFFFFFF)
         mixed: np.ndarray = np.asarray(state)
@@ -64,7 +65,12 @@ def tie_breaks(seed: int, keys: Sequence[IntArray]) -> IntArray:
             mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             mixed = mixed ^ (mixed >> np.uint64(31))
-    return np.asarray(mixed >> np.uint64(64 - 14)).astype(np.int64)
+    return np.asarray(mixed)
+
+
+def tie_breaks(seed: int, keys: Sequence[IntArray]) -> IntArray:
+    """The same in [0, TIE_RANGE)."""
+    return np.asarray(mixed_bits(seed, keys) >> np.uint64(64 - 14)).astype(np.int64)
 
 
 def round_family(family: Family, x: FloatArray, chain: Sequence[GroupLevel], ties: IntArray) -> IntArray:

@@ -20,6 +20,7 @@ FOLDERS = (
     "features/amounts/link.py",
     "features/amounts/measure.py",
     "features/marginals/choice.py",
+    "features/marginals/drawn.py",
     "features/marginals/stage.py",
     "features/marginals/terms.py",
     "features/questions/kept.py",

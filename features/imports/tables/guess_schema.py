@@ -59,11 +59,13 @@ class GuessedSchema:
 
     Attributes:
         many: they have more cells than all of them could be measured in; pairs of them can.
+        amounts: a name for an attribute -> its column, of those left out that hold whole numbers as an amount has.
     """
 
     attributes: tuple[GuessedAttribute, ...]
     left_out: tuple[str, ...]
     many: bool = False
+    amounts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_cells(self) -> int:
@@ -101,7 +103,19 @@ def guess_schema(columns: Mapping[str, Column], used: Iterable[str], *, by_pairs
             attributes.append(attribute)
             n_cells *= len(attribute.values)
             many = many or n_cells > MOST_CELLS
-    return GuessedSchema(tuple(attributes), tuple(left_out), many)
+    names = [attribute.name for attribute in attributes]
+    free = [column for name, column in columns.items() if name not in skipped and _is_amount(column)]
+    amounts: dict[str, str] = {}
+    for column in free if many else ():
+        amounts[attribute_name(column.name, [*names, *amounts])] = column.name
+    return GuessedSchema(tuple(attributes), tuple(left_out), many, amounts)
+
+
+def _is_amount(column: Column) -> bool:
+    """Whether a column has more values than an attribute may have, and they are whole numbers as those of an amount."""
+    if column.numbers is None or column.padded or column.nearly_unique or column.numbers_rows:
+        return False
+    return column.too_many or column.n_distinct > MOST_VALUES
 
 
 def _attribute(column: Column, taken: Sequence[str]) -> GuessedAttribute | str:

@@ -368,6 +368,7 @@ def _rows(
         text=file.text,
         repeated=repeated,
         by_pairs=schema.many,
+        amounts=schema.amounts,
     )
 
 

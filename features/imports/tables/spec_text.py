@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from features.imports.tables.guess_schema import GuessedAttribute
@@ -33,6 +33,7 @@ class GuessedUniverse:
         repeated: whether rows of the same cell are added up.
         size: of households, the attribute that is the number of their persons.
         counted: the noun of what is counted, where it is not people.
+        amounts: a name for an attribute -> its column, of amounts that are left out, where pairs are measured.
         by_pairs: whether pairs of attributes are measured, which a run chooses, since all together have too many cells.
     """
 
@@ -48,6 +49,7 @@ class GuessedUniverse:
     size: GuessedAttribute | None = None
     counted: str | None = None
     by_pairs: bool = False
+    amounts: Mapping[str, str] = field(default_factory=dict)
 
 
 _HEAD = """
@@ -91,6 +93,13 @@ records are drawn. Which pairs is chosen from the records when it is run, privat
 nothing about it was read from the records here. A number that is within no pair is a guess, without an interval. Where
 you know which attributes go together, state it in place of the choice: [marginals] with cliques = [["a", "b"], ...].
 """
+_AMOUNTS = """
+Amounts are left out. With bins they are attributes, too, and the released records have a number drawn inside each bin,
+which says nothing beyond it. The ends are published, and a record outside of all bins is refused, so they have to be
+true of any record there could be, by a public rule such as a top code: state them, and take the # away. Those below are
+powers of ten, the same for every table; nothing about them was read from the records.
+"""
+_BINS = ("0..0", "1..9", "10..99", "100..999", "1000..9999", "10000..99999", "100000..999999")
 #: Of the budget: what the choice of pairs costs, and the noisy tables of single attributes that it is made by.
 _CHOICE = {"share": (Fraction(1, 10), "the choices"), "attributes_share": (Fraction(1, 20), "what they are made by")}
 #: Members of the largest households, if nothing is known of them.
@@ -208,10 +217,20 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str], *, 
     if universe.by_pairs:
         lines += ["", commented(_BY_PAIRS), "[marginals.choose]"]
         lines += [assigned(name, exact(share), about) for name, (share, about) in _CHOICE.items()]
-        lines += ["", *levels_lines]
+        lines += [*_amounts(universe.amounts), "", *levels_lines]
     else:
         lines += ["", *_queries(prefix, universe), "", *levels_lines, "", *_tables(prefix, universe)]
     return [*lines, "", *_input(prefix, universe), ""]
+
+
+def _amounts(amounts: Mapping[str, str]) -> list[str]:
+    """Bins for amounts, as a comment: their ends are the same for every table."""
+    lines = ["", commented(_AMOUNTS), "# [marginals.amounts]"] if amounts else []
+    for name, column in amounts.items():
+        lines.append(commented(listed(name, _BINS)))
+        if name != column:
+            lines.append(commented(f"its column, in [input]: {table_inline('columns', {name: column})}"))
+    return lines
 
 
 def _queries(prefix: str, universe: GuessedUniverse) -> list[str]:

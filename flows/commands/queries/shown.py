@@ -113,7 +113,9 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
     if options.form is Form.markdown:
         rows = [[*area, *line] for area, line in zip(areas, columns.cells, strict=False)]
         right = [number >= len(heads) for number in range(len(heads) + len(labels))]
-        below = [columns.legend] + ([opened.manifest.status] if opened.manifest.status != "official" else [])
+        below = [*_remarks(opened, options), columns.legend] + (
+            [opened.manifest.status] if opened.manifest.status != "official" else []
+        )
         typer.echo("\n".join([*_markdown([*heads, *labels], rows, right), "", *below]))
         return
     console = Console(highlight=False, markup=False)
@@ -131,11 +133,24 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
     console.print(table)
     if len(numbers) > len(columns.cells):
         console.print(f"and {len(numbers) - len(columns.cells):,} more; --format csv prints all")
-    if not options.means and (remark := opened.universe.measure.remark):
+    for remark in _remarks(opened, options):
         console.print(remark)
     console.print(columns.legend)
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
+
+
+def _remarks(opened: Release, options: QueryOptions) -> list[str]:
+    """What is said of the numbers, and of the microdata of the attributes that are shown or are conditions."""
+    from pipeline.model.query import terms_of
+
+    said = [] if options.means else [opened.universe.measure.remark]
+    if (together := opened.universe.together) is None or not opened.spec.publish.microdata:
+        return list(filter(None, said))
+    shown = [table.query.terms for table in opened.universe.tables if table.name == options.table]
+    conditions = (text.partition("=")[0].strip() for text in options.where)
+    terms = {*terms_of(options.question or "total"), *conditions, *(term for terms in shown for term in terms)}
+    return list(filter(None, [*said, together.remark(terms)]))
 
 
 def _names_of_codes(opened: Release, asked: Sequence[str]) -> list[str]:

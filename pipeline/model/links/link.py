@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
+    from pipeline.model.schema import NumberColumn
     from pipeline.model.universe import Table, Universe
 
 
@@ -41,25 +41,6 @@ class LinkedTable(Protocol):
 
     def file(self, public: Path, level: str) -> Path:
         """Where it is at a level, below the folder of a release's public files."""
-
-
-@dataclass(frozen=True)
-class NumberColumn:
-    """A column of whole numbers that microdata have behind the attributes, since their universe is linked.
-
-    Attributes:
-        name: of the column.
-        title: for people, a marked text that may name `{what}`.
-        what: whose numbers they are.
-        filled: whether every row has one.
-        is_key: whether it tells rows apart.
-    """
-
-    name: str
-    title: str
-    what: str = ""
-    filled: bool = True
-    is_key: bool = False
 
 
 class Link(ABC):

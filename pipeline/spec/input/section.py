@@ -11,14 +11,9 @@ from pipeline.model.schema import Schema
 from pipeline.records.wide import expand_cells
 from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table, Values
 from pipeline.spec.problems import Problems, dotted, unknown
-from pipeline.spec.value_ranges import expand_numbers
 
 #: Keys of the form "reports".
 _OF_REPORTS = ("report", "cohort", "respondent", "bad_reports")
-
-
-def _is_text(entry: tuple[object, object]) -> bool:
-    return all(isinstance(part, str) for part in entry)
 
 
 def _of_reports(section: InputSpec) -> list[tuple[str, str]]:
@@ -88,19 +83,6 @@ class InputSpec(Section):
         description='form reports only: "refuse" the run where a report cannot be used, or "count" them and leave them '
         'out; default "refuse"',
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _ranges(cls, section: Any) -> Any:
-        values = section.get("values") if isinstance(section, dict) else None
-        if not isinstance(values, dict) or section.get("form") == "wide":
-            return section
-        texts = {
-            name: mapping
-            for name, mapping in values.items()
-            if isinstance(mapping, dict) and all(map(_is_text, mapping.items()))
-        }
-        return {**section, "values": {**values, **{name: expand_numbers(mapping) for name, mapping in texts.items()}}}
 
     @model_validator(mode="before")
     @classmethod

@@ -123,7 +123,7 @@ def test_a_size_limit_holds_and_an_earlier_release_will_do(tmp_path: Path) -> No
         assert {name for names in found.names for name in names} == set(ATTRIBUTES)
         assert found.own is None
     published = pq.read_table(root / "public" / "microdata.parquet").to_pandas()
-    assert len(read_sample(root, attributes, spec.universes()[0])) == len(published)
+    assert len(read_sample(root, attributes, spec.universes())) == len(published)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_what_a_sample_must_have_is_asked_of_every_column(tmp_path: Path) -> Non
     spec = load_spec(write_wide(tmp_path / "in"))
     attributes = tuple(Attribute(name, values) for name, values in ATTRIBUTES.items())
     sample = _sample(tmp_path)
-    np.testing.assert_array_equal(read_sample(sample, attributes, spec.universes()[0]), _values(11))
+    np.testing.assert_array_equal(read_sample(sample, attributes, spec.universes()), _values(11))
     pd.read_csv(sample).drop(columns="car").to_csv(sample, index=False)
     with pytest.raises(InputError, match="car"):
-        read_sample(sample, attributes, spec.universes()[0])
+        read_sample(sample, attributes, spec.universes())

@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import SpecError
+from pipeline.model.number_ranges import expand_numbers
+from pipeline.model.schema import Attribute
+from pipeline.records.columns import AttributeReader
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from pipeline.spec.value_ranges import collapse_numbers, expand_numbers, expand_values
+from pipeline.spec.value_ranges import collapse_numbers, expand_values
 
 AGES = tuple(map(str, range(91)))
 
@@ -78,6 +81,6 @@ def test_what_stands_in_the_file_by_ranges() -> None:
     """Whole numbers of a range, unless one of them has an entry of its own."""
     given = spec('all = "0..90"', '[input.values.age]\n"91..93" = "90"\n"92" = "0"').input
     assert given is not None
-    assert {text: value for text, value in given.values["age"].items() if ".." not in text} == {
-        "91": "90", "92": "0", "93": "90",
-    }  # fmt: skip
+    reader = AttributeReader.make(Attribute("age", AGES), "age", values=given.values["age"])
+    read = {text: AGES[reader.numbers[text]] for text in ("91", "92", "93", "5")}
+    assert read == {"91": "90", "92": "0", "93": "90", "5": "5"}

@@ -79,6 +79,33 @@ def test_the_choice_is_not_made_from_the_records(tmp_path: Path) -> None:
 
 
 @needs("marginals")
+def test_amounts_are_proposed_by_bins_that_say_nothing_of_them_and_are_left_to_the_user(tmp_path: Path) -> None:
+    """Records with a hundred times the wages give the same text; with the # taken away it runs."""
+    texts = []
+    for number, times in enumerate((1, 100)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        table = wide().assign(**{"weekly wage": lambda one, times=times: one["wage"] * times})
+        texts.append(imported(folder, table.drop(columns="wage")).spec.read_text().replace(str(folder), "FOLDER"))
+    assert texts[0] == texts[1]
+    assert "# [marginals.amounts]" in texts[0]
+    assert "rent = [" not in texts[0], "cents are no whole numbers"
+    start = texts[0].index("# [marginals.amounts]")
+    stop = texts[0].index("# its column", start)
+    block = "".join(line.removeprefix("# ") for line in texts[0][start:stop].splitlines(keepends=True))
+    text = (texts[0][:start] + block + texts[0][stop:]).replace("FOLDER", str(tmp_path / "1"))
+    columns = '# its column, in [input]: columns = { weekly_wage = "weekly wage" }'
+    assert columns in text
+    text = text.replace("[input]\n", '[input]\ncolumns = { weekly_wage = "weekly wage" }\n')
+    keyed = text.replace("[privacy]", '[privacy]\nkey = "insecure-test:4"').replace("# accept", "accept")
+    spec = tmp_path / "1" / "in" / "release.toml"
+    spec.write_text(keyed + "\n[publish]\nmargins = false\n")
+    made = pq.read_table(run(spec, tmp_path / "out") / "public" / "microdata.parquet").to_pandas()
+    assert (made["weekly_wage"].astype(str) == "100000..999999").mean() > 0.8
+    assert made["weekly_wage_drawn"].between(0, 999_999).all()
+
+
+@needs("marginals")
 def test_few_cells_are_measured_whole_and_many_attributes_are_cut(tmp_path: Path) -> None:
     """Up to 2,100 cells nothing changes; beyond 40 attributes the others are left out, with the reason."""
     small, large = tmp_path / "small", tmp_path / "large"

@@ -1,0 +1,67 @@
+"""Whole numbers that are looked up by the ends of ranges: against ranges that are written out number by number."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.model.number_ranges import FileNumbers, expand_numbers, number_range, whole_number
+from pipeline.model.record_source import RecordSource
+
+NAMES = {"low": 0, "high": 1, "7": 2, "009": 3}
+ENDS = st.integers(0, 40)
+RANGES = st.builds(lambda first, last: f"{first}..{last}", ENDS, ENDS)
+STATED = st.dictionaries(RANGES | ENDS.map(str) | st.sampled_from(["", "x"]), st.integers(0, 3), max_size=6)
+
+
+@given(STATED)
+def test_a_number_has_the_value_that_it_has_where_ranges_are_written_out(stated: dict[str, int]) -> None:
+    found = FileNumbers(NAMES, stated)
+    written = NAMES | {
+        text: int(value) for text, value in expand_numbers({k: str(v) for k, v in stated.items()}).items()
+    }
+    for text in [*map(str, range(45)), *NAMES, "", "x", "1.5", *stated]:
+        assert found.get(text) == written.get(text), text
+
+
+@given(STATED)
+def test_whatever_a_file_says_has_a_place_of_its_own(stated: dict[str, int]) -> None:
+    found = FileNumbers(NAMES, stated)
+    said = [text for text in dict.fromkeys([*map(str, range(45)), *NAMES, *stated]) if text in found]
+    places = [found.place(text) for text in said]
+    assert len(set(places)) == len(places)
+    assert all(0 <= place < found.n_found for place in places)
+
+
+def test_ends_may_be_far_apart_or_below_zero_and_numbers_written_otherwise() -> None:
+    found = FileNumbers({}, {"-5000..-1": 0, "0..0": 1, "1..999999999999": 2})
+    expected = {"-5000": 0, "-1": 0, "0": 1, "1": 2, "999999999999": 2, "1200.0": 2, "0047": 2, "+3": 2, "-0": 1}
+    assert {text: found[text] for text in expected} == expected
+    for text in ("-5001", "1000000000000", "1.5", "1e3", "", "one", "9" * 19, "1 000"):
+        assert text not in found
+    assert found.n_found == 3 + 5000 + 1 + 999_999_999_999
+    assert found.place("0047") == found.place("47") != found.place("48")
+
+
+@pytest.mark.parametrize("text", ["5", "a..b", "1..", "..4", "01..4", "1.5..4", "0..1000000000000000", "+1..4"])
+def test_texts_that_are_no_ranges(text: str) -> None:
+    assert number_range(text) is None
+
+
+def test_a_range_is_what_its_text_says() -> None:
+    found = number_range(" -3 .. 10 ")
+    assert found is not None
+    assert (found.first, found.last, found.size, found.text) == (-3, 10, 14, "-3..10")
+    assert whole_number("0") == 0
+
+
+def test_a_reading_is_that_of_its_numbers_and_a_long_range_is_itself() -> None:
+    """Noise of answers is bound to it: short ranges are the numbers that they have always been."""
+
+    def reading(**values: str) -> object:
+        source = RecordSource(file="x.csv", form="microdata", geocode="b", values={"age": {**values}})  # type: ignore[arg-type]
+        return source.reading(["age"])
+
+    assert reading(**{"0..2": "a"}) == reading(**{"0..2": "a", "0": "a", "1": "a", "2": "a"})
+    assert "('0..20000', 'a')" in str(reading(**{"0..20000": "a"}))
