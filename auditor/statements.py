@@ -9,6 +9,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
+
 from auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
 from auditor.findings import Found, holds
 from auditor.form import Universe
@@ -183,12 +185,22 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
         stated.add(at)
         problems += [f"{' '.join(at)}: {p}" for p in _statement_problems(universe, statement, due[at])]
     if not universe.invariants:  # these leave nothing of some differences
-        problems += [f"has no statement about {at}" for at in due.keys() - stated]
+        absent = sorted(due.keys() - stated)
+        problems += [
+            f"has no statement about {at}" for at in absent if at[0] != "attribute" or _varies(universe, at[1])
+        ]
     for statement in account["groups"]:
         size = int(statement["of"])
         budget = universe.record_budget * size ** (2 if universe.zcdp else 1)
         problems += [f"group of {size}: {p}" for p in figure_problems(universe, statement, budget, None, [size])]
     return problems
+
+
+def _varies(universe: Universe, attribute: str) -> bool:
+    """Whether two cells that are possible differ in nothing but this attribute; where none do, nobody learns of it."""
+    names, sizes = zip(*((name, len(values)) for name, values in universe.attributes), strict=True)
+    possible = np.count_nonzero(~universe.counted.impossible.reshape(sizes), axis=names.index(attribute))
+    return bool((possible > 1).any())
 
 
 def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: list[Use]) -> list[str]:

@@ -174,5 +174,5 @@ def largest_epsilon(rho: Fraction) -> Fraction:
     """
     steps = math.isqrt(math.floor(8 * rho * _PARTS**2))
     if steps < 1:
-        raise InputError(f"cliques: found rho = {rho} for one private choice; at least 2^-43 is needed")
+        raise InputError(f"choose: found rho = {rho} for one private choice; at least 2^-43 is needed")
     return Fraction(steps, _PARTS)

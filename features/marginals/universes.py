@@ -29,7 +29,7 @@ from pipeline.errors import SpecError
 from pipeline.model.query import terms_of
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.layout import query_file_name
-from pipeline.spec.fields import FilledTable, Misfit, Section, Sentences, Table, Values, check_name
+from pipeline.spec.fields import FilledTable, FilledValues, Misfit, Section, Sentences, Table, check_name
 from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
@@ -67,7 +67,7 @@ class _KnownSections(Section):
     """The keys of a spec that say what is known of all records, see `UniverseSections`."""
 
     invariants: Table[tuple[str, ...]] = Field(default={})
-    structural_zeros: tuple[FilledTable[Values], ...] = ()
+    structural_zeros: tuple[FilledTable[FilledValues], ...] = ()
     impossible: Sentences | None = None
 
     @classmethod

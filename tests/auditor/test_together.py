@@ -142,6 +142,25 @@ def of_two_members(found: ReleaseSpec) -> list[dict[str, Any]]:
     return [stated.model_dump(mode="json")]
 
 
+@pytest.mark.parametrize(
+    ("zeros", "varies"),
+    [
+        ('{ sex = "m" }', {"home"}),
+        ('{ sex = "m", home = "out" }, { sex = "f", home = "in" }', set()),
+        ('{ sex = "m", home = "out" }', {"sex", "home"}),
+    ],
+)
+def test_of_an_attribute_that_impossible_cells_leave_one_value_nothing_is_stated(zeros: str, varies: set[str]) -> None:
+    """The rest of a record being known; and of any other something has to be."""
+    found = spec(MAIN=f"structural_zeros = [{zeros}]", INVARIANTS="")
+    own = read_form(found.public_dict()).universes[0]
+    account = manifest_of(found)["accounts"][0]
+    assert {one["of"] for one in account["attributes"]} == varies
+    assert account_problems(own, account) == []
+    lacking = account_problems(own, {**account, "attributes": []})
+    assert lacking == [f"has no statement about ('attribute', {name!r})" for name in sorted(varies)]
+
+
 def test_an_epsilon_from_losses_that_nothing_gives_is_refused() -> None:
     """The group statements are from rho alone."""
     form, manifest = read_form(TWO_HOMES.public_dict()), manifest_of(TWO_HOMES)

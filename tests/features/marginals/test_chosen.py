@@ -26,6 +26,7 @@ from releases.wide import ATTRIBUTES, records, write_wide
 import features.marginals.confidential as confidential
 import features.marginals.stage as stage
 import spinewise as sw
+from auditor import sampler
 from auditor.check.release import check_release
 from auditor.ledger import read_ledger
 from auditor.program import audit
@@ -533,6 +534,17 @@ def test_a_rerun_draws_the_choice_again(
         rerun(root)
 
 
+def test_noise_that_is_too_wide_for_the_second_program_is_a_finding(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the tables that pairs were chosen by, as on any measurement; what it can check is checked."""
+    monkeypatch.setattr(sampler, "MOST_OUTCOMES", 4)
+    sampler.boundaries.cache_clear()
+    failed = {one.check: one.detail for one in audit(made.root) if not one.passed}
+    assert failed.keys() == {"noise redrawn", "choices redrawn"}
+    assert failed["choices redrawn"].endswith("has too many outcomes to be redrawn here")
+
+
 # -- specs ------------------------------------------------------------------------------------------------------------
 
 
@@ -560,6 +572,14 @@ def test_a_rerun_draws_the_choice_again(
         (
             [(DECLARED, 'choose = { share = "1/9", attributes_share = "1/9", all_cells = 99 }')],
             "marginals.choose.all_cells: found without choose.further, and it is about further pairs",
+        ),
+        (
+            [(DECLARED, 'choose = { share = "1/9", attributes_share = "1/9", further = 3, all_cells = 7 }')],
+            "marginals.choose.all_cells: found 7; a pair that closes a cycle needs a table of three attributes, of 8 ",
+        ),
+        (
+            [(DECLARED, 'choose = { share = "1/1000000000000000", attributes_share = "1/9" }')],
+            "marginals.choose: found rho = 1/2000000000000000 for one private choice; at least 2^-43 is needed",
         ),
         ([(DECLARED, f'{CHOSEN[1]}\nbudget = "3"')], "marginals.budget: is stated by a run"),
         (
