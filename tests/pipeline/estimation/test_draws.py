@@ -21,7 +21,6 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.estimation import draws as module
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.estimation.draws import DrawBelowTask, PublicNormals
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Notes, Step, perform_here
 from pipeline.execution.workers import WorkerError, Workers
@@ -29,6 +28,7 @@ from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
+from postprocess.arrays import Arrays
 
 DRAWS = ("replicates = 3\nunbiased = true", "margins = false\nunbiased = true\ndraws = 19")
 BATCHED = QUICK[1]
