@@ -27,7 +27,16 @@ from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, Neighbours
 from postprocess.arrays import IntArray
 
-__all__ = ["Pairs", "candidates", "from_sample", "largest_epsilon", "score", "scores_of", "tables_of"]
+__all__ = [
+    "Pairs",
+    "candidates",
+    "from_sample",
+    "largest_epsilon",
+    "score",
+    "scores_of",
+    "tables_of",
+    "unlike_a_choice",
+]
 
 #: epsilon is a multiple of one over this.
 _PARTS = 1 << 20
@@ -131,6 +140,19 @@ def candidates(pairs: Pairs, chosen: Sequence[Clique]) -> list[Clique]:
     if (left := pairs.joining(chosen)) or len(chosen) >= pairs.rounds:
         return left
     return [pair for pair in pairs.possible if pair not in chosen and pairs.fits([*chosen, pair])]
+
+
+def unlike_a_choice(pairs: Pairs, chosen: Sequence[Clique]) -> str:
+    """Why these pairs, in their order, cannot have been chosen, whatever the records are; "" if they can."""
+    for number, pair in enumerate(chosen):
+        before = chosen[:number]
+        left = pairs.joining(before)
+        open_pairs = left or [one for one in pairs.possible if one not in before]
+        if number >= pairs.rounds or pair not in open_pairs or (not left and not pairs.fits([*before, pair])):
+            return f"{pairs.domain.text(pair)} could not be chosen after those before it"
+    if len(chosen) < pairs.rounds and candidates(pairs, chosen):
+        return f"found {len(chosen)} pairs; {pairs.rounds} are chosen, or until no other leaves room"
+    return ""
 
 
 def scores_of(pairs: Pairs, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray]) -> dict[Clique, int]:

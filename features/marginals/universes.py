@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
+from features.marginals.choice import unlike_a_choice
 from features.marginals.cliques import JunctionTree, homes, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.exact import chain_of, check_within, exact_tables, invariants_within
@@ -689,6 +690,18 @@ def _note_choice(
             problems.add(
                 "marginals.budget", f"the cliques have another {key} than the choice leaves of {stated.budget}"
             )
+        elif stated.chosen is not None:
+            _note_outcome(stated, terms, problems)
+
+
+def _note_outcome(stated: MarginalsSection, terms: Terms, problems: Problems) -> None:
+    """Note chosen cliques that the choice cannot have made: pairs in an order, then the attributes that are in none."""
+    cliques = [terms.domain.clique(names) for names in stated.cliques or ()]
+    pairs = [clique for clique in cliques if len(clique) > 1]
+    if cliques != [*terms.pairs.cliques(pairs)]:
+        problems.add("marginals.cliques", "these are not pairs, and then the attributes that are in none of them")
+    elif wrong := unlike_a_choice(terms.pairs, pairs):
+        problems.add("marginals.cliques", wrong)
 
 
 def _sizes(stated: MarginalsSection, sections: Sequence[UniverseSections], problems: Problems) -> dict[str, int]:

@@ -327,6 +327,12 @@ def test_pairs_beyond_a_tree_are_chosen_charged_and_judged_as_those_of_it(
     assert rerun(root).differences == ()
     content = made.manifest["spec"]
     assert json.loads(json.dumps(ReleaseSpec.from_public_dict(content).public_dict())) == content
+    section = content["marginals"]
+    twisted = {**section, "cliques": [section["cliques"][-1], *section["cliques"][1:-1], section["cliques"][0]]}
+    tight = {**section, "choose": {**section["choose"], "all_cells": 60}}
+    for wrong in (twisted, tight):
+        with pytest.raises(SpecError, match=r"marginals\.cliques: .* could not be chosen after those before it"):
+            ReleaseSpec.from_public_dict({**content, "marginals": wrong})
 
 
 def _spec_terms(spec: Path) -> Terms:
