@@ -23,7 +23,7 @@ from auditor.cliques import CliqueChoice, Pair
 from auditor.findings import Found, holds
 from auditor.keys import KeyedStream, commitment, keyed_hash
 from auditor.reading.errors import FormError
-from auditor.sampler import chosen, drawn
+from auditor.sampler import TooWideError, chosen, drawn
 
 if TYPE_CHECKING:
     from auditor.release import Release
@@ -43,7 +43,7 @@ def clique_findings(release: Release, secret: bytes | None) -> Iterator[Found]:
         return
     try:
         problems = redraw_problems(release, secret, choice)
-    except FormError as error:
+    except (FormError, TooWideError) as error:
         problems = [str(error)]
     yield holds("choices redrawn", "cliques", problems, well=f"{choice.rounds} pairs drawn again")
 

@@ -9,6 +9,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
+
 from auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
 from auditor.findings import Found, holds
 from auditor.form import Universe
@@ -104,8 +106,10 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
         problems.append(f"{stated['budget_decimal']} is not {universe.budget}")
     problems += _epsilon_problems(universe, decimal_of(stated["epsilon"]))
     known = {decimal_of(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
-    doubled = [Decimal(2) * decimal_of(stated["budget_decimal"])] if universe.invariants else []
     words: str = stated["words"]
+    swap = 2 * universe.record_budget  # of two records, where invariants leave nothing less
+    numbers = map(Decimal, _NUMBER.findall(words)) if universe.invariants else ()
+    doubled = [number for number in numbers if _near_above(number, swap)]
     paid_apart = "" if words.startswith("Nothing is promised") else universe.chosen
     rest = words.replace(paid_apart, "", 1)
     if paid_apart not in words or "but for the upper end" in rest:
@@ -116,11 +120,10 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
 
 def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:
     """Of one person's change; or of a swap of two records, where invariants leave nothing less, or of nothing."""
-    budgets = [universe.budget]
-    if universe.invariants:
-        if epsilon.is_infinite():
-            return []
-        budgets.append(2 * universe.record_budget)
+    alone = not universe.invariants or changes_alone(universe, "record", "")
+    if not alone and epsilon.is_infinite():
+        return []
+    budgets = [universe.budget] if alone else [2 * universe.record_budget]
     for budget in budgets:
         if universe.zcdp:
             best = zcdp_epsilon(budget, universe.delta)
@@ -183,12 +186,44 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
         stated.add(at)
         problems += [f"{' '.join(at)}: {p}" for p in _statement_problems(universe, statement, due[at])]
     if not universe.invariants:  # these leave nothing of some differences
-        problems += [f"has no statement about {at}" for at in due.keys() - stated]
+        absent = sorted(due.keys() - stated)
+        problems += [
+            f"has no statement about {at}" for at in absent if at[0] != "attribute" or changes_alone(universe, *at)
+        ]
     for statement in account["groups"]:
         size = int(statement["of"])
         budget = universe.record_budget * size ** (2 if universe.zcdp else 1)
         problems += [f"group of {size}: {p}" for p in figure_problems(universe, statement, budget, None, [size])]
     return problems
+
+
+def changes_alone(universe: Universe, about: str, of: str) -> bool:
+    """Whether one record can change while nothing moves that is published exactly: by itself, or so.
+
+    Args:
+        universe: whose impossible cells and exact numbers are kept.
+        about, of: what changes, as statements have it: "record", "attribute" and its name, "place" and the level that
+            it stays in.
+    """
+    levels = [level for level, _, _ in universe.levels]
+    lowest = max((levels.index(level) for level, _ in universe.invariants), default=-1)
+    if about == "place":
+        return lowest <= levels.index(of)
+    if about == "record" and universe.invariants and universe.neighbours == "add-remove":
+        return False  # exact numbers count every record
+    if about == "record" and lowest < len(levels) - 1:
+        return True  # to another place of the same area
+    # Cells between which a record moves unseen have one number: the same exact answers, and the rest of it the same.
+    seen = np.zeros(universe.n_cells, dtype=np.int64)
+    for _, query in universe.invariants:
+        seen = np.unique(seen * query.size + query.of_cell, return_inverse=True)[1].reshape(-1)
+    if about == "attribute":
+        names, sizes = zip(*((name, len(values)) for name, values in universe.attributes), strict=True)
+        number = names.index(of)
+        rest = np.arange(universe.n_cells).reshape(sizes).take([0], axis=number)
+        seen = seen * universe.n_cells + np.broadcast_to(rest, sizes).ravel()
+    _, many = np.unique(seen[~universe.counted.impossible], return_counts=True)
+    return bool((many > 1).any())
 
 
 def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: list[Use]) -> list[str]:
@@ -198,6 +233,11 @@ def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: 
         return [] if statement["epsilon"] == "Infinity" else ["promises something about no record"]
     if together not in ((1, 2) if universe.invariants else (1,)):
         return [f"is about {together} records, and no invariant makes them change together"]
+    if universe.invariants:
+        alone = changes_alone(universe, statement["about"], statement["of"])
+        # Of some values of an attribute one record may have another alone, and two may swap others.
+        if (together == 1 and not alone) or (together == 2 and alone and statement["about"] != "attribute"):
+            return [f"is about {together} records; one can{'' if alone else 'not'} change alone by the invariants"]
     uses = [(name, scale, moved * together) for name, scale, moved in uses]
     budget = sum((cost(use) for use in uses), Fraction(0)) * times_of(universe)
     if universe.bypass and statement["about"] != "record":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from pipeline.model.links.link import Link
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, check_public_files, read_manifest
+from pipeline.release.manifest import Manifest, check_public_file, check_public_files, read_manifest
 from pipeline.release.spine import read_public_names, read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.slots import installed_slots
@@ -34,6 +34,18 @@ class PublishedRelease:
     spec: ReleaseSpec
     universes: tuple[Universe, ...]
     spine: Spine
+    _unchanged: set[Path] = field(default_factory=set, init=False)
+
+    def unchanged(self, path: Path) -> Path:
+        """The path of a public file that is to be read: hashed when it is first asked for.
+
+        Raises:
+            ReleaseError: the file is missing, or not what the manifest says.
+        """
+        if path not in self._unchanged:
+            check_public_file(self.run, self.manifest, path)
+            self._unchanged.add(path)
+        return path
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
@@ -43,11 +55,13 @@ class PublishedRelease:
     @cached_property
     def names(self) -> AreaNames:
         """The names of areas, of each level that has some; ReleaseError where a file is damaged."""
+        for level in self.spec.geography.names or ():
+            self.unchanged(self.run.names(level))
         return published_names(self.run, self.spec, self.spine)
 
     def histogram(self, universe: Universe, level: Level) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)`."""
-        path = self.run.universe(universe.name).histogram(level.name)
+        path = self.unchanged(self.run.universe(universe.name).histogram(level.name))
         return read_histogram(path, level.geocodes, universe.schema, signed=universe.measure.signed)
 
 
@@ -96,7 +110,7 @@ def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
 
     Args:
         folder: a run's directory, or its public/ folder.
-        check_hashes: compare every public file with its hash in the manifest first.
+        check_hashes: compare every public file with its hash in the manifest first, and not only the spine.
 
     Raises:
         InputError: there is no finished release.
@@ -107,6 +121,7 @@ def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ReleaseError(f"{run.root}: {problems[0]}{more}")
     manifest = read_manifest(run.manifest)
+    check_public_file(run, manifest, run.spine)
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest)).as_released(manifest.files)
     spine = read_public_spine(run.spine, spec.geography.level_names)
     if spec.geography.within is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+#: Arrays by their names, such as the result of a part.
+Arrays = Mapping[str, NDArray[Any]]
 #: For each attribute, a weight for each value in each of k sums, `(k, n_j)`; a cell's weight is their product.
 Weights = Sequence[FloatArray]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipeline.estimation.knowledge import Knowledge
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
-    from pipeline.release.layout import RunDirectory
+    from pipeline.published import PublishedRelease
 
 
 class SumsInRelease(SumsOfCounts):
@@ -37,13 +37,13 @@ class SumsInRelease(SumsOfCounts):
         return mean_steps(job, self, level)
 
     def means(
-        self, run: RunDirectory, table: str, level: str, geocodes: NDArray[np.str_]
+        self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
     ) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """See `pipeline.reading.release.HasMeans`."""
         from features.amounts.means import path_of, read_means
         from pipeline.release.tables import check_geocodes
 
-        path = path_of(run, self.of, table, level)
+        path = release.unchanged(path_of(release.run, self.of, table, level))
         found = read_means(path, len(geocodes))
         check_geocodes(path, found.geocodes, geocodes)
         return found.columns()

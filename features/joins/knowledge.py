@@ -22,9 +22,9 @@ from geography.spine import Level
 from pipeline.estimation.knowledge import Knowledge, Results
 from pipeline.estimation.part import PartTask
 from pipeline.estimation.released import Released
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.job import Job
 from pipeline.execution.workers import foreign_arrays
+from postprocess.arrays import Arrays
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.errors import InfeasibleError
 from postprocess.linear.upward import upward_pass

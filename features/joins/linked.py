@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pipeline.estimation.knowledge import Results
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
+    from pipeline.published import PublishedRelease
     from pipeline.reading.numbers import Numbers
-    from pipeline.release.layout import RunDirectory
 
 
 class LinkedHouseholds(Households):
@@ -60,11 +60,11 @@ class LinkedHouseholds(Households):
 
         publish_joined_records(job, links, counts)
 
-    def sizes_of(self, run: RunDirectory, of: Numbers) -> SizesOfHouseholds:
+    def sizes_of(self, release: PublishedRelease, of: Numbers) -> SizesOfHouseholds:
         """See `pipeline.reading.release.HasSizes`."""
         from features.joins.reading import SizesOfHouseholds
 
-        return SizesOfHouseholds(run, self, of)
+        return SizesOfHouseholds(release, self, of)
 
 
 def links_with_households(

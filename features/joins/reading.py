@@ -14,8 +14,8 @@ from features.joins.link import Households, SizeSource
 from features.joins.sizes import HouseholdSizes, read_household_sizes
 from pipeline.errors import InputError
 from pipeline.model.universe import Table
+from pipeline.published import PublishedRelease
 from pipeline.reading.numbers import Numbers
-from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import check_geocodes
 from postprocess.statistics import Averages, Counted, average_sizes
 
@@ -24,7 +24,7 @@ class SizesOfHouseholds:
     """The average household sizes of one joined companion.
 
     Args:
-        run: whose files are read.
+        release: whose files are read.
         link: of the persons with the companion.
         persons: the numbers of the release's own universe.
 
@@ -32,14 +32,14 @@ class SizesOfHouseholds:
         InputError: the joins do not tell who lives in its households.
     """
 
-    def __init__(self, run: RunDirectory, link: Households, persons: Numbers) -> None:
+    def __init__(self, release: PublishedRelease, link: Households, persons: Numbers) -> None:
         if link.residents is None:
             raise InputError(
                 f"{persons.name}: average household size: the joins with {link.by!r} do not tell who lives in its "
                 "households, or not how many a household has; a join with `size` and without `others` does"
             )
         self.companion = link.by
-        self._run = run
+        self._release = release
         self._link = link
         self._persons = persons
 
@@ -84,7 +84,7 @@ class SizesOfHouseholds:
         number = self._persons.index_of(level)
         if self._source(level) is None:
             raise self._unpublished(level)
-        path = sizes_file(self._run, self.companion, level)
+        path = self._release.unchanged(sizes_file(self._release.run, self.companion, level))
         geocodes = self._persons.spine.levels[number].geocodes
         sizes = read_household_sizes(path, len(geocodes))
         check_geocodes(path, sizes.geocodes, geocodes)

@@ -27,7 +27,16 @@ from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, Neighbours
 from postprocess.arrays import IntArray
 
-__all__ = ["Pairs", "candidates", "from_sample", "largest_epsilon", "score", "scores_of", "tables_of"]
+__all__ = [
+    "Pairs",
+    "candidates",
+    "from_sample",
+    "largest_epsilon",
+    "score",
+    "scores_of",
+    "tables_of",
+    "unlike_a_choice",
+]
 
 #: epsilon is a multiple of one over this.
 _PARTS = 1 << 20
@@ -133,6 +142,19 @@ def candidates(pairs: Pairs, chosen: Sequence[Clique]) -> list[Clique]:
     return [pair for pair in pairs.possible if pair not in chosen and pairs.fits([*chosen, pair])]
 
 
+def unlike_a_choice(pairs: Pairs, chosen: Sequence[Clique]) -> str:
+    """Why these pairs, in their order, cannot have been chosen, whatever the records are; "" if they can."""
+    for number, pair in enumerate(chosen):
+        before = chosen[:number]
+        left = pairs.joining(before)
+        open_pairs = left or [one for one in pairs.possible if one not in before]
+        if number >= pairs.rounds or pair not in open_pairs or (not left and not pairs.fits([*before, pair])):
+            return f"{pairs.domain.text(pair)} could not be chosen after those before it"
+    if len(chosen) < pairs.rounds and candidates(pairs, chosen):
+        return f"found {len(chosen)} pairs; {pairs.rounds} are chosen, or until no other leaves room"
+    return ""
+
+
 def scores_of(pairs: Pairs, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray]) -> dict[Clique, int]:
     """Of all pairs that can be chosen; `tables` are theirs, and `ones` public tables of the attributes."""
     return {pair: score(pairs, pair, tables[pair], pairs.expected(ones, pair)) for pair in pairs.possible}
@@ -174,5 +196,5 @@ def largest_epsilon(rho: Fraction) -> Fraction:
     """
     steps = math.isqrt(math.floor(8 * rho * _PARTS**2))
     if steps < 1:
-        raise InputError(f"cliques: found rho = {rho} for one private choice; at least 2^-43 is needed")
+        raise InputError(f"choose: found rho = {rho} for one private choice; at least 2^-43 is needed")
     return Fraction(steps, _PARTS)

@@ -104,7 +104,7 @@ def _of_cliques(
     for text, part in stated.items():
         key = dotted(["marginals", *place, text])
         try:
-            clique = domain.clique(terms_of(text))
+            clique = domain.clique(terms) if (terms := terms_of(text)) else ()
         except InputError as error:
             raise Misfit((key, str(error).partition(": ")[2])) from None
         if clique not in cliques:

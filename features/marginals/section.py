@@ -43,10 +43,10 @@ class ChooseSection(Section):
     """Pairs of attributes that are chosen privately, from the records: a run does it first, and charges it."""
 
     share: QueryShare = Field(
-        description="of the whole budget: what the choices cost together, by the exponential mechanism"
+        description="the part of the whole budget that the choices cost together, by the exponential mechanism"
     )
     attributes_share: QueryShare = Field(
-        description="of the whole budget: noisy tables of each attribute at the top, by which pairs are scored"
+        description="the part of the whole budget for noisy tables of each attribute at the top, to score pairs by"
     )
     most_cells: Annotated[StrictInt, Field(ge=1, le=1 << 22)] = Field(
         default=1 << 16, description="of the table of a pair; larger ones are not chosen"

@@ -105,6 +105,12 @@ class Terms:
             weights[pair] = weight
         if self.stated.all_cells is not None and self.stated.further is None:
             raise InputError("choose.all_cells: found without choose.further, and it is about further pairs")
+        least = math.prod(sorted(self.domain.sizes)[:3])
+        if self.stated.all_cells is not None and self.stated.all_cells < least:
+            raise InputError(
+                f"choose.all_cells: found {self.stated.all_cells}; a pair that closes a cycle needs a table of three "
+                f"attributes, of {least} cells at least, so that none would be chosen of those that are paid for"
+            )
         return Pairs(
             self.domain,
             weights=weights,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, Field, ValidationError
 
 from features.marginals.bins import Bins, with_amounts
+from features.marginals.choice import unlike_a_choice
 from features.marginals.cliques import JunctionTree, homes, junction_tree
 from features.marginals.domain import Clique, Domain
 from features.marginals.exact import chain_of, check_within, exact_tables, invariants_within
@@ -30,7 +31,7 @@ from pipeline.errors import SpecError
 from pipeline.model.query import terms_of
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.layout import query_file_name
-from pipeline.spec.fields import FilledTable, Misfit, Section, Sentences, Table, Values, check_name
+from pipeline.spec.fields import FilledTable, FilledValues, Misfit, Section, Sentences, Table, check_name
 from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
@@ -68,7 +69,7 @@ class _KnownSections(Section):
     """The keys of a spec that say what is known of all records, see `UniverseSections`."""
 
     invariants: Table[tuple[str, ...]] = Field(default={})
-    structural_zeros: tuple[FilledTable[Values], ...] = ()
+    structural_zeros: tuple[FilledTable[FilledValues], ...] = ()
     impossible: Sentences | None = None
 
     @classmethod
@@ -694,6 +695,18 @@ def _note_choice(
             problems.add(
                 "marginals.budget", f"the cliques have another {key} than the choice leaves of {stated.budget}"
             )
+        elif stated.chosen is not None:
+            _note_outcome(stated, terms, problems)
+
+
+def _note_outcome(stated: MarginalsSection, terms: Terms, problems: Problems) -> None:
+    """Note chosen cliques that the choice cannot have made: pairs in an order, then the attributes that are in none."""
+    cliques = [terms.domain.clique(names) for names in stated.cliques or ()]
+    pairs = [clique for clique in cliques if len(clique) > 1]
+    if cliques != [*terms.pairs.cliques(pairs)]:
+        problems.add("marginals.cliques", "these are not pairs, and then the attributes that are in none of them")
+    elif wrong := unlike_a_choice(terms.pairs, pairs):
+        problems.add("marginals.cliques", wrong)
 
 
 def _sizes(stated: MarginalsSection, sections: Sequence[UniverseSections], problems: Problems) -> dict[str, int]:

@@ -111,7 +111,7 @@ def carried(tree: JunctionTree, attributes: Mapping[str, Sequence[str]], entries
         beside = [tree.separators[number]] if number else []
         beside += [tree.separators[n] for n, up in enumerate(tree.parents) if up == number]
         more: list[Entry] = []
-        for separator in dict.fromkeys(beside):
+        for separator in filter(None, dict.fromkeys(beside)):  # bags that share nothing carry nothing to each other
             # Cells of the separator that are empty, and in which something is left that the bag's own do not say.
             empty = ~any_cell(can, bag, separator, tree.domain) & any_cell(left, bag, separator, tree.domain)
             more += _boxes(empty, separator, tree.domain, attributes)

@@ -29,13 +29,12 @@ from pipeline.estimation.packing import (
 from pipeline.estimation.part import PartTask
 from pipeline.estimation.problem import measurement_files, with_values
 from pipeline.estimation.whole_spine import Estimation
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray
+from postprocess.arrays import Arrays, BoolArray
 from postprocess.downward.passes import Pass
 from postprocess.downward.report import SolverReport
 from postprocess.downward.subtrees import (

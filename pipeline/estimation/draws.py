@@ -20,7 +20,6 @@ from pipeline.estimation.by_subtree import ComputedBySubtree
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.part import PartTask
 from pipeline.estimation.whole_spine import Estimation
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.batches import run_kept
 from pipeline.execution.workers import foreign_arrays
 from pipeline.model.public_key import public_key
@@ -28,7 +27,7 @@ from pipeline.model.universe import Table
 from pipeline.privacy.noise.streams import Stream
 from pipeline.release.draws import DrawsFile, draws_file
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_below, variances_of
 from postprocess.linear.draw_grid import UNKNOWN, at_top, persons, within_families
 from postprocess.linear.draws import Drawn, DrawnLevel, draw, drawn_levels

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.estimation.part import PartTask
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.workers import foreign_arrays
-from postprocess.arrays import FloatArray
+from postprocess.arrays import Arrays, FloatArray
 from postprocess.linear.downward import (
     AnswerVariances,
     LevelVariances,

@@ -20,7 +20,6 @@ from pipeline.estimation.knowledge import IntervalRule
 from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.sampled_runs import SampledRuns
 from pipeline.estimation.table_variances import TableVariances
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.batches import run_kept
 from pipeline.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
@@ -30,6 +29,7 @@ from pipeline.model.source import CountErrors, Source
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
+from postprocess.arrays import Arrays
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.reported_errors import n_owners
 from postprocess.downward.reported_intervals import ReportedIntervals

@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.workers import foreign_arrays
 from postprocess.algebra import Basis
+from postprocess.arrays import Arrays
 from postprocess.downward.report import SolverReport
 from postprocess.downward.subtrees import joined_blocks
 from postprocess.linear.information import Information

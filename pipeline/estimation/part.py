@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.estimation.measurement_files import MeasurementSource
-from pipeline.execution.batch_store import Arrays
 from postprocess.algebra import Basis
+from postprocess.arrays import Arrays
 from postprocess.problem import Measured, Problem
 
 

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from pipeline.estimation.knowledge import Results
 from pipeline.estimation.part import PartTask
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.job import Job
 from pipeline.execution.workers import Workers, foreign_arrays
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import Arrays, FloatArray, IntArray
 from postprocess.linear.answers import answers_of_subtrees
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal, MarginalKey

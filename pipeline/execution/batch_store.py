@@ -6,12 +6,9 @@ import hashlib
 import io
 import shutil
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.execution.immutable import immutable
@@ -19,9 +16,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_identity, recorded_input
 from pipeline.release.software import software
 from pipeline.storage.files import canonical_json, json_sha256, make_restricted, write_bytes
-
-#: The arrays of one batch's result, by name.
-Arrays = Mapping[str, NDArray[Any]]
+from postprocess.arrays import Arrays
 
 
 def fingerprint_of(run: RunDirectory) -> str:

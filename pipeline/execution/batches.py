@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from pipeline.execution.batch_store import Arrays, Batches
+from pipeline.execution.batch_store import Batches
 from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import Workers
+from postprocess.arrays import Arrays
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from geography.errors import InputError
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, in_order
 from pipeline.release.software import software
+from postprocess.arrays import Arrays
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -32,7 +33,7 @@ from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provi
 from pipeline.reading.numbers import Numbers
 from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
-from pipeline.release.layout import RunDirectory, UniverseDirectory
+from pipeline.release.layout import UniverseDirectory
 from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import ReleasedTable, read_table
 
@@ -40,8 +41,10 @@ from pipeline.release.tables import ReleasedTable, read_table
 def open_release(folder: Path | str) -> Release:
     """The finished release in `folder`: a run's directory, or the public/ folder of one. Only public files are read.
 
+    Each file is compared with its hash in the manifest before it is read.
+
     Raises:
-        InputError: there is no finished release; ReleaseError: it is damaged.
+        InputError: there is no finished release; ReleaseError: it is damaged, or a file is not what the manifest says.
     """
     release = open_finished(Path(folder), check_hashes=False)
     return Release(release, release.universes[0])
@@ -52,18 +55,18 @@ class HasMeans(Protocol):
     """A link of a companion of which sums and means are published."""
 
     def means(
-        self, run: RunDirectory, table: str, level: str, geocodes: NDArray[np.str_]
+        self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
     ) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """The columns of a table at a level, by their names; NaN for what is null in the file.
 
         Args:
-            run: the release.
+            release: whose file is read.
             table: of the companion, published at the level.
             level: of the spine.
             geocodes: of its geounits.
 
         Raises:
-            ReleaseError: the file is missing or damaged, or is of other geounits.
+            ReleaseError: the file is missing, damaged or changed, or is of other geounits.
         """
 
 
@@ -79,6 +82,33 @@ class TabulatedOtherwise(Protocol):
 
     def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
         """The queries whose answers it has, and for each answer the number of its column; -1 where it has none."""
+
+
+@dataclass(frozen=True)
+class UnchangedFiles(UniverseDirectory):
+    """The files of a universe that margins are computed from, each checked when its path is asked for.
+
+    Attributes:
+        unchanged: see `PublishedRelease.unchanged`.
+    """
+
+    unchanged: Callable[[Path], Path]
+
+    def measurement(self, level: str, query: str) -> Path:
+        """See `UniverseDirectory.measurement`."""
+        return self.unchanged(super().measurement(level, query))
+
+    def invariant(self, level: str, query: str) -> Path:
+        """See `UniverseDirectory.invariant`."""
+        return self.unchanged(super().invariant(level, query))
+
+    def constraint(self, number: int) -> Path:
+        """See `UniverseDirectory.constraint`."""
+        return self.unchanged(super().constraint(number))
+
+    def selected(self, name: str, level: str) -> Path:
+        """See `UniverseDirectory.selected`."""
+        return self.unchanged(super().selected(name, level))
 
 
 def _index(geocodes: Any) -> pd.Index[str]:
@@ -107,7 +137,7 @@ class HasSizes(Protocol):
     def by(self) -> str:
         """See `Link.by`: the companion."""
 
-    def sizes_of(self, run: RunDirectory, of: Numbers) -> AverageSizes:
+    def sizes_of(self, release: PublishedRelease, of: Numbers) -> AverageSizes:
         """Of a release, with the numbers of the persons; InputError where the link does not tell who lives in them."""
 
 
@@ -216,7 +246,7 @@ class Release:
                     f"{self.name}: table {name!r} is not published cumulatively; its spec would say cumulative = true"
                 )
             path, query = fact.file(self.files, table, level), fact.query(table)
-        published = read_table(path, geocodes=self.spine.level(level).geocodes)
+        published = read_table(self._release.unchanged(path), geocodes=self.spine.level(level).geocodes)
         if tidy:
             return tidy_table(published, query)
         return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
@@ -233,7 +263,8 @@ class Release:
         if not self.spec.publish.draws:
             raise InputError(f"{self.name}: it was published without draws; publish.draws is 0 in its spec")
         self._check_published(table, level)
-        return read_draws(self.files.draws(name, level), table, geounits.geocodes, self.spec.publish.draws)
+        path = self._release.unchanged(self.files.draws(name, level))
+        return read_draws(path, table, geounits.geocodes, self.spec.publish.draws)
 
     def interval(self, function: Function, tables: str | Sequence[str], level: str, share: float = 0.9) -> pd.DataFrame:
         """The interval of any function of the true numbers, by the draws: columns median, low90, high90.
@@ -276,7 +307,8 @@ class Release:
             raise InputError(
                 f"{self.name}: table {name!r} is published for {', '.join(found.levels)}, not for {level!r}"
             )
-        published = read_table(found.file(self.run.public, level), geocodes=self.spine.levels[number].geocodes)
+        path = self._release.unchanged(found.file(self.run.public, level))
+        published = read_table(path, geocodes=self.spine.levels[number].geocodes)
         return pd.DataFrame(dict(published.columns()), index=_index(published.geocodes))
 
     def means(self, name: str, level: str) -> pd.DataFrame:
@@ -301,7 +333,7 @@ class Release:
                 f"{', '.join(published) or 'none'}"
             )
         geocodes = self.spine.levels[number].geocodes
-        columns: dict[str, Any] = dict(links[0].means(self.run, name, level, geocodes))
+        columns: dict[str, Any] = dict(links[0].means(self._release, name, level, geocodes))
         for column, values in columns.items():
             if values.dtype == np.float64:
                 columns[column] = pd.array(values, dtype="Float64")
@@ -354,7 +386,7 @@ class Release:
                 f"{main.name}: average household size: {found}; the companions with a [[join]] are "
                 f"{', '.join(joined) or 'none'}"
             )
-        return joined[own].sizes_of(self.run, main)
+        return joined[own].sizes_of(self._release, main)
 
     def _main(self) -> Release:
         return Release(self._release, self._release.universes[0]) if self.universe.name else self
@@ -442,7 +474,8 @@ class Release:
     @cached_property
     def half_widths(self) -> HalfWidths:
         """The margins of sums; computed from spec and spine when first needed."""
-        return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
+        files = UnchangedFiles(self.files.public, self.files.restricted, self._release.unchanged)
+        return provider()(self.universe, files, self.spine, self.spec.postprocess.estimator)
 
     def published_intervals(self, level: str, groups: Groups) -> tuple[Ends, NDArray[np.bool_]]:
         """The intervals that tables publish of the answers that `groups` make, in whichever table they stand.
@@ -462,6 +495,7 @@ class Release:
                     new = (column >= 0) & ~there
                     if not new.any():
                         continue
+                    path = self._release.unchanged(path)
                     published = read_table(path, geocodes=self.spine.level(level).geocodes)
                     if published.lows is not None and published.highs is not None:
                         lows[:, new], highs[:, new] = published.lows[:, column[new]], published.highs[:, column[new]]

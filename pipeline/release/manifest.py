@@ -206,6 +206,18 @@ def check_public_files(run: RunDirectory) -> list[str]:
     return [problems[name] for name in sorted(problems)]
 
 
+def check_public_file(run: RunDirectory, manifest: Manifest, path: Path) -> None:
+    """Compare one public file with its hash in the manifest.
+
+    Raises:
+        ReleaseError: it is missing, or not what the manifest says.
+    """
+    listed = manifest.files.get(run.name_of(path))
+    problem = "is not in the manifest" if listed is None else _difference(listed, path)
+    if problem:
+        raise ReleaseError(f"{path} {problem}")
+
+
 def _difference(listed: FileEntry, path: Path) -> str:
     entry = _entry(path, size=listed.bytes)
     if isinstance(entry, str):

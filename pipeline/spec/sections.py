@@ -385,7 +385,7 @@ class UniverseSections(SlottedSection):
         description="how many of these records a change of one person alters at most; 2 for households, one of which a "
         "person leaves for another",
     )
-    structural_zeros: tuple[FilledTable[Values], ...] = Field(
+    structural_zeros: tuple[FilledTable[FilledValues], ...] = Field(
         default=(), description="impossible combinations: attribute or recode -> value or values"
     )
     impossible: Sentences | None = Field(

@@ -95,7 +95,10 @@ class Family:
 
     @property
     def arrays(self) -> tuple[FloatArray | IntArray | None, ...]:
-        """All arrays of the problem but those of its ranges; of the precisions the diagonals `(K, k)`."""
+        """All arrays of the problem but those of its ranges; of the precisions the diagonals `(K, k)`.
+
+        They tell the problems of a run apart: linear terms are noisy numbers, weighted by the precisions.
+        """
         return (self.diagonals, self.kind, self.linear, self.upper, self.parent, self.held_group, self.held)
 
     def times(self, x: FloatArray) -> FloatArray:

@@ -21,12 +21,12 @@ from functools import partial
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
 from postprocess.families.active_set import Guess
 from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family, one_hot
 from postprocess.families.inverses import inverse
-from postprocess.families.standing import Arrays, Standing
+from postprocess.families.standing import Standing
 from postprocess.families.watching import Watch
 
 RELAXATION = 1.6

@@ -15,13 +15,13 @@ from functools import partial
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray
+from postprocess.arrays import Arrays, BoolArray, FloatArray
 from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
 from postprocess.families.equalities import APART, CORRECT, GRADIENT
 from postprocess.families.family import Family, violation
 from postprocess.families.few_sums import FewSums, sums_over
 from postprocess.families.stack import is_large
-from postprocess.families.standing import Arrays, Standing
+from postprocess.families.standing import Standing
 from postprocess.families.watching import Watch
 
 #: Sums for each cell of a family up to which it is solved in this way; cells from which on an area without a parent is.

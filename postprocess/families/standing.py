@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-Arrays = Mapping[str, NDArray[Any]]
+from postprocess.arrays import Arrays
 
 #: What the kept arrays are filed under.
 STEP: Final = "families"

@@ -29,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import Arrays, FloatArray, IntArray
 from postprocess.errors import SolverError
 from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
 from postprocess.families.in_blocks import Coordinates
-from postprocess.families.standing import Arrays, Standing
+from postprocess.families.standing import Standing
 from postprocess.families.watching import Watch
 from postprocess.marginal import Marginal
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 
 from auditor.form import Form, read_form
-from auditor.statements import account_problems, noise_problems
+from auditor.statements import account_problems, changes_alone, noise_problems
 from auditor.together import household_problems, person_problems
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
@@ -54,6 +58,7 @@ size = "size"
 most = 5
 """
 WORDS = ("MAIN", "BUDGET", "UNIT", "BYPASS", "INVARIANTS", "HOMES")
+UNITS = 'unit = "id"\nat_most = 4'
 RHO, EPSILON = 'rho = "1"', 'epsilon = "1"'
 
 
@@ -93,10 +98,14 @@ SPECS = {
     "pure": spec(EPSILON),
     "two households a person": spec(EPSILON, HOMES="records_per_person = 2"),
     "two of everything": spec(EPSILON, MAIN="records_per_person = 2", HOMES="records_per_person = 2"),
-    "units": spec(EPSILON, UNIT='unit = "id"\nat_most = 4'),
+    "units": spec(EPSILON, UNIT=UNITS),
     "add-remove": spec(EPSILON, UNIT='neighbours = "add-remove"'),
     "bypass": spec(BYPASS="bypass = true"),
     "swaps": spec(INVARIANTS='[invariants]\ntown = ["sex"]\nblock = ["total", "home"]'),
+    "swaps of units": spec(
+        UNIT='unit = "id"\nat_most = 4', INVARIANTS='[invariants]\nblock = ["total", "sex", "home"]'
+    ),
+    "some values": spec(INVARIANTS='[invariants]\ntown = ["sex"]\nblock = ["total"]'),
     "nothing": spec(EPSILON, INVARIANTS='[invariants]\nblock = ["detailed"]'),
 }
 
@@ -140,6 +149,80 @@ def of_two_members(found: ReleaseSpec) -> list[dict[str, Any]]:
     stated = household_statement(universes, [privacy_statements(one) for one in universes], "households", 2)
     assert stated is not None
     return [stated.model_dump(mode="json")]
+
+
+@pytest.mark.parametrize(
+    ("zeros", "varies"),
+    [
+        ('{ sex = "m" }', {"home"}),
+        ('{ sex = "m", home = "out" }, { sex = "f", home = "in" }', set()),
+        ('{ sex = "m", home = "out" }', {"sex", "home"}),
+    ],
+)
+def test_of_an_attribute_that_impossible_cells_leave_one_value_nothing_is_stated(zeros: str, varies: set[str]) -> None:
+    """The rest of a record being known; and of any other something has to be."""
+    found = spec(MAIN=f"structural_zeros = [{zeros}]", INVARIANTS="")
+    own = read_form(found.public_dict()).universes[0]
+    account = manifest_of(found)["accounts"][0]
+    assert {one["of"] for one in account["attributes"]} == varies
+    assert account_problems(own, account) == []
+    lacking = account_problems(own, {**account, "attributes": []})
+    assert lacking == [f"has no statement about ('attribute', {name!r})" for name in sorted(varies)]
+
+
+@pytest.mark.parametrize("name", ["swaps", "swaps of units"])
+def test_what_two_must_change_together_is_not_stated_of_one(name: str) -> None:
+    """The figures of the same spec without its invariants, which are half of what it takes, or a quarter."""
+    found, plain = SPECS[name], spec(UNIT=UNITS if "units" in name else "", INVARIANTS="")
+    own, stated, wrong = read_form(found.public_dict()).universes[0], manifest_of(found), manifest_of(plain)
+    told = account_problems(own, {**stated["accounts"][0], "record": wrong["accounts"][0]["record"]})
+    assert told == ["record : is about 1 records; one cannot change alone by the invariants"]
+    epsilon = wrong["privacy"][0]["epsilon"]
+    words = stated["privacy"][0]["words"].replace(stated["privacy"][0]["epsilon"], epsilon)
+    (told_of_noise,) = noise_problems(own, {**stated["privacy"][0], "epsilon": epsilon, "words": words})
+    assert told_of_noise.startswith(f"states epsilon = {epsilon}, which the budget")
+
+
+def test_who_can_change_alone_is_as_enumeration_says() -> None:
+    """All pairs of cells and places of two towns, of random exact tables and impossible cells."""
+    rng = np.random.default_rng(3)
+    queries, seen = ["total", "sex", "home", "detailed"], Counter[tuple[str, bool]]()
+    for _ in range(60):
+        exact = {level: [q for q in queries if rng.random() < 0.3] for level in ("town", "block")}
+        zeros = [{"sex": s, "home": h} for s in "fm" for h in ("in", "out") if rng.random() < 0.25]
+        stated = "".join(f"{level} = {json.dumps(those)}\n" for level, those in exact.items())
+        main = (
+            "structural_zeros = [" + ", ".join(f'{{ sex = "{z["sex"]}", home = "{z["home"]}" }}' for z in zeros) + "]"
+        )
+        if len(zeros) == 4:
+            continue
+        own = read_form(spec(MAIN=main, INVARIANTS=f"[invariants]\n{stated}").public_dict()).universes[0]
+        records = [
+            (sex, home, block)
+            for sex in "fm"
+            for home in ("in", "out")
+            for block in ("11", "12", "21")
+            if {"sex": sex, "home": home} not in zeros
+        ]
+
+        def answers(record: tuple[str, str, str], exact: dict[str, list[str]] = exact) -> list[object]:
+            by_name = {"total": (), "sex": record[:1], "home": record[1:2], "detailed": record[:2]}
+            places = {"town": record[2][0], "block": record[2]}
+            return [(places[level], by_name[query]) for level, those in exact.items() for query in those]
+
+        pairs = [pair for pair in combinations(records, 2) if answers(pair[0]) == answers(pair[1])]
+        differ = [{i for i in range(3) if one[i] != other[i]} for one, other in pairs]
+        same_town = [one[2][0] == other[2][0] for one, other in pairs]
+        expected = {
+            ("record", ""): bool(pairs),
+            ("attribute", "sex"): {0} in differ,
+            ("attribute", "home"): {1} in differ,
+            ("place", "town"): any(d == {2} and same for d, same in zip(differ, same_town, strict=True)),
+        }
+        for (about, of), alone in expected.items():
+            assert changes_alone(own, about, of) == alone
+            seen[about, alone] += 1
+    assert min(seen[about, alone] for about in ("record", "attribute", "place") for alone in (True, False)) > 3
 
 
 def test_an_epsilon_from_losses_that_nothing_gives_is_refused() -> None:

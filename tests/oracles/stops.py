@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import pytest
 
+from postprocess.arrays import Arrays
 from postprocess.families import standing
-from postprocess.families.standing import Arrays, kept_in
+from postprocess.families.standing import kept_in
 
 Result = TypeVar("Result")
 

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pipeline.execution.batch_store import Arrays, Batches
+from pipeline.execution.batch_store import Batches
 from pipeline.execution.cluster import Portable, _arrays_in
 from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import AHEAD, Workers, apart, in_order
+from postprocess.arrays import Arrays
 
 #: Values without parts, which a fingerprint takes as they are shown.
 _PLAIN = (str, bytes, int, float, bool, type(None), Path, Enum, np.generic)

@@ -22,6 +22,11 @@ FloatArray = NDArray[np.float64]
 
 #: Share of the tilted mass that may lie outside the window of the transform, on either side.
 _OUTSIDE: Final = 1e-18
+#: Error of a transform, of the largest number in it, at most; and which part of delta such errors may be.
+_BLURRED: Final = 1e-15
+_BLUR: Final = 1e-4
+#: A sum of tilted masses below which the numbers beside the largest may have been too small for floats.
+_LEAST: Final = 1e-200
 #: Points, in standard deviations of the tilted sum, at which Chernoff's bound is taken.
 _POINTS: Final = np.geomspace(1.0, 30.0, 30)
 
@@ -87,6 +92,8 @@ class _Tilted:
         exponents = tilt * places
         largest = float(exponents.max())
         masses = losses.masses * np.exp(exponents - largest)
+        if math.fsum(masses) < _LEAST:
+            largest, masses = _scaled(losses.masses, exponents)
         total = math.fsum(masses)
         return cls(places, masses / total, math.log(total) + largest, times)
 
@@ -94,7 +101,18 @@ class _Tilted:
         """ln E exp(order x) of one loss x."""
         exponents = order * self.places
         largest = float(exponents.max())
-        return math.log(float(self.masses @ np.exp(exponents - largest))) + largest
+        found = float(self.masses @ np.exp(exponents - largest))
+        if found < _LEAST:
+            largest, masses = _scaled(self.masses, exponents)
+            found = math.fsum(masses)
+        return math.log(found) + largest
+
+
+def _scaled(masses: FloatArray, exponents: FloatArray) -> tuple[float, FloatArray]:
+    """The logarithm of the largest of masses exp(exponents), and all of them divided by it."""
+    logs = exponents + np.log(masses, out=np.full(len(masses), -np.inf), where=masses > 0)
+    largest = float(logs.max())
+    return largest, np.exp(logs - largest)
 
 
 def epsilon_of(uses: Sequence[tuple[Losses, int]], step: float, delta: float, near: float) -> float:
@@ -109,7 +127,8 @@ def epsilon_of(uses: Sequence[tuple[Losses, int]], step: float, delta: float, ne
         near: an epsilon that is expected; it decides how precise the result is, not what it is.
 
     Returns:
-        Infinity where infinite losses alone have more than delta.
+        Infinity where infinite losses alone have more than delta, or where rounding could be more than that: of a few
+        numbers with hardly any noise, whose losses lie far apart, the tilt is about the wrong ones.
     """
     infinite = -math.expm1(math.fsum(times * math.log1p(-losses.infinite) for losses, times in uses))
     tilt = _tilt(uses, near / step)
@@ -125,10 +144,12 @@ def epsilon_of(uses: Sequence[tuple[Losses, int]], step: float, delta: float, ne
     sums = np.maximum(np.roll(fft.irfft(whole, length), -(first % length)), 0.0)
     places = first + np.arange(length, dtype=np.float64)
     log_scale = math.fsum(one.times * one.log_scale for one in tilted)
-    masses = sums * np.exp(log_scale - tilt * places)
+    weights = np.exp(np.minimum(log_scale - tilt * places, 700.0))
     # What is above the window counts as infinite: its tilted mass is at most that share, its weight at most the top's.
     infinite += _OUTSIDE * math.exp(log_scale - tilt * float(places[-1]))
-    return _least_epsilon(masses, step * places, infinite, delta)
+    found = _least_epsilon(sums * weights, step * places, infinite, delta)
+    blurred = _BLURRED * float(sums.max()) * float(weights[step * places > found].sum())
+    return found if blurred <= _BLUR * delta else math.inf
 
 
 def _tilt(uses: Sequence[tuple[Losses, int]], target: float) -> float:
@@ -169,16 +190,22 @@ def _least_epsilon(masses: FloatArray, losses: FloatArray, infinite: float, delt
     """The least epsilon, not below 0, at which infinite + sum of (1 - exp(epsilon - loss)) mass above it is delta.
 
     Between two losses of the grid delta is A - exp(epsilon) B, the sums A of masses and B of exp(-loss) mass above.
+    Infinity where that is below all of these losses, or B is too large for floats before it is found.
     """
     if infinite > delta:
         return math.inf
     upper = infinite + np.cumsum(masses[::-1])
     top = float(losses[-1])
-    lower = np.cumsum((masses * np.exp(top - losses))[::-1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        lower = np.cumsum((masses * np.exp(top - losses))[::-1])
     above = losses[::-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = np.where(upper > delta, np.log((upper - delta) / lower), -np.inf) + top
     # The first interval, from the top, in which delta is reached: no further loss is above the crossing.
     next_below = np.append(above[1:], -np.inf)
-    reached = np.flatnonzero((upper > delta) & (crossing >= next_below))
-    return max(0.0, float(crossing[reached[0]])) if len(reached) else 0.0
+    known = np.isfinite(lower)
+    reached = np.flatnonzero((upper > delta) & (crossing >= next_below) & known)
+    found = float(crossing[reached[0]]) if len(reached) else -math.inf
+    if found < losses[0] and (losses[0] > 0 or not known.all()):
+        return math.inf
+    return max(0.0, found)

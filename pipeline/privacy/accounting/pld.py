@@ -51,8 +51,8 @@ def pld_epsilon(uses: Iterable[tuple[Use, int]], delta: Fraction) -> float | Non
         delta: above 0 and below 1.
 
     Returns:
-        None where `delta` is below `LEAST_DELTA`, rho above `LARGEST_RHO` or a sigma^2 above `LARGEST_SIGMA2`; the
-        bound from rho stands alone then.
+        None where `delta` is below `LEAST_DELTA`, rho above `LARGEST_RHO` or a sigma^2 above `LARGEST_SIGMA2`, or where
+        floats cannot say (`losses.epsilon_of`); the bound from rho stands alone then.
     """
     counts = _counted(uses)
     rho = sum((use.rho(moved) for use, moved in counts), Fraction(0))
@@ -93,8 +93,11 @@ def _counted(uses: Iterable[tuple[Use, int]]) -> tuple[tuple[Use, int], ...]:
 
 
 @lru_cache(maxsize=64)
-def _epsilon(counts: tuple[tuple[Use, int], ...], step: float, delta: Fraction, near: float) -> float:
+def _epsilon(counts: tuple[tuple[Use, int], ...], step: float, delta: Fraction, near: float) -> float | None:
     epsilon = epsilon_of([(_losses(use, step), times) for use, times in counts], step, _allowance(delta), near)
+    # Of Gaussian noise the truth is below the bound from rho: what is above it tells of the floats, not of the losses.
+    if math.isinf(epsilon) or (epsilon > near and all(isinstance(use, DiscreteGaussian) for use, _ in counts)):
+        return None
     return math.nextafter(epsilon * (1 + 1e-9), math.inf)
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from releases.command import feature_module
+from releases.hashed import every_file_hashed_first
 from releases.mutant import resealed, rewritten
 from releases.wages import LABELS, detailed, true_units
 from typer.testing import CliRunner
@@ -77,6 +78,9 @@ def test_means_are_sums_by_counts_within_the_clip_with_intervals(release: Path) 
             low, high = (means[label + ":mean" + end][known].to_numpy(dtype=float) for end in (":low90", ":high90"))
             assert ((low >= 0) & (low <= found) & (found <= high) & (high <= 500)).all()
             assert means[label + ":mean"][~known].isna().all()
+    with every_file_hashed_first() as seen:
+        open_release(release).companion("wages").means("detailed", "block")
+    assert [name for name in seen.opened if name.startswith("amounts/")]
     with pytest.raises(InputError, match="holds counts and no amounts"):
         open_release(release).means("detailed", "block")
     with pytest.raises(InputError, match="no table 'age' of wages"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 
@@ -10,7 +11,16 @@ import numpy as np
 import pytest
 
 from auditor.cliques import CliqueChoice
-from features.marginals.choice import Pairs, candidates, from_sample, largest_epsilon, score, scores_of, tables_of
+from features.marginals.choice import (
+    Pairs,
+    candidates,
+    from_sample,
+    largest_epsilon,
+    score,
+    scores_of,
+    tables_of,
+    unlike_a_choice,
+)
 from features.marginals.cliques import filling, homes
 from features.marginals.confidential import choose
 from features.marginals.domain import Clique, Domain
@@ -258,3 +268,24 @@ def test_the_loss_of_a_further_choice_is_within_its_epsilon_whatever_was_chosen_
         widest = max(widest, float(np.ptp(loss, axis=1).max()), float(np.abs(loss).max()))
     assert widest <= epsilon * (1 + 1e-12)
     assert 2 * widest > epsilon
+
+
+def test_what_is_no_outcome_of_a_choice_is_told_from_what_is_one() -> None:
+    """Pairs in any order, against the pairs that could be next at each of them."""
+    rng = np.random.default_rng(5)
+    found = Counter[bool]()
+    for trial in range(300):
+        sizes = tuple(int(size) for size in rng.integers(2, 5, 5))
+        pairs = Pairs(Domain(tuple("abcde"), sizes), most_cells=12, further=2, all_cells=int(rng.integers(30, 90)))
+        drawn: list[Clique] = []
+        while left := candidates(pairs, drawn):
+            drawn.append(left[int(rng.integers(len(left)))])
+        assert unlike_a_choice(pairs, drawn) == ""
+        order = [drawn[n] for n in rng.permutation(len(drawn))][: len(drawn) - trial % 2]
+        if trial % 3 == 0 and order:
+            order[-1] = list(combinations(range(5), 2))[int(rng.integers(10))]
+        is_one = all(pair in candidates(pairs, order[:n]) for n, pair in enumerate(order))
+        is_one &= len(order) == pairs.rounds or not candidates(pairs, order)
+        assert (unlike_a_choice(pairs, order) == "") == is_one
+        found[is_one] += 1
+    assert min(found.values()) > 30

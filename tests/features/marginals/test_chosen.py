@@ -26,6 +26,7 @@ from releases.wide import ATTRIBUTES, records, write_wide
 import features.marginals.confidential as confidential
 import features.marginals.stage as stage
 import spinewise as sw
+from auditor import sampler
 from auditor.check.release import check_release
 from auditor.ledger import read_ledger
 from auditor.program import audit
@@ -326,6 +327,12 @@ def test_pairs_beyond_a_tree_are_chosen_charged_and_judged_as_those_of_it(
     assert rerun(root).differences == ()
     content = made.manifest["spec"]
     assert json.loads(json.dumps(ReleaseSpec.from_public_dict(content).public_dict())) == content
+    section = content["marginals"]
+    twisted = {**section, "cliques": [section["cliques"][-1], *section["cliques"][1:-1], section["cliques"][0]]}
+    tight = {**section, "choose": {**section["choose"], "all_cells": 60}}
+    for wrong in (twisted, tight):
+        with pytest.raises(SpecError, match=r"marginals\.cliques: .* could not be chosen after those before it"):
+            ReleaseSpec.from_public_dict({**content, "marginals": wrong})
 
 
 def _spec_terms(spec: Path) -> Terms:
@@ -533,6 +540,17 @@ def test_a_rerun_draws_the_choice_again(
         rerun(root)
 
 
+def test_noise_that_is_too_wide_for_the_second_program_is_a_finding(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the tables that pairs were chosen by, as on any measurement; what it can check is checked."""
+    monkeypatch.setattr(sampler, "MOST_OUTCOMES", 4)
+    sampler.boundaries.cache_clear()
+    failed = {one.check: one.detail for one in audit(made.root) if not one.passed}
+    assert failed.keys() == {"noise redrawn", "choices redrawn"}
+    assert failed["choices redrawn"].endswith("has too many outcomes to be redrawn here")
+
+
 # -- specs ------------------------------------------------------------------------------------------------------------
 
 
@@ -560,6 +578,14 @@ def test_a_rerun_draws_the_choice_again(
         (
             [(DECLARED, 'choose = { share = "1/9", attributes_share = "1/9", all_cells = 99 }')],
             "marginals.choose.all_cells: found without choose.further, and it is about further pairs",
+        ),
+        (
+            [(DECLARED, 'choose = { share = "1/9", attributes_share = "1/9", further = 3, all_cells = 7 }')],
+            "marginals.choose.all_cells: found 7; a pair that closes a cycle needs a table of three attributes, of 8 ",
+        ),
+        (
+            [(DECLARED, 'choose = { share = "1/1000000000000000", attributes_share = "1/9" }')],
+            "marginals.choose: found rho = 1/2000000000000000 for one private choice; at least 2^-43 is needed",
         ),
         ([(DECLARED, f'{CHOSEN[1]}\nbudget = "3"')], "marginals.budget: is stated by a run"),
         (

@@ -253,7 +253,8 @@ def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_tabl
             for parts, told in (
                 ('"tenure * room" = 2', "\"tenure * room\": found the attribute 'room'; the schema has age, sex"),
                 ('"tenure * car" = 2', "\"tenure * car\": found 'tenure * car', which is no clique; allowed are "),
-                ('"total" = 2', "total: found []; a clique has attributes, each once"),
+                ('"total" = 2', "total: found 'total', which is no clique; allowed are age * sex * school, "),
+                ('"detailed" = 2', "detailed: found 'detailed', which is no clique; allowed are age * sex * school, "),
                 ('"tenure * rooms" = 2, "rooms*tenure" = 3', '"rooms*tenure": found a part of tenure x rooms twice'),
                 ('"tenure * rooms" = 0', '"tenure * rooms": found the number 0; at least 1 is needed'),
                 ('"tenure * rooms" = "1/2"', "\"tenure * rooms\": found "),

@@ -14,12 +14,13 @@ from releases.spread import codes_of_leaves, covered, numbers, quoted, write_spr
 
 from pipeline.estimation import around_estimates, subtree_answers
 from pipeline.estimation.around_estimates import AllAround, Around, measured_within
-from pipeline.execution.batch_store import Arrays, Batches
+from pipeline.execution.batch_store import Batches
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import load_spec
+from postprocess.arrays import Arrays
 from postprocess.downward.moved import Distances, MovedErrors
 
 AGES, GROUPS, LEAVES = 100, 6, 60

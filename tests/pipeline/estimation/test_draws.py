@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from releases.again import computed_again
+from releases.mutant import resealed
 from releases.small import QUICK, public_bytes, run, write_town
 
 from auditor.check.release import check_release
@@ -21,7 +22,6 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.estimation import draws as module
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.estimation.draws import DrawBelowTask, PublicNormals
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Notes, Step, perform_here
 from pipeline.execution.workers import WorkerError, Workers
@@ -29,6 +29,7 @@ from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
+from postprocess.arrays import Arrays
 
 DRAWS = ("replicates = 3\nunbiased = true", "margins = false\nunbiased = true\ndraws = 19")
 BATCHED = QUICK[1]
@@ -147,14 +148,18 @@ def test_draws_that_are_not_of_the_part_are_refused(
 
 
 def test_a_file_of_another_table_or_level_is_refused(drawn: Release, tmp_path: Path) -> None:
-    shutil.copytree(drawn.directory, tmp_path / "town")
-    release = open_release(tmp_path / "town")
-    shutil.copy(release.files.draws("total", "block"), release.files.draws("detail", "block"))
+    root = tmp_path / "town"
+    shutil.copytree(drawn.directory, root)
+    files = open_release(root).files
+    shutil.copy(files.draws("total", "block"), files.draws("detail", "block"))
+    with pytest.raises(ReleaseError, match="was changed: "):
+        open_release(root).draws("detail", "block")
+    shutil.copy(files.draws("total", "county"), files.draws("total", "tract"))
+    resealed(root)
     with pytest.raises(ReleaseError, match="is not a file of draws of table 'detail'"):
-        release.draws("detail", "block")
-    shutil.copy(release.files.draws("total", "county"), release.files.draws("total", "tract"))
+        open_release(root).draws("detail", "block")
     with pytest.raises(ReleaseError, match="it does not have 19 draws of the level's geounits, in order"):
-        release.draws("total", "tract")
+        open_release(root).draws("total", "tract")
 
 
 def test_sums_over_areas_are_exact_and_over_answers_nearly(drawn: Release) -> None:

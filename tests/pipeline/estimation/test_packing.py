@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from pipeline.estimation.margins import packed_errors, unpacked_errors
 from pipeline.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
-from pipeline.execution.batch_store import Arrays
+from postprocess.arrays import Arrays
 from postprocess.downward.report import SolverReport
 from postprocess.downward.simulated_margins import ErrorCounts
 from postprocess.downward.sized_errors import SizedErrors

@@ -16,10 +16,10 @@ from releases.again import computed_again
 from releases.small import public_bytes
 
 from pipeline.estimation import margins
-from pipeline.execution.batch_store import Arrays
 from pipeline.execution.cluster import Portable, _arrays_in
 from pipeline.execution.workers import WorkerError, Workers
 from pipeline.publishing.steps import perform_public_steps
+from postprocess.arrays import Arrays
 
 #: What an attacker makes of an array, by its name's ending.
 SPOILT: dict[str, Callable[[Any], Any]] = {

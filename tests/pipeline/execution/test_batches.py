@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.execution.batch_store import Arrays, Batches
+from pipeline.execution.batch_store import Batches
 from pipeline.execution.batches import run_kept
 from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
+from postprocess.arrays import Arrays
 
 
 def squared(number: int) -> int:

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pipeline.execution.batch_store import Arrays, Batches
+from pipeline.execution.batch_store import Batches
 from pipeline.execution.batches import run_kept
 from pipeline.execution.cluster import _arrays_in, _write, work_on
 from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
+from postprocess.arrays import Arrays
 
 
 @dataclass(frozen=True, eq=False)

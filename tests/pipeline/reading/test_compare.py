@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from releases.command import spinewise
+from releases.mutant import resealed
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
@@ -146,6 +147,7 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
     rows = pq.read_table(path)
     code = rows["geocode"][2].as_py()
     pq.write_table(pa.concat_tables([rows, rows.slice(2, 1)]), path)
+    resealed(spoilt)
     with pytest.raises(ReleaseError) as caught:
         compare(open_release(towns["other key"]), open_release(spoilt))
     assert str(caught.value) == f"{path} is damaged: it has several rows for the geocode {code!r}"

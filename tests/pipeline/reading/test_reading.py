@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from releases.command import spinewise
+from releases.hashed import every_file_hashed_first
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import open_release
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, MARGIN_SUFFIX, is_count
@@ -45,6 +48,60 @@ def test_public_folder_alone(country: Path, tmp_path: Path) -> None:
     shutil.copytree(country / "public", tmp_path / "public")
     ours = open_release(tmp_path / "public").query("sex").where(age="old").at("tract")
     pd.testing.assert_frame_equal(ours, open_release(country).query("sex").where(age="old").at("tract"))
+
+
+def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: Path) -> None:
+    """Counts, intervals, and what margins of sums of one's own follow from: measurements and what is known."""
+    with every_file_hashed_first() as seen:
+        release = open_release(named_town)
+        blocks = release.spine.levels[-1].geocodes.tolist()
+        for universe in (release, *map(release.companion, release.companions)):
+            universe.table(universe.tables[0], "county")
+            universe.query("total").at("block")
+            universe.query("total").over({"some": blocks[:5]})
+            inside, total = universe.leaves_of(blocks[:5], ""), universe.query("total").query
+            universe.half_widths.estimate_of_area(inside, total.groups)
+        release.names(release.named_levels[0])
+    assert {"spine.parquet", "histograms/block.parquet", "tables/total/county.parquet"} <= seen.opened
+    folders = {name.split("/")[0] for name in seen.opened}
+    assert {"measurements", "invariants", "constraints", "names", "companions"} <= folders
+
+
+@pytest.mark.parametrize(
+    "file", ["spine", "names/county", "histograms/block", "tables/total/block", "constraints/bound-1"]
+)
+def test_a_file_with_other_bytes_is_named_in_one_sentence(named_town: Path, tmp_path: Path, file: str) -> None:
+    """Of the same table, so that nothing but its hash tells."""
+    root = tmp_path / "town"
+    shutil.copytree(named_town, root)
+    changed = root / "public" / f"{file}.parquet"
+    pq.write_table(pq.read_table(changed), changed, compression="gzip")
+    with pytest.raises(ReleaseError) as told:
+        _read(root)
+    assert str(told.value).startswith(f"{changed} was changed: ")
+    assert str(told.value).endswith("according to the manifest")
+    done = spinewise("query", root, "total", "--at", "block")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{changed} was changed" in done.stderr
+
+
+def _read(root: Path) -> None:
+    release = open_release(root)
+    release.query("total").at("block")
+    release.query("total").over({"some": release.spine.levels[-1].geocodes[:5].tolist()})
+    release.names("county")
+    assert release.half_widths
+
+
+def test_a_file_is_hashed_once_and_only_if_it_is_read(named_town: Path) -> None:
+    with every_file_hashed_first() as seen:
+        release = open_release(named_town)
+        for _ in range(2):
+            release.table("total", "county")
+            release.query("total").at("county")
+    assert sorted(seen.hashed) == sorted({*seen.hashed})
+    assert {*seen.hashed} == seen.opened
+    assert not [name for name in seen.hashed if name.endswith("block.parquet")]
 
 
 def test_counts_are_those_of_the_histogram(town: Path) -> None:

@@ -80,6 +80,29 @@ def test_epsilon_is_above_the_exact_one_by_little(scales: list[tuple[int, int]])
         assert found < zcdp_epsilon(sum(Fraction(m, 2 * s) for s, m in scales), delta)
 
 
+@pytest.mark.parametrize("rho", ["1/10", "1", "3", "5", "8", "12", "20", "30", "45"])
+@pytest.mark.parametrize("moved", [1, 2, 3])
+def test_of_hardly_any_noise_nothing_is_stated_that_is_below_the_truth(rho: str, moved: int) -> None:
+    """Losses of a few numbers with little noise lie far apart: an epsilon of 0 was stated of some, others stopped."""
+    scale = moved / (2 * Fraction(rho))
+    reach = math.ceil(40 * math.sqrt(scale)) + 3
+    outcomes = np.arange(-reach, reach + 1)
+    weights = np.exp(-(outcomes**2) / (2 * float(scale)))
+    one, total, losses = weights / weights.sum(), np.ones(1), np.zeros(1)
+    for number in range(1, moved + 1):
+        total = np.convolve(total, one)
+        losses = (number - 2 * np.arange(-number * reach, number * reach + 1)) / (2 * float(scale))
+    for delta in (Fraction(1, 10**3), Fraction(1, 10**6), *DELTAS[1:]):
+        found = pld_epsilon([(DiscreteGaussian(scale), moved)], delta)
+        near = zcdp_epsilon(Fraction(rho), delta)
+        if found is None:
+            assert Fraction(rho) / moved > 1
+            continue
+        above = losses > found
+        assert float((total[above] * -np.expm1(found - losses[above])).sum()) <= delta
+        assert found <= near
+
+
 @pytest.mark.parametrize("scales", LATTICES, ids=str)
 def test_the_allowance_for_rounding_is_far_more_than_the_rounding(
     scales: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
