@@ -17,13 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pandas as pd
-import psutil
+from measured_run import LOOK, memory_of
 
 PROJECT = Path(__file__).resolve().parent.parent
 DATA = PROJECT.parent / "shared" / "data"
@@ -55,8 +56,9 @@ def run(folder: Path, text: str, workers: int = 2) -> dict[str, Any]:
     with (folder / "stderr.txt").open("w+", encoding="utf-8") as stderr:
         process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=stderr, text=True)
         while process.poll() is None:
-            peak = max(peak, _memory(process.pid))
-            time.sleep(0.1)
+            peak = max(peak, memory_of(process.pid))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK)
         if process.returncode:
             stderr.seek(0)
             last = "".join(stderr.readlines()[-20:])
@@ -69,15 +71,6 @@ def run(folder: Path, text: str, workers: int = 2) -> dict[str, Any]:
         "stages": stages(directory / "restricted" / "run.log"),
         "directory": str(directory),
     }
-
-
-def _memory(pid: int) -> int:
-    """Resident memory of a process and its descendants; shared pages are counted for each."""
-    try:
-        process = psutil.Process(pid)
-        return sum(child.memory_info().rss for child in [process, *process.children(recursive=True)])
-    except psutil.NoSuchProcess:
-        return 0
 
 
 def stages(log: Path) -> dict[str, float]:

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from geography.codes import first_few, strictly_increasing
 from geography.errors import SpineError
 
+#: Geocodes that are hashed at a time.
+_HASHED_AT_ONCE = 1 << 16
+
 
 @dataclass(frozen=True, eq=False)
 class Level:
@@ -217,7 +220,8 @@ class Spine:
         for level in self.levels:
             # The lengths make the joined codes unambiguous, whatever characters they hold.
             digest.update(np.strings.str_len(level.geocodes).astype("<i8").tobytes())
-            digest.update("".join(level.geocodes.tolist()).encode())
+            for first in range(0, len(level), _HASHED_AT_ONCE):
+                digest.update("".join(level.geocodes[first : first + _HASHED_AT_ONCE].tolist()).encode())
             digest.update(level.parents.astype("<i8").tobytes())
         return digest.hexdigest()
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, wide_enough
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -70,6 +70,16 @@ class GroupBounds:
     def of_rows(self, rows: slice | IntArray) -> GroupBounds:
         """The bounds of some geounits of the level."""
         return replace(self, lower=self.lower[rows], upper=self.upper[rows], exact=self.invariant)
+
+    def compact(self) -> GroupBounds:
+        """The same in the smallest types that hold them, to be kept and sent; `in_64_bits` before they are used."""
+        lower, upper = (numbers.astype(wide_enough(np.dtype(np.int8), numbers)) for numbers in (self.lower, self.upper))
+        return replace(self, lower=lower, upper=upper, exact=self.invariant)
+
+    def in_64_bits(self) -> GroupBounds:
+        """The same as they are worked with."""
+        lower, upper = (numbers.astype(np.int64, copy=False) for numbers in (self.lower, self.upper))
+        return replace(self, lower=lower, upper=upper, exact=self.invariant)
 
 
 @dataclass(frozen=True, eq=False)

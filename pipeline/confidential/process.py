@@ -42,6 +42,7 @@ from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.spawn import WorkerContext
+from pipeline.execution.threads import give_memory_back
 from pipeline.execution.workers import WorkerError, Workers, begin_worker
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -382,6 +383,7 @@ def _serve(
             answer = questions[what](*details)
         except BaseException as error:
             answer = {"error": described(error, server.run, what)}
+        give_memory_back()
         _answer(there, answer)
 
 

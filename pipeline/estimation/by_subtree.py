@@ -42,6 +42,7 @@ from postprocess.downward.subtrees import (
     PART_CELLS,
     Cut,
     above_cut,
+    compact_below,
     cut_of,
     downward_part,
     joined,
@@ -100,6 +101,11 @@ class ComputedBySubtree(Computed):
         super().__init__(job, universe, results, full=full)
         self.cut = cut
         self.step = step
+
+    @cached_property
+    def stated(self) -> Problem:
+        """See `Computed.stated`; it is there throughout the run, with a number for each leaf and bounded answer."""
+        return compact_below(super().stated, self.cut)
 
     def combined(self) -> tuple[Problem, list[LevelEstimate]]:
         """The problem of the levels down to the cut, and the upward pass of these levels, top level first."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,46 +38,46 @@ class BoundedByFacilities(Knowledge):
         self._job = job
         self._universe = universe
 
-    def declared(self) -> tuple[FacilityBounds, ...]:
+    def declared(self) -> Iterator[FacilityBounds]:
         """See `Knowledge.declared`; ReleaseError where a published file is damaged."""
-        return facility_bounds(self._universe, self._facilities)
+        folder = self._job.folder(self._universe)
+        return facility_bounds(self._universe, published_facilities(folder, self._universe, self._job.spine))
 
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`: bounded answers are rounded first."""
         bounded = {bound.query.terms: bound.query for bound in self._universe.bounds}
         return replace(problem, rounding=(*problem.rounding, *bounded.values()))
 
-    @cached_property
-    def _facilities(self) -> list[NDArray[np.int64]]:
-        return published_facilities(self._job.folder(self._universe), self._universe, self._job.spine)
 
-
-def published_facilities(folder: UniverseDirectory, universe: Universe, spine: Spine) -> list[NDArray[np.int64]]:
-    """The published facilities of each bound of a universe, `(n_geounits, n_columns)`.
+def published_facilities(folder: UniverseDirectory, universe: Universe, spine: Spine) -> Iterator[NDArray[np.int64]]:
+    """The published facilities of each bound of a universe, `(n_geounits, n_columns)`, each read when it is asked for.
 
     Raises:
         ReleaseError: a file is missing or damaged.
     """
-    return [
-        read_public_facilities(folder.constraint(number), bound, spine.level(bound.level).geocodes)
-        for number, bound in enumerate(universe.bounds)
-    ]
+    for number, bound in enumerate(universe.bounds):
+        yield read_public_facilities(folder.constraint(number), bound, spine.level(bound.level).geocodes)
 
 
-def facility_bounds(universe: Universe, facilities: Sequence[NDArray[np.int64]]) -> tuple[FacilityBounds, ...]:
-    """The bounds of a universe for facilities `(n, n_columns)` of each; answers without a column are not bounded."""
-    found = []
+def facility_bounds(universe: Universe, facilities: Iterable[NDArray[np.int64]]) -> Iterator[FacilityBounds]:
+    """The bounds of a universe, one after the other: those of a country's blocks are half a gigabyte each.
+
+    Args:
+        universe: whose bounds they are; answers without a column are not bounded.
+        facilities: of each bound, `(n, n_columns)`.
+    """
     for bound, of_bound in zip(universe.bounds, facilities, strict=True):
         counts = np.full((len(of_bound), bound.query.size), NO_COLUMN, dtype=np.int64)
         counts[:, sorted(bound.columns)] = of_bound
-        found.append(FacilityBounds(bound.name, bound.level, bound.query, counts, bound.lower, bound.upper))
-    return tuple(found)
+        del of_bound
+        yield FacilityBounds(bound.name, bound.level, bound.query, counts, bound.lower, bound.upper)
+        del counts
 
 
 def declared_constraints(
     universe: Universe,
     spine: Spine,
-    bounds: Sequence[FacilityBounds],
+    bounds: Iterable[FacilityBounds],
     invariants: Mapping[tuple[str, str], NDArray[np.int64]],
 ) -> Constraints:
     """Everything that the spec requires estimates and release to keep, each constraint at its own level.

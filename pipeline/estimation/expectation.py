@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -90,7 +90,7 @@ class Expectation:
         cls,
         universe: Universe,
         spine: Spine,
-        facilities: Sequence[NDArray[np.int64]],
+        facilities: Iterable[NDArray[np.int64]],
         estimator: str,
         invariants: Mapping[Place, NDArray[np.int64]] | None = None,
     ) -> Expectation:

@@ -6,6 +6,7 @@ universes that are released before; `known` brings it together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 import scipy.sparse as sp
@@ -66,8 +67,8 @@ class Knowledge:
         """The queries, beside the measured ones, that estimates must tell apart; known before a run from the spec."""
         return ()
 
-    def declared(self) -> tuple[FacilityBounds, ...]:
-        """Hard bounds at a level, which are carried to all others together with what is exact."""
+    def declared(self) -> Iterable[FacilityBounds]:
+        """Hard bounds at a level, which are carried to all others with what is exact; one is made after the other."""
         return ()
 
     def stated(self, problem: Problem) -> Problem:

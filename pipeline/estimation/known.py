@@ -74,9 +74,10 @@ class Known:
         facts = (one.knowledge(job, universe, own) for one in universe.facts if isinstance(one, Knowing))
         return cls((BoundedByFacilities(job, universe), *facts, *_linked(job, universe, results)))
 
-    def declared(self) -> tuple[FacilityBounds, ...]:
+    def declared(self) -> Iterator[FacilityBounds]:
         """See `Knowledge.declared`."""
-        return tuple(bound for one in self.knowledge for bound in one.declared())
+        for one in self.knowledge:
+            yield from one.declared()
 
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`."""

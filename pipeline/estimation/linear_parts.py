@@ -14,6 +14,7 @@ import numpy as np
 from pipeline.estimation.part import PartTask
 from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import Arrays, FloatArray
+from postprocess.downward.subtrees import in_64_bits
 from postprocess.linear.downward import (
     AnswerVariances,
     LevelVariances,
@@ -62,7 +63,7 @@ class LinearTask(PartTask):
             return super().problem()
         levels = zip(self.part.spine.levels, self.part.measured, strict=True)
         nothing = tuple(tuple(_blank(query, len(level)) for query in queries) for level, queries in levels)
-        return replace(self.part, measured=nothing)
+        return replace(in_64_bits(self.part), measured=nothing)
 
     def packed(self) -> PartTask:
         """See `PartTask.packed`."""

@@ -9,6 +9,7 @@ from typing import Any
 from pipeline.estimation.measurement_files import MeasurementSource
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays
+from postprocess.downward.subtrees import in_64_bits
 from postprocess.problem import Measured, Problem
 
 
@@ -30,7 +31,8 @@ class PartTask(ABC):
 
     def problem(self) -> Problem:
         """The part's problem with the values of its measurements; ReleaseError where a file is damaged."""
-        return self.part if self.files is None else replace(self.part, measured=self._read(self.files))
+        stated = in_64_bits(self.part)
+        return stated if self.files is None else replace(stated, measured=self._read(self.files))
 
     def packed(self) -> PartTask:
         """The task with all values, so that it can be done where the release's files are not available."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,7 @@ def _completed(universe: Universe) -> tuple[Marginal, ...]:
 def unmeasured_problem(
     universe: Universe,
     spine: Spine,
-    facilities: Sequence[NDArray[np.int64]],
+    facilities: Iterable[NDArray[np.int64]],
     estimator: str,
     invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None = None,
 ) -> Problem:
@@ -118,7 +118,7 @@ def unmeasured_problem(
 
 
 def _constraints_without_values(
-    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]]
+    universe: Universe, spine: Spine, facilities: Iterable[NDArray[np.int64]]
 ) -> Constraints:
     """What is known before a run: the zeros, the bounds, and that invariants will be."""
     bounded = facility_bounds(universe, facilities)

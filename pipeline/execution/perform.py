@@ -8,6 +8,7 @@ from typing import cast
 from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
+from pipeline.execution.threads import give_memory_back
 
 
 def perform_steps(
@@ -29,6 +30,7 @@ def perform_steps(
         else:
             notes = before
         job.progress.finish(step, skipped=before is not None)
+        give_memory_back()
         if notes:
             new = cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
             performed |= new

@@ -1,10 +1,14 @@
-"""What a process sets for itself at its beginning: one thread for linear algebra, and few looks for garbage."""
+"""What a process sees to for itself: one thread for linear algebra, few looks for garbage, freed memory given back."""
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import os
+import sys
+import time
+from contextlib import suppress
 
 #: What the libraries below numpy read when they are loaded.
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -28,3 +32,26 @@ def spare_garbage_collection() -> None:
     gc.set_threshold(100_000, 20, 50)
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
+
+
+#: Core seconds of this process between two times that it gives memory back, and when it last did.
+_GIVEN_EVERY = 0.5
+_given = 0.0
+
+
+def give_memory_back() -> None:
+    """Give memory that is free in this process back to the system, unless it has hardly worked since the last time.
+
+    Arrays of up to 32 MB that are freed stay with the process for the next ones: after a stage with many that is some
+    hundred megabytes to a gigabyte in each of the processes, none of which knows what the others need. It takes a few
+    milliseconds; where there is no glibc, freed memory stays.
+    """
+    global _given
+    now = time.process_time()
+    if now - _given < _GIVEN_EVERY:
+        return
+    _given = now
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -26,7 +26,7 @@ from pipeline.execution.immutable import immutable
 from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.light_arrow import spare_pandas
 from pipeline.execution.spawn import WorkerContext, ensure_tracker, forget_start
-from pipeline.execution.threads import limit_threads, spare_garbage_collection
+from pipeline.execution.threads import give_memory_back, limit_threads, spare_garbage_collection
 from postprocess.families.standing import Store, kept_in
 from postprocess.families.watching import Listener, listen, listening
 
@@ -214,7 +214,9 @@ def _kept_apart(
     kept: Store | None, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
 ) -> Result:
     with kept_in(kept):
-        return apart(function, *given, **named)
+        result = apart(function, *given, **named)
+    give_memory_back()
+    return result
 
 
 def _was_lost(future: Future[Result]) -> bool:

@@ -182,9 +182,13 @@ class OpenedInputs:
         values: key -> what its files hold.
     """
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
 
     def of(self, kind: PublicInput[T]) -> T:
         """What the files of one of them hold."""
         found: T = self.values[kind.key]
         return found
+
+    def forget(self) -> None:
+        """Free what they hold: they are published, and are read from there."""
+        self.values.clear()

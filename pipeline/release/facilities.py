@@ -13,6 +13,9 @@ from pipeline.errors import ReleaseError
 from pipeline.model.universe import Bound
 from pipeline.storage.files import open_parquet, reading, write_parquet
 
+#: Geocodes that are compared at a time.
+_AT_ONCE = 1 << 16
+
 
 def _facility_columns(bound: Bound) -> pa.Schema:
     labels = bound.query.answer_labels()
@@ -38,7 +41,7 @@ def write_facilities(
 def read_public_facilities(path: Path, bound: Bound, geocodes: NDArray[np.str_]) -> NDArray[np.int64]:
     """The facilities written by `write_facilities`; ReleaseError where they are of others."""
     columns, whose = _facility_columns(bound), f"the bound {bound.name!r}"
-    facilities = read_numbers_of_level(path, columns, whose, bound.level, geocodes).astype(np.int64)
+    facilities = read_numbers_of_level(path, columns, whose, bound.level, geocodes).astype(np.int64, copy=False)
     if (facilities < 0).any():
         raise ReleaseError(f"{path} is damaged: it has a negative number of facilities")
     return facilities
@@ -56,6 +59,14 @@ def read_numbers_of_level(
         if not file.schema_arrow.equals(columns):
             raise ReleaseError(f"{path} does not have the columns of {whose}")
         table = file.read()
-        if table.column("geocode").to_pylist() != geocodes.tolist():
+        if not _are_codes(table.column("geocode"), geocodes):
             raise ReleaseError(f"{path} is damaged: its rows are not the geounits of level {level!r}")
         return np.stack([column.to_numpy() for column in table.columns[1:]], axis=1)
+
+
+def _are_codes(column: pa.ChunkedArray, geocodes: NDArray[np.str_]) -> bool:
+    """Whether a column has these codes, in this order; some at a time, since a country has millions."""
+    if len(column) != len(geocodes):
+        return False
+    starts = range(0, len(geocodes), _AT_ONCE)
+    return all(column.slice(at, _AT_ONCE).to_pylist() == geocodes[at : at + _AT_ONCE].tolist() for at in starts)

@@ -147,6 +147,7 @@ class ReleaseRun:
         self._checkpoints = Checkpoints(self.job.run)
         self._perform_steps([*self._measuring.measuring(), *self._measuring.closing_charge()])
         self._measuring.end()
+        self.job.inputs.forget()
         if self._comparing() and not _is_large(self.job.spine, self.job.universes):
             self._measured.begin_comparing()
         begin_areas(self.job)

@@ -19,6 +19,8 @@ __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare",
 
 #: In the counts of facilities: the answer has no column, so it is not bounded.
 NO_COLUMN = -1
+#: Numbers of a level's bounds that are worked on at a time.
+_CHUNK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,18 +77,29 @@ def declare(
         level = spine.index_of(bound.level)
         counts = _shaped(spine, level, bound.marginal, bound.counts, f"bounds {bound.name!r}")
         _check_counts(spine, level, bound, counts)
-        known = counts != NO_COLUMN
-        lower = np.where(known, counts * bound.lower, 0)
-        upper = np.where(known, np.minimum(counts.astype(np.float64) * bound.upper, UNBOUNDED), UNBOUNDED)
-        stated[level].append(GroupBounds(bound.name, bound.marginal, lower, upper.astype(np.int64)))
+        stated[level].append(GroupBounds(bound.name, bound.marginal, *_limits(bound, counts)))
+        del bound, counts  # of a country's leaves half a gigabyte, which is not kept until the next is made
     return Constraints(structural_zeros, tuple(tuple(level) for level in stated))
+
+
+def _limits(bound: FacilityBounds, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """The least and the most persons `(n, size)` of facilities; some rows at a time, beside which nothing is held."""
+    lower, upper = np.zeros_like(counts), np.full_like(counts, UNBOUNDED)
+    step = max(1, _CHUNK // max(1, counts.shape[1]))
+    for first in range(0, len(counts), step):
+        rows = slice(first, first + step)
+        known = counts[rows] != NO_COLUMN
+        most = np.minimum(counts[rows].astype(np.float64) * bound.upper, UNBOUNDED).astype(np.int64)
+        np.copyto(lower[rows], counts[rows] * bound.lower, where=known)
+        np.copyto(upper[rows], most, where=known)
+    return lower, upper
 
 
 def _shaped(spine: Spine, level: int, marginal: Marginal, values: IntArray, name: str) -> IntArray:
     shape = (len(spine.levels[level]), marginal.size)
     if values.shape != shape or values.dtype.kind not in "iu":
         raise ValueError(f"{name}: whole numbers of shape {shape} are needed, got {values.dtype} {values.shape}")
-    return values.astype(np.int64)
+    return values.astype(np.int64, copy=False)
 
 
 def _check_counts(spine: Spine, level: int, bound: FacilityBounds, counts: IntArray) -> None:
@@ -166,11 +179,12 @@ def propagation(
     gaps: list[str] = []
     below: Fact | None = None
     for level in range(spine.n_levels - 1, -1, -1):
-        levels[level] = merged([*bounds[level], *(below.bounds if below else ())])
+        own = merged(bounds[level])
+        levels[level] = merged([*own, *below.bounds]) if below else own.copy()
         on_sets[level] = below.on_sets if below else ()
         if level:
             known = below is not None and below.gap
-            below = facts_above(spine, level, merged(bounds[level]), below, possible)
+            below = facts_above(spine, level, own, below, possible)
             if below.gap and not known:
                 gaps.append(
                     f"at level {spine.level_names[level]}, {below.gap}: whole numbers that keep the bounds of a "
@@ -216,10 +230,10 @@ def _carry_zeros_down(spine: Spine, levels: list[list[GroupBounds]]) -> None:
             empty = (above.upper == 0)[parents]
             if not empty.any():
                 continue
-            upper = np.where(empty, 0, UNBOUNDED)
-            inherited = GroupBounds(above.name, above.marginal, np.zeros_like(upper), upper)
             same = [b for b in levels[level] if _same_query(b.marginal, above.marginal)]
-            if not same or (same[0].upper[empty] > 0).any():
+            if not same or (empty & (same[0].upper > 0)).any():
+                upper = np.where(empty, 0, UNBOUNDED)
+                inherited = GroupBounds(above.name, above.marginal, np.zeros_like(upper), upper)
                 levels[level] = merged([*levels[level], inherited])
 
 

@@ -192,8 +192,8 @@ def _impossible(bound: GroupBounds, possible: BoolArray) -> BoolArray:
 
 
 def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
-    lower = np.add.reduceat(np.maximum(bound.lower, 0), starts, axis=0)
-    return replace(bound, lower=lower, upper=bounded_sum(bound.upper, starts))
+    lower = bound.lower if (bound.lower >= 0).all() else np.maximum(bound.lower, 0)
+    return replace(bound, lower=np.add.reduceat(lower, starts, axis=0), upper=bounded_sum(bound.upper, starts))
 
 
 def _lowest(

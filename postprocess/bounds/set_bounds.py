@@ -17,13 +17,24 @@ from postprocess.arrays import BoolArray, IntArray
 
 #: Stands for no upper bound; four of them still fit in int64.
 UNBOUNDED = 1 << 52
+#: Numbers that are added up at a time.
+_CHUNK = 1 << 22
 
 
 def bounded_sum(upper: IntArray, starts: IntArray) -> IntArray:
     """Sums of upper bounds over runs of rows that begin at `starts`; unbounded where any row is."""
-    # First as real numbers: sums that do not fit in 64-bit integers are not bounds either.
-    unbounded = np.add.reduceat(upper.astype(np.float64), starts, axis=0) >= UNBOUNDED
-    return np.where(unbounded, UNBOUNDED, np.add.reduceat(upper, starts, axis=0))
+    out = np.empty((len(starts), *upper.shape[1:]), dtype=np.int64)
+    ends = np.append(starts[1:], len(upper))
+    step = max(1, _CHUNK // max(1, upper[:1].size))
+    first = 0
+    while first < len(starts):  # some runs at a time, of a level that may have millions of rows
+        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
+        part, own = upper[starts[first] : ends[last - 1]], starts[first:last] - starts[first]
+        # First as real numbers: sums that do not fit in 64-bit integers are not bounds either.
+        unbounded = np.add.reduceat(part.astype(np.float64), own, axis=0) >= UNBOUNDED
+        out[first:last] = np.where(unbounded, UNBOUNDED, np.add.reduceat(part, own, axis=0))
+        first = last
+    return out
 
 
 def _added(upper: IntArray, more: IntArray) -> IntArray:

@@ -173,11 +173,13 @@ def _precision_of_cells(
     if few is not None and few.n_sums_on(cells) <= MOST_SUMS * len(cells):
         return few.on(classes, cells)
     of_classes = terms.precision[classes]
-    if not terms.in_blocks:
-        return task.basis.dense(of_classes, cells)
-    in_blocks = InBlocks(task.basis, of_classes, cells)
-    alone = task.implied is None and not task.shares
-    return in_blocks if alone and len(classes) * len(cells) ** 2 > LEAST_IN_BLOCKS else in_blocks.matrices()
+    large = task.implied is None and not task.shares and len(classes) * len(cells) ** 2 > LEAST_IN_BLOCKS
+    if terms.in_blocks:
+        in_blocks = InBlocks(task.basis, of_classes, cells)
+        return in_blocks if large else in_blocks.matrices()
+    if large and has_parent and terms.blocks is not None:
+        return InBlocks(task.basis, terms.blocks[classes], cells, of_classes)
+    return task.basis.dense(of_classes, cells)
 
 
 def _wide_area(

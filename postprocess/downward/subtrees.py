@@ -156,7 +156,7 @@ def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Probl
         first_level=problem.first_level + level,
         first_rows=(),
     )
-    return chosen, rows
+    return in_64_bits(chosen), rows
 
 
 def _sliced(
@@ -191,6 +191,20 @@ def above_cut(problem: Problem, cut: Cut) -> Problem:
         implied=problem.implied[:n_levels],
         shares=problem.shares[:n_levels],
     )
+
+
+def compact_below(problem: Problem, cut: Cut) -> Problem:
+    """The problem with the bounds of the levels below the cut as small as can be, until some rows are worked with."""
+    bounds = problem.constraints.bounds
+    first = cut.level + 1
+    below = tuple(tuple(bound.compact() for bound in level) for level in bounds[first:])
+    return replace(problem, constraints=replace(problem.constraints, bounds=(*bounds[:first], *below)))
+
+
+def in_64_bits(part: Problem) -> Problem:
+    """The problem of a part as it is worked with, where `compact_below` has made the bounds of the whole small."""
+    bounds = tuple(tuple(bound.in_64_bits() for bound in level) for level in part.constraints.bounds)
+    return replace(part, constraints=replace(part.constraints, bounds=bounds))
 
 
 def top_estimate(part: Problem, basis: Basis) -> LevelEstimate:

@@ -38,15 +38,19 @@ class PassTerms:
             a wide schema the blocks.
         linear: coarse passes `(n, g)`; None in the detail, where it is looked up cell by cell.
         in_blocks: whether the precision is the blocks.
+        blocks: of the detail those of a pattern table, for large families; else None.
     """
 
     precision: FloatArray
     linear: FloatArray | None
     in_blocks: bool = False
+    blocks: FloatArray | None = None
 
     def of(self, classes: IntArray, rows: slice) -> PassTerms:
         """The terms of some children, whose classes are numbered in the order given."""
-        return PassTerms(self.precision[classes], None if self.linear is None else self.linear[rows], self.in_blocks)
+        linear = None if self.linear is None else self.linear[rows]
+        blocks = None if self.blocks is None else self.blocks[classes]
+        return PassTerms(self.precision[classes], linear, self.in_blocks, blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +204,7 @@ def level_tasks(
     ]
     blocks, prior = _detail_terms(problem, basis, level, estimate, share)
     wide = problem.n_cells > WIDE
-    terms.append(PassTerms(blocks if wide else basis.pattern_table(blocks), None, wide))
+    terms.append(PassTerms(blocks, None, wide) if wide else PassTerms(basis.pattern_table(blocks), None, wide, blocks))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
     implied = problem.implied[level] if problem.implied else None
     if implied is not None and parents is None:

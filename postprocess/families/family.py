@@ -107,6 +107,8 @@ class Family:
         if isinstance(precision, FewSums):
             return np.ascontiguousarray(precision.times(np.ascontiguousarray(x.T), self.kinds).T)
         if isinstance(precision, InBlocks):
+            if precision.table is not None:
+                return precision.times_each(self.kinds, x)
             out = np.empty_like(x)
             for kind in range(len(precision)):
                 members = self.kinds == kind

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import helmert
 
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, chunks
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.families.cholesky import Matrices
 
@@ -69,11 +69,13 @@ class InBlocks:
         basis: in which they are stated.
         blocks: `(K, n_blocks, a, a)` on all cells.
         cells: `(k,)` the cells.
+        table: their `pattern_table`, of a schema whose small families have matrices; None of wider ones.
     """
 
     basis: Basis
     blocks: FloatArray
     cells: IntArray
+    table: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -98,7 +100,7 @@ class InBlocks:
 
     @cached_property
     def _tables(self) -> FloatArray:
-        return self.basis.patterns_of(self.blocks)
+        return self.basis.patterns_of(self.blocks) if self.table is None else self.table
 
     def diagonals(self) -> FloatArray:
         """`(K, k)`."""
@@ -123,3 +125,14 @@ class InBlocks:
         whole[:, self.places] = x
         folded = self.coordinates.times(self.blocks[kind], whole.reshape(len(whole), *self.folded_shape))
         return np.asarray(folded.reshape(whole.shape)[:, self.places])
+
+    def times_each(self, kinds: IntArray, x: FloatArray) -> FloatArray:
+        """Vectors `(m, k)`, each times its own of them, by the kinds `(m,)`; some at a time."""
+        out = np.empty_like(x)
+        n_cells = self.folded_shape[0] * self.folded_shape[1]
+        for rows in chunks(len(x), self.blocks[0].size + n_cells):
+            whole = np.zeros((len(x[rows]), n_cells))
+            whole[:, self.places] = x[rows]
+            folded = whole.reshape(len(whole), self.folded_shape[0], *self.basis.symmetric_shape)
+            out[rows] = self.basis.apply(self.blocks, folded, kinds[rows]).reshape(whole.shape)[:, self.places]
+        return out

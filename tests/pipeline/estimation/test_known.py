@@ -108,7 +108,7 @@ def test_nothing_known_leaves_everything_as_it_is(problem: Problem) -> None:
     assert nothing.at_top(problem, top) is top
     assert nothing.origin(1) is None
     assert nothing.notes(1) == {}
-    assert nothing.declared() == ()
+    assert tuple(nothing.declared()) == ()
 
 
 def test_all_that_is_known_adds_up(problem: Problem) -> None:

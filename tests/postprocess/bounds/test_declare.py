@@ -15,6 +15,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from geography.build import spine_from_prefixes
 from geography.errors import InputError
 from geography.spine import Spine
+from postprocess.bounds import declare as declare_module
+from postprocess.bounds import set_bounds
 from postprocess.bounds.declare import (
     NO_COLUMN,
     UNBOUNDED,
@@ -360,3 +362,22 @@ def test_the_top_down_pass_solves_what_is_feasible(seed: int, n_levels: int) -> 
             answer = bound.marginal.answer(counts)
             assert (answer >= bound.lower).all()
             assert (answer <= bound.upper).all()
+
+
+def test_a_level_of_many_rows_has_the_same_bounds_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facilities and sums of a country's leaves are worked on in stretches, whose ends are within families or not."""
+    spine, rng = random_spine(np.random.default_rng(5), 4, most=5), np.random.default_rng(6)
+    counts = rng.integers(NO_COLUMN, 4, (spine.n_leaves, 2))
+    bound = FacilityBounds("beds", spine.level_names[-1], SECOND, counts, 2, 9)
+    starts = spine.child_offsets(spine.n_levels - 2)[:-1]
+    for at_once in (1, 7, 1 << 22):
+        for module in (declare_module, set_bounds):
+            monkeypatch.setattr(module, "_CHUNK", at_once)
+        declared = declare(spine, NOTHING, (), [bound]).bounds[-1][0]
+        assert np.array_equal(declared.lower, np.where(counts < 0, 0, 2 * counts))
+        assert np.array_equal(declared.upper, np.where(counts < 0, UNBOUNDED, 9 * counts))
+        sums = set_bounds.bounded_sum(declared.upper, starts)
+        for row, family in enumerate(np.split(counts, starts[1:])):
+            for answer in range(2):
+                open_ended = (family[:, answer] < 0).any()
+                assert sums[row, answer] == (UNBOUNDED if open_ended else 9 * family[:, answer].sum())

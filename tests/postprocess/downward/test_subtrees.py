@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, KINDS, bypassed, random_problem, random_spine
 
 from geography.spine import Level, Spine
-from postprocess.bounds.declare import propagate
+from postprocess.bounds.declare import UNBOUNDED, propagate
 from postprocess.downward.level import checked_parents, downward_level
 from postprocess.downward.passes import passes_of
 from postprocess.downward.report import SolverReport
@@ -21,8 +21,10 @@ from postprocess.downward.subtrees import (
     ABOVE,
     Cut,
     above_cut,
+    compact_below,
     cut_of,
     downward_part,
+    in_64_bits,
     joined,
     joined_blocks,
     part_of,
@@ -30,7 +32,7 @@ from postprocess.downward.subtrees import (
 )
 from postprocess.linear.upward import basis_of, silent_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import GroupBounds, Problem
+from postprocess.problem import Constraints, GroupBounds, Problem
 
 
 def at_once(problem: Problem) -> tuple[list[np.ndarray], list[SolverReport]]:
@@ -214,3 +216,31 @@ def test_matrices_of_nothing_but_zeros_are_joined_without_being_written() -> Non
     assert zeros.shape == (8, 3, 2, 2)
     assert not zeros.any()
     assert not np.shares_memory(joined_blocks([nothing]), nothing)
+
+
+def test_bounds_that_are_kept_small_are_those_of_each_part() -> None:
+    """Below the cut they are in smaller types until some rows are taken; above it they stay as they are."""
+    spine = random_spine(np.random.default_rng(3), 4, most=4)
+    cut = cut_of(spine, 2, 1, 1)
+    assert cut is not None
+    total = Marginal("total", (np.zeros(2, dtype=np.int64),))
+
+    def bounds(n: int, most: int) -> tuple[GroupBounds, ...]:
+        lower = np.arange(n, dtype=np.int64)[:, None]
+        return (GroupBounds("total", total, lower, lower + most),)
+
+    mosts = (1 << 20, UNBOUNDED, UNBOUNDED, 300)
+    stated = tuple(bounds(len(level), most) for level, most in zip(spine.levels, mosts, strict=True))
+    nothing = tuple(() for _ in spine.levels)
+    problem = Problem(spine, (2,), nothing, Constraints(np.zeros(2, dtype=bool), stated), ())
+    small = compact_below(problem, cut)
+    assert small.constraints.bounds[: cut.level + 1] == stated[: cut.level + 1]
+    for number in range(len(cut.parts)):
+        of_whole, of_small = (part_of(one, cut, number, nothing[cut.level :]) for one in (problem, small))
+        leaves = of_small.constraints.bounds[-1][0]
+        assert (leaves.lower.itemsize, leaves.upper.itemsize) == (1, 2)
+        levels = zip(of_whole.constraints.bounds, in_64_bits(of_small).constraints.bounds, strict=True)
+        for (whole,), (own,) in levels:
+            assert own.upper.dtype == own.lower.dtype == np.int64
+            assert np.array_equal(own.lower, whole.lower)
+            assert np.array_equal(own.upper, whole.upper)

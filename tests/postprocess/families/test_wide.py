@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, KINDS, random_marginals, random_problem
 from oracles.stops import after_each_stop
 
+from postprocess import algebra
 from postprocess.algebra import Basis
 from postprocess.bounds.declare import propagate
 from postprocess.downward import assembly, tasks
@@ -170,15 +171,30 @@ def test_levels_below_have_the_same_numbers_in_blocks(
             in_blocks += 1
             super().__init__(*arguments)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks, "WIDE", 0)
-        patch.setattr(assembly, "LEAST_IN_BLOCKS", 0)
-        patch.setattr(assembly, "InBlocks", Noted)
-        patch.setattr(stack, "ALONE", 0)
-        patch.setattr(stack, "LARGE_NUMBERS", 0)
-        apart = released()
-    assert in_blocks
-    assert all(np.array_equal(one, other) for one, other in zip(dense, apart, strict=True))
+    for widest in (0, wide.WIDE):  # of a wide schema, and of one whose other families have matrices
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tasks, "WIDE", widest)
+            patch.setattr(assembly, "LEAST_IN_BLOCKS", 0)
+            patch.setattr(assembly, "InBlocks", Noted)
+            patch.setattr(stack, "ALONE", 0)
+            patch.setattr(stack, "LARGE_NUMBERS", 0)
+            before, apart = in_blocks, released()
+        assert in_blocks > before
+        assert all(np.array_equal(one, other) for one, other in zip(dense, apart, strict=True))
+
+
+def test_each_vector_is_multiplied_by_its_own_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In blocks, some vectors at a time, as by the matrices of all cells, which are not made up."""
+    monkeypatch.setattr(algebra, "CHUNK_NUMBERS", 200)
+    rng, shape = np.random.default_rng(4), (3, 4, 2, 3)
+    queries = [detail_of(shape), *random_marginals(rng, shape, recode=True)]
+    basis = Basis.of(shape, queries)
+    blocks = np.stack([basis.precision([(query, rng.uniform(1, 9)) for query in queries]) for _ in range(5)])
+    cells = np.sort(rng.choice(72, 40, replace=False))
+    kinds, x = rng.integers(0, 5, 17), rng.normal(size=(17, 40))
+    own = InBlocks(basis, blocks, cells, basis.pattern_table(blocks))
+    expected = np.stack([own.matrices()[kind] @ one for kind, one in zip(kinds, x, strict=True)])
+    assert np.allclose(own.times_each(kinds, x), expected, rtol=1e-11, atol=1e-11)
 
 
 def test_whoever_goes_on_has_the_same_bytes() -> None:
