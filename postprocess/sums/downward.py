@@ -1,8 +1,8 @@
 """The downward pass of a wide schema: families with weights on sums, and below them the detail in proportion.
 
 At a wide level a family has the cells that are positive in its parent, at the top all possible ones. Its precisions
-are weights on the sums of queries (`weights`), so that no matrix of cells is needed: the top is solved by a direct
-solver (`top`), families by projected conjugate gradients (`postprocess.families.projected`).
+are weights on the sums of queries (`weights`), so that no matrix of cells is needed (`solution`), and no cell of a
+solution is further than 1e-5 persons from the exact one.
 
 At the lower levels nothing is measured but few sums, and cells in which all these agree are solved as one, in the same
 way; what the sums do not determine is drawn to the completion of the children (`postprocess.downward.completion`),
@@ -27,15 +27,14 @@ from postprocess.downward.level import CHECKED_NUMBERS, LARGEST_DIFFERENCE, run_
 from postprocess.downward.report import SolverReport
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
-from postprocess.families.projected import solve_by_projection
 from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
 from postprocess.families.second_solver import solve_again
 from postprocess.families.solve import solve_families
 from postprocess.linear.information import inverse_off, null_projector, symmetrise
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Measured
+from postprocess.sums.solution import ALLOWED, distance, solve_on_sums
 from postprocess.sums.space import Space, answers_of, plain, representative_cells
-from postprocess.sums.top import solve_alone
 from postprocess.sums.upward import Known, SumsLevel
 from postprocess.sums.weights import SumWeights
 
@@ -104,11 +103,12 @@ class SumsTask:
 
     @cached_property
     def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of the lower levels: r `(n_classes,)`, and N and M as weights on the sums `(n_classes, s, s)`.
+        """Of the lower levels: r `(n_classes,)`, N as weights on the sums `(n_classes, s, s)`, and least eigenvalues.
 
-        Precisions are r I + A'N A, with N = Q M Q' - r (A A')^-1: r in the directions that the sums do not see.
+        Precisions are r I + A'N A, with N = Q M Q' - r (A A')^-1: r in the directions that the sums do not see. In the
+        others the eigenvalues are those of A'(Q M Q')A on all cells that the sums tell apart, no less on some of them.
         """
-        q, joint = self.space.q, self.known.joint
+        q, joint, on_cells = self.space.q, self.known.joint, self.space.on_cells
         every = representative_cells(self.space.cells)
         some = self.space.sums(every[:: max(1, len(every) // TYPICAL)])
         measured = symmetrise(q @ joint @ q.T)
@@ -116,7 +116,8 @@ class SumsTask:
         typical = np.where(typical > 0, typical, 1.0)
         if self.known.unmeasured is not None:
             measured = measured + typical[:, None, None] * symmetrise(q @ self.known.unmeasured @ q.T)
-        return typical, measured - typical[:, None, None] * self.space.inverse_on_cells, measured
+        seen = np.linalg.eigvalsh(symmetrise(on_cells.T @ measured @ on_cells))[:, 0]
+        return typical, measured - typical[:, None, None] * self.space.inverse_on_cells, np.minimum(typical, seen)
 
 
 def solve_sums_task(task: SumsTask) -> tuple[sp.csr_array, SolverReport]:
@@ -229,17 +230,21 @@ class _Family:
         )
 
     def _solved(self, family: Family) -> Solution:
-        exact = None
-        if self.task.solver != "cvxpy":
-            exact = solve_alone(family) if family.parent is None else solve_by_projection(family)
-            if exact is None and family.linear.size * family.n_cells > MOST_IN_MATRICES:
-                raise SolverError(
-                    f"{family.name}: {family.linear.size:,} numbers were not solved in the steps there are"
-                )
+        """The solution of a family, every cell of which is within `ALLOWED` of the exact one."""
+        exact = solve_on_sums(family)
         if exact is not None:
             solution = Solution(exact.x, "batched", exact.rounds, exact.primal, exact.dual)
         else:
-            (solution,) = solve_families([family], self.task.solver)
+            if family.linear.size * family.n_cells > MOST_IN_MATRICES:
+                raise SolverError(
+                    f"{family.name}: {family.linear.size:,} numbers were not solved to {ALLOWED:g} persons in the "
+                    "steps there are"
+                )
+            (solution,) = solve_families([family.with_matrices()], self.task.solver)
+            if (most := distance(family, solution.x)) > ALLOWED:
+                raise SolverError(
+                    f"{family.name}: a cell may be {most:.2g} persons from the exact solution; allowed is {ALLOWED:g}"
+                )
         self.report += SolverReport.of([solution])
         if (
             self.task.solver == "auto"
@@ -305,11 +310,11 @@ class _Family:
                     wide.append((answers, 1.0 / one.variance))
             joint = symmetrise(q @ known.joint[self.classes] @ q.T) + np.diag(own)
             return SumWeights.made(np.full(len(self.classes), scale), wide, few, joint), linear
-        typical, joint, _ = (part[self.classes] for part in task.weights)
+        typical, joint, least = (part[self.classes] for part in task.weights)
         drawn = self._completion()
         seen = few.T @ (task.space.inverse_on_cells @ (few @ drawn.T))
         linear += typical[self.kind][:, None] * (drawn - seen.T)
-        return SumWeights.made(typical, [], few, joint), linear
+        return SumWeights.made(typical, [], few, joint, least), linear
 
     def _completion(self) -> FloatArray:
         """What the children are drawn to where nothing is measured, `(C, k)`: fitted to the estimates of their sums."""
