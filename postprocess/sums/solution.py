@@ -5,7 +5,8 @@ at 0, and those released whose multiplier has the wrong sign. With the free cell
 by conjugate gradients among the directions that change no fixed sum: of an area without a parent with the inverse of
 its precision (`inverse`), so that they end after a step or two; of a family as `postprocess.families.projected` does.
 A round goes on from the one before, and leaves a thousandth of what it began with; the last one is to rounding error.
-Where rounds go round in a circle, only the worst half of the cells are changed, then the worst quarter, and so on.
+Where rounds go round in a circle, only the worst half of the cells are changed, then the worst quarter, and so on; and
+what free cells in several parts leave open is settled (`Parts`).
 
 **What a solution is worth** (`distance`). Let x keep the fixed sums, and g be the objective's gradient at x less any
 multipliers of these sums. Then x is the exact solution for linear terms that differ from the family's by d, which is g
@@ -28,6 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from postprocess.arrays import BoolArray, FloatArray
 from postprocess.families.active_set import MET, Exact
@@ -63,13 +65,70 @@ def distance(family: Family, x: FloatArray) -> float:
 
     It holds for any x >= 0 with the fixed sums of a family without ranges; upper limits that these imply count as none.
     """
-    cells = np.ascontiguousarray(x.T)
-    free, possible = cells > 0, family.upper.T > 0
-    gradient = family.times(x).T - family.linear.T
-    sums = FreeSums(family, free)
-    gradient = gradient - sums.multipliers(*sums.of(gradient * sums.mask))
-    missing = np.where(free, gradient, np.where(possible, np.minimum(gradient, 0.0), 0.0))
+    cells, possible = np.ascontiguousarray(x.T), family.upper.T > 0
+    positive = cells > 0
+    left = lagrangian(family, FreeSums(family, positive), family.times(x).T - family.linear.T)
+    missing = np.where(positive, left, np.where(possible, np.minimum(left, 0.0), 0.0))
     return float(np.linalg.norm(missing)) / least_eigenvalue(family)
+
+
+def lagrangian(family: Family, sums: FreeSums, gradient: FloatArray) -> FloatArray:
+    """A gradient `(k, C)` without the multipliers of the fixed sums, by least squares of the free cells (`Parts`)."""
+    left = gradient - sums.multipliers(*sums.of(gradient * sums.mask))
+    if family.parent is None or family.held_group is None:
+        return left
+    return Parts(family, sums.free).settled(left)
+
+
+class Parts:
+    """The parts of a family's free cells `(k, C)` that have no held sum of a child and no cell of the parent in common.
+
+    Attributes:
+        of_cell: `(k,)` the part of each cell of the parent.
+        of_child: `(k, C)` that of the held sum which each cell of each child is in.
+        between: `(k, C)` possible cells that are in two parts.
+        surplus: `(n,)` of each part the persons of the parent that are more than its children are to have.
+    """
+
+    def __init__(self, family: Family, free: BoolArray) -> None:
+        assert family.parent is not None
+        assert family.held_group is not None
+        assert family.held is not None
+        k, n = free.shape
+        nodes = k + family.held_group[:, None] * n + np.arange(n)
+        rows, columns = np.nonzero(free)
+        size = k + family.held.size
+        graph = sp.coo_array((np.ones(len(rows)), (rows, nodes[rows, columns])), shape=(size, size))
+        self.n, part = connected_components(graph, directed=False)
+        self.of_cell, self.of_child = part[:k], part[nodes]
+        self.between = (family.upper.T > 0) & (self.of_cell[:, None] != self.of_child)
+        wanted = np.bincount(part[k:], family.held.T.ravel(), self.n)
+        self.surplus = np.bincount(self.of_cell, family.parent, self.n) - wanted
+
+    def settled(self, left: FloatArray) -> FloatArray:
+        """Gradients `(k, C)` without multipliers that leave no negative one between two parts, if there are such.
+
+        What is added to the parent's multipliers of a part and taken off its children's is left open. It is to be
+        t_p <= t_q + w_pq, of a cell of part p and a child of part q with w_pq left: shortest paths (Bellman and Ford).
+        """
+        rows, columns = np.nonzero(self.between)
+        if not (left[rows, columns] < 0).any():
+            return left
+        most = np.full((self.n, self.n), np.inf)
+        np.minimum.at(most, (self.of_cell[rows], self.of_child[rows, columns]), left[rows, columns])
+        added = np.zeros(self.n)
+        for _ in range(self.n):
+            added = np.minimum(added, (most + added).min(axis=1))
+        return left - added[self.of_cell][:, None] + added[self.of_child]
+
+    def links(self, left: FloatArray) -> BoolArray:
+        """The cells `(k, C)` to be released so that no part has a surplus: of each that has, the least one."""
+        out = np.zeros_like(self.between)
+        for part in np.flatnonzero(self.surplus > MET):
+            away = self.between & (self.of_cell == part)[:, None]
+            if away.any():
+                out.flat[np.argmin(np.where(away, left, np.inf))] = True
+        return out
 
 
 def least_eigenvalue(family: Family) -> float:
@@ -109,6 +168,9 @@ class _Among(Protocol):
 
     def lagrangian(self, gradient: FloatArray) -> FloatArray:
         """A gradient `(k, C)` without the multipliers of the fixed sums, in all cells."""
+
+    def links(self, gradient: FloatArray) -> BoolArray:
+        """The cells `(k, C)` without which the fixed sums cannot be met, by the gradient that `lagrangian` leaves."""
 
 
 class _Alone:
@@ -168,6 +230,9 @@ class _Alone:
         of_group[self.used] = self._multipliers(gradient[self.free, 0])
         return np.asarray(gradient - of_group[self.group][:, None])
 
+    def links(self, gradient: FloatArray) -> BoolArray:
+        return np.zeros(gradient.shape, dtype=bool)
+
 
 class _Children:
     """Of the children of a parent: vectors are cells `(k, C)`, 0 where they are not free."""
@@ -175,6 +240,7 @@ class _Children:
     def __init__(self, family: Family, quadratic: SumWeights, free: BoolArray) -> None:
         self.family, self.quadratic, self.sums = family, quadratic, FreeSums(family, free)
         self.can_be_met = self.sums.can_be_met
+        self.parts = None if family.held_group is None else Parts(family, free)
 
     def put(self, x: FloatArray) -> FloatArray:
         return x * self.sums.mask
@@ -203,7 +269,11 @@ class _Children:
         return residual
 
     def lagrangian(self, gradient: FloatArray) -> FloatArray:
-        return gradient - self.sums.multipliers(*self.sums.of(gradient * self.sums.mask))
+        left = gradient - self.sums.multipliers(*self.sums.of(gradient * self.sums.mask))
+        return left if self.parts is None else self.parts.settled(left)
+
+    def links(self, gradient: FloatArray) -> BoolArray:
+        return np.zeros(gradient.shape, dtype=bool) if self.parts is None else self.parts.links(gradient)
 
 
 @dataclass
@@ -237,6 +307,11 @@ class _Search:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it."""
         return {name: np.asarray(value) for name, value in vars(self).items()}
+
+    def link(self, x: FloatArray, links: BoolArray) -> None:
+        """To the next round with some more cells `(k, C)`, without which the fixed sums cannot be met."""
+        self.number, self.free = self.number + 1, self.free | links
+        self.x = np.maximum(x, 0.0)
 
     def go_on(self, x: FloatArray, below: BoolArray, wrong: BoolArray, persons: FloatArray) -> None:
         """To the next round.
@@ -285,6 +360,9 @@ def solve_on_sums(family: Family) -> Exact | None:
         if x is None:
             return None
         gradient = directions.lagrangian(quadratic.times(x, family.kinds) - linear)
+        if (links := directions.links(gradient)).any():
+            search.link(x, links)
+            continue
         below, wrong = search.free & (x < -NONE), possible & ~search.free & (gradient < -NONE * least)
         watch.at(partial(_where, search.number, int(np.count_nonzero(below | wrong))))
         if search.exactly and not (below | wrong).any():

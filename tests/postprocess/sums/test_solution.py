@@ -17,7 +17,7 @@ from postprocess.families.active_set import Exact
 from postprocess.families.family import Family
 from postprocess.sums import downward, solution
 from postprocess.sums.downward import downward_sums
-from postprocess.sums.solution import ALLOWED, distance, least_eigenvalue, solve_on_sums
+from postprocess.sums.solution import ALLOWED, Parts, distance, least_eigenvalue, solve_on_sums
 from postprocess.sums.upward import Known
 from postprocess.sums.weights import SumWeights
 
@@ -111,6 +111,35 @@ def test_no_cell_is_further_off_than_is_stated(seed: int) -> None:
             off = np.abs(moved - x).max()
             assert off <= distance(family, moved) + ALLOWED
             assert not off or distance(family, moved) > ALLOWED
+
+
+def test_children_that_share_no_cell_are_no_further_off() -> None:
+    """What is added to one child's term and held alike says nothing: the bound does not depend on it."""
+    weights = SumWeights.made(np.ones(1), [], sp.csr_array(np.eye(2)), np.zeros((1, 2, 2)))
+    for shift in (0.0, 100.0, -100.0):
+        linear = np.array([[10.0 + shift, shift], [0.0, 10.0]])
+        sums = np.array([3.0, 4.0])
+        group = np.zeros(2, dtype=np.int64)
+        family = Family("two", weights, linear, np.full((2, 2), 4.0), sums, group, sums[:, None])
+        exact = solve_on_sums(family)
+        assert exact is not None
+        assert np.allclose(exact.x, np.diag(sums))
+        assert distance(family, np.diag(sums)) < 1e-12
+        assert distance(family, np.array([[2.0, 1.0], [1.0, 3.0]])) > 1.0
+
+
+def test_parts_that_cannot_have_the_fixed_sums_are_linked() -> None:
+    """Three persons of one cell and four of another, for children of five and two: two of the four go to the first."""
+    weights = SumWeights.made(np.ones(1), [], sp.csr_array(np.eye(2)), np.zeros((1, 2, 2)))
+    parent, held = np.array([3.0, 4.0]), np.array([[5.0], [2.0]])
+    linear = np.array([[10.0, -5.0], [-5.0, 10.0]])
+    family = Family("two", weights, linear, np.full((2, 2), 4.0), parent, np.zeros(2, dtype=np.int64), held)
+    parts = Parts(family, np.eye(2, dtype=bool))
+    assert parts.surplus.tolist() == [-2.0, 2.0]
+    assert parts.links(np.ones((2, 2))).tolist() == [[False, False], [True, False]]
+    exact = solve_on_sums(family)
+    assert exact is not None
+    assert np.allclose(exact.x, [[3.0, 2.0], [0.0, 2.0]])
 
 
 def test_what_is_not_solved_to_this_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
