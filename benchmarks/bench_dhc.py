@@ -13,7 +13,6 @@ Race and origin have shares of their own in each county and tract, and are those
 from __future__ import annotations
 
 import argparse
-import tempfile
 from itertools import combinations
 from pathlib import Path
 
@@ -21,11 +20,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measured_run import measured_run
+from measured_run import each_share, measured_beside_plan
 from numpy.typing import ArrayLike, NDArray
 from synthetic_spine import leaf_codes
 
-from pipeline.cost.model import cost_of
 from pipeline.inputs.geography import read_spine
 from pipeline.release.histograms import read_histogram
 from pipeline.spec.preset import load_preset
@@ -173,22 +171,32 @@ def persons(codes: NDArray[np.str_], people: int, seed: int) -> dict[str, NDArra
 
 def write_population(folder: Path, share: int) -> Path:
     """Write leaves, persons and spec of one n-th of the whole to `folder`; the spec."""
-    sizes = (1, min(5, max(2, round(50 / share))), *(max(4, round(n / share)) for n in WHOLE[2:]))
-    codes = leaf_codes(sizes, np.random.default_rng([share, 7]))
+    codes = leaves_of(share)
     pq.write_table(pa.table({"leaf": pa.array(codes, pa.string())}), folder / "leaves.parquet")
     made = persons(codes, round(PEOPLE / share), share)
     columns = {"leaf": pa.array(codes[made["leaf"]], pa.string())}
     columns |= {name: pa.array(made[name].astype(np.int16)) for name in ("relgq", "sex", "age", "hispanic", "cenrace")}
     pq.write_table(pa.table(columns), folder / "persons.parquet")
     path = folder / "release.toml"
+    path.write_text(spec_text(share), encoding="utf-8")
+    return path
+
+
+def leaves_of(share: int) -> NDArray[np.str_]:
+    """Codes of the leaves of one n-th of the whole."""
+    sizes = (1, min(5, max(2, round(50 / share))), *(max(4, round(n / share)) for n in WHOLE[2:]))
+    return leaf_codes(sizes, np.random.default_rng([share, 7]))
+
+
+def spec_text(share: int) -> str:
+    """The spec of one n-th of the whole."""
     quoted = {
         "relgq": relations(),
         "ages": [str(age) for age in range(AGES)],
         "cenrace": ["".join(map(str, one)) for size in range(1, RACES + 1) for one in combinations(range(RACES), size)],
     }
     lists = {name: ", ".join(f'"{value}"' for value in values) for name, values in quoted.items()}
-    path.write_text(SPEC.format(share=share, **lists), encoding="utf-8")
-    return path
+    return SPEC.format(share=share, **lists)
 
 
 def errors(spec: Path, release: Path) -> pd.DataFrame:
@@ -214,26 +222,13 @@ def errors(spec: Path, release: Path) -> pd.DataFrame:
 def measure(folder: Path, share: int, workers: int) -> None:
     """One release: prints what it took, beside what was foretold, and its errors."""
     spec = write_population(folder, share)
-    stated = load_spec(spec)
-    foretold = cost_of(stated, read_spine(stated.geography), workers, engine=False)
-    used = measured_run(spec, folder / "out", workers)
-    print(
-        f"1/{share}: {used.core_seconds:.0f} core seconds ({foretold.core_seconds:.0f} foretold), "
-        f"{used.peak_mb:.0f} MB ({foretold.peak_mb:.0f} foretold), {used.seconds:.0f} s elapsed",
-        flush=True,
-    )
+    measured_beside_plan(spec, folder / "out", f"1/{share}", workers)
     release = next(path for path in (folder / "out").iterdir() if path.is_dir())
     print(errors(spec, release).to_string(), flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--share", nargs="+", type=int, default=[100])
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="folder that the releases are left in")
-    arguments = parser.parse_args()
-    for one in arguments.share:
-        with tempfile.TemporaryDirectory() as name:
-            place = Path(name) if arguments.keep is None else arguments.keep / f"share-{one}"
-            place.mkdir(parents=True, exist_ok=True)
-            measure(place, one, arguments.workers)
+    for arguments, one, place in each_share(parser, (100,)):
+        measure(place, one, arguments.workers)

@@ -12,13 +12,12 @@ about 16 core seconds, 1/32 about 28, 1/8 about 75 and the whole about 324.
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measured_run import measured_beside_plan
+from measured_run import each_share, measured_beside_plan
 from numpy.typing import NDArray
 from synthetic_spine import leaf_codes
 
@@ -139,12 +138,6 @@ def measure(folder: Path, share: int, *, margins: bool) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--share", nargs="+", type=int, default=[64, 32])
     parser.add_argument("--without-margins", action="store_true")
-    parser.add_argument("--keep", type=Path, help="folder that the releases are left in")
-    arguments = parser.parse_args()
-    for one in arguments.share:
-        with tempfile.TemporaryDirectory() as name:
-            place = Path(name) if arguments.keep is None else arguments.keep / f"share-{one}"
-            place.mkdir(parents=True, exist_ok=True)
-            measure(place, one, margins=not arguments.without_margins)
+    for arguments, one, place in each_share(parser, (64, 32)):
+        measure(place, one, margins=not arguments.without_margins)

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from bench_wide import DATA, EXAMPLE
-from measured_run import Used, measured_beside_plan
+from measured_run import Used, each_share, measured_beside_plan
 from synthetic_spine import leaf_codes
 
 #: Geounits of each level of the whole: nation, states, counties, supervisors' districts, enumeration districts.
@@ -89,14 +88,11 @@ def measure(folder: Path, share: int, *, margins: bool) -> Used:
     return measured_beside_plan(path, folder / "out", f"1/{share}")
 
 
-def main(arguments: argparse.Namespace) -> None:
+def main(parser: argparse.ArgumentParser) -> None:
     """All shares, and what the whole would take by the growth of the last two."""
     done: list[tuple[int, Used]] = []
-    for share in arguments.share:
-        with tempfile.TemporaryDirectory() as name:
-            place = Path(name) if arguments.keep is None else arguments.keep / f"share-{share}"
-            place.mkdir(parents=True, exist_ok=True)
-            done.append((share, measure(place, share, margins=arguments.margins)))
+    for arguments, share, place in each_share(parser, (64, 32)):
+        done.append((share, measure(place, share, margins=arguments.margins)))
     if len(done) > 1:
         (before, less), (last, more) = done[-2:]
         parts = 1 / last - 1 / before
@@ -111,10 +107,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--share", nargs="+", type=int, default=[64, 32])
     parser.add_argument("--margins", action="store_true")
-    parser.add_argument("--keep", type=Path, help="folder that the releases are left in")
     if DATA.exists():
-        main(parser.parse_args())
+        main(parser)
     else:
         print(f"{DATA} is not there; nothing was measured")

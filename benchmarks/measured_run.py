@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +18,10 @@ import psutil
 PROJECT = Path(__file__).resolve().parent.parent
 #: Seconds between two looks at the memory.
 LOOK = 0.4
+
+
+#: The arguments of a command line, an n of these, and the folder for one n-th of a population.
+Share = tuple[argparse.Namespace, int, Path]
 
 
 @dataclass(frozen=True)
@@ -63,16 +70,16 @@ def measured_run(spec: Path, out: Path, workers: int = 2, most_mb: float | None 
     return Used(core, time.monotonic() - began, peak)
 
 
-def measured_beside_plan(spec: Path, out: Path, what: str) -> Used:
-    """Run the spec with two workers; prints what it took beside what the plan foretold, after `what` and its leaves."""
+def measured_beside_plan(spec: Path, out: Path, what: str, workers: int = 2) -> Used:
+    """Run the spec; prints what it took beside what the plan foretold, after `what` and its leaves."""
     from pipeline.cost.model import cost_of
     from pipeline.inputs.geography import read_spine
     from pipeline.spec.release_spec import load_spec
 
     stated = load_spec(spec)
     spine = read_spine(stated.geography)
-    foretold = cost_of(stated, spine, 2, engine=False)
-    used = measured_run(spec, out)
+    foretold = cost_of(stated, spine, workers, engine=False)
+    used = measured_run(spec, out, workers)
     print(
         f"{what}, {spine.n_leaves:,} leaves: {used.core_seconds:.0f} core seconds "
         f"({foretold.core_seconds:.0f} foretold), {used.peak_mb:.0f} MB ({foretold.peak_mb:.0f} foretold), "
@@ -80,6 +87,25 @@ def measured_beside_plan(spec: Path, out: Path, what: str) -> Used:
         flush=True,
     )
     return used
+
+
+def each_share(
+    parser: argparse.ArgumentParser, shares: Sequence[int]
+) -> Iterator[tuple[argparse.Namespace, int, Path]]:
+    """What the command line asks for, one n-th of a population after the other.
+
+    Args:
+        parser: of what else the command line has.
+        shares: n by default.
+    """
+    parser.add_argument("--share", nargs="+", type=int, default=list(shares))
+    parser.add_argument("--keep", type=Path, help="folder that the releases are left in")
+    arguments = parser.parse_args()
+    for one in arguments.share:
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name) if arguments.keep is None else arguments.keep / f"share-{one}"
+            place.mkdir(parents=True, exist_ok=True)
+            yield arguments, one, place
 
 
 def memory_of(pid: int) -> int:

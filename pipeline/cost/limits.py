@@ -41,7 +41,7 @@ def check_possible(spec: ReleaseSpec, universe: Universe) -> None:
     """
     if not is_by_sums(universe):
         return
-    if why := [*_not_on_sums(universe), *_not_published(spec)]:
+    if why := [*_not_on_sums(universe), *_not_there(spec)]:
         raise InputError(
             f"{_name(spec, universe)}: found {possible_cells(universe):,} possible cells; of more than "
             f"{MOST_CELLS_AT_ONCE:,} those can be estimated whose detail is measured at the upper levels, and at most "
@@ -69,14 +69,15 @@ def _not_on_sums(universe: Universe) -> list[str]:
     ]
 
 
-def _not_published(spec: ReleaseSpec) -> list[str]:
-    """What a spec publishes that there is not of such a universe."""
+def _not_there(spec: ReleaseSpec) -> list[str]:
+    """What a spec asks for that there is not of such a universe."""
     publish = spec.publish
     stated = {
         "publish.margins is true": publish.margins,
         "publish.unbiased is true": publish.unbiased,
         "publish.draws is not 0": publish.draws,
         "universes are linked": bool(spec.links()),
+        "postprocess.solver is 'cvxpy'": spec.postprocess.solver == "cvxpy",
     }
     return [name for name, found in stated.items() if found]
 

@@ -14,7 +14,8 @@ from pipeline.estimation.by_sums import is_by_sums
 from pipeline.model.universe import Universe
 from pipeline.release.long_tables import is_long as is_sparse
 from postprocess.algebra import Basis
-from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS, CHECKED_SHARE
+from postprocess.downward.batch import CHECKED_NUMBERS
+from postprocess.downward.level import CHECKED_LEAST, CHECKED_SHARE
 from postprocess.downward.subtrees import cut_level
 from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
 from postprocess.families.projected import MOST_SUMS, is_projected
@@ -52,8 +53,12 @@ LARGE_SHARE, LARGE_SHARE_COARSE, LARGE_CUBES, TOP_CUBES, SQUARES_PER_CELL = 0.06
 FEW_SUMS_SHARE = 0.25
 
 
-#: Arrays over all cells at the top of a schema that is estimated on sums, in the units of `Size.above`.
-CELLS_AT_TOP = 8
+#: Of a schema that is estimated on sums (`benchmarks/bench_dhc.py`): numbers for each possible cell while the top is
+#: solved, in the units of `Size.above`, and squares for each of them; squares for each child and cell of a family, at
+#: the wide levels and below; and the cells of a family, so many times a power of its parent's persons: those of
+#: 1,227,744 that are positive, and those with persons of the 4,000 that the sums of the lower levels tell apart.
+CELLS_AT_TOP, SQUARES_AT_TOP, SQUARES_OF_WIDE, SQUARES_OF_SUMS = 18, 24.0, 240.0, 14.4
+ON_CELLS, ON_SUMS = (40.0, 0.525), (34.0, 0.4)
 
 
 @dataclass(frozen=True)
@@ -225,15 +230,22 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
     counts = [len(level) for level in spine.levels]
     levels = [[measured.query for measured in level.queries] for level in universe.strategy.levels]
     first = narrow_from(levels)
-    sums = Space.of([query for level in levels[first:] for query in level]).n_sums
+    space = Space.of([query for level in levels[first:] for query in level])
+    sums, possible = space.q.shape[1], possible_cells(universe)
     upward, _ = alike_matrices(spine, whole=True)
     people = None if universe.population is None else universe.population / spine.n_leaves
+    persons = [(RECORDS if people is None else people) * spine.n_leaves / n for n in counts]
+    squares = SQUARES_AT_TOP * possible
+    for level, n in enumerate(counts[1:], 1):
+        (times, power), most = (ON_CELLS, possible) if level < first else (ON_SUMS, space.cells.size)
+        cells = min(most, times * persons[level - 1] ** power)
+        squares += (SQUARES_OF_WIDE if level < first else SQUARES_OF_SUMS) * n * cells
     filled = [_filled(universe.schema.n_cells, spine.n_leaves / n, people, common=False) for n in counts]
     tables = [(counts[spine.index_of(level)], one.query.size) for one in universe.tables for level in one.levels]
     return Size(
         geounits=sum(counts),
         cells=universe.schema.n_cells,
-        possible=possible_cells(universe),
+        possible=possible,
         at_top=0.0,
         top_matrix=0.0,
         at_once=(0.0,),
@@ -245,7 +257,7 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         matrices=sum(upward[max(first - 1, 0) :]) * sums**2,
         upper=0,
         final=0,
-        squares=0.0,
+        squares=squares,
         checked=0.0,
         n_checked=0.0,
         cubes=float(sum(upward[max(first - 1, 0) :]) * sums**3),

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.batch import UNBOUNDED, with_free
 from postprocess.downward.passes import Pass
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.few_sums import FewSums
 from postprocess.families.in_blocks import InBlocks
 from postprocess.families.projected import MOST_SUMS, is_projected
-from postprocess.families.rounding import GroupLevel, tie_breaks
+from postprocess.families.rounding import GroupLevel
 from postprocess.families.wide import WIDE, Sums, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 #: Numbers of dense precisions from which on they are left in blocks: a quarter of a gigabyte.
 LEAST_IN_BLOCKS = 1 << 25
-#: Stands for no upper bound.
-UNBOUNDED = float(1 << 52)
 #: Per parent the cells of a pass that are not zero, and their whole numbers; None at the top.
 Targets = list[tuple[IntArray, FloatArray]] | None
 
@@ -82,7 +81,7 @@ def member_of(
         used: `(C, r)` which comparisons of households' members with persons count; by default the first ones.
     """
     current = task.passes[number]
-    rows = slice(int(task.offsets[parent]), int(task.offsets[parent + 1]))
+    rows = task.rows(parent)
     if targets is None:
         cells = np.flatnonzero(possible[rows][0])
         counts = None
@@ -130,13 +129,8 @@ def member_of(
                 kind, precision, linear = shared.terms(
                     current.group_of(shared.query)[cells], counts, rows, (kind, precision, linear)
                 )
-    name = (
-        f"{task.parent_names[parent]} (its {task.level_name} children)"
-        if task.parents is not None
-        else (task.parent_names[parent])
-    )
     family = Family(
-        name=name,
+        name=task.name_of(parent),
         precision=precision,
         linear=linear,
         upper=upper,
@@ -146,9 +140,7 @@ def member_of(
         ranges=tuple(ranges),
         kind=kind,
     )
-    children = np.arange(task.first_child + rows.start, task.first_child + rows.stop)
-    ties = tie_breaks(task.seed, [np.array([task.level * 64 + number]), children[:, None], cells[None, :]])
-    return Member(parent, cells, family, tuple(chain), ties, used)
+    return Member(parent, cells, family, tuple(chain), task.ties(number, parent, cells), used)
 
 
 def _is_shared(task: LevelTask, current: Pass) -> bool:
@@ -226,7 +218,7 @@ def used_then(task: LevelTask, number: int, member: Member, solution: Solution) 
     implied, used = task.implied, member.used
     if implied is None or used is None:
         return None
-    rows = slice(int(task.offsets[member.parent]), int(task.offsets[member.parent + 1]))
+    rows = task.rows(member.parent)
     expected = _members_in(implied, task.passes[number], member.cells, rows.start)
     assert expected is not None
     then = implied.used_then(expected, rows, solution.x, used)
@@ -268,12 +260,7 @@ def _chain(held: list[GroupLevel], hard: list[GroupLevel], soft: Iterable[IntArr
     """Partitions for rounding, coarse to fine; soft ones only where they nest with those already there."""
     chain = sorted([*held, *hard], key=lambda partition: partition.lower.shape[1])
     for group in soft:
-        present, local = _renumbered(group)
-        free = GroupLevel(
-            local, np.zeros((n, len(present)), dtype=np.int64), np.full((n, len(present)), int(UNBOUNDED))
-        )
-        if all(_nest(partition.group, local) for partition in chain):
-            chain = sorted([*chain, free], key=lambda partition: partition.lower.shape[1])
+        chain = with_free(chain, _renumbered(group)[1], n)
     return chain
 
 
@@ -283,10 +270,3 @@ def _renumbered(group: IntArray) -> tuple[IntArray, IntArray]:
     place = np.zeros(present[-1] + 1, dtype=np.int64)
     place[present] = np.arange(len(present))
     return present, place[group]
-
-
-def _nest(first: IntArray, second: IntArray) -> bool:
-    """Whether one of two groupings, numbered from 0, refines the other."""
-    sizes = int(first.max()) + 1, int(second.max()) + 1
-    pairs = int(np.count_nonzero(np.bincount(first * sizes[1] + second)))
-    return pairs in sizes

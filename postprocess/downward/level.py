@@ -11,28 +11,23 @@ from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.downward.assembly import Member, Targets, member_of, targets_of, used_then
+from postprocess.downward.batch import Entries, assert_kept
 from postprocess.downward.completion import completed
 from postprocess.downward.origin import above_origin, from_origin, origin_of
 from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import LevelTask, level_tasks
-from postprocess.errors import SolverError
 from postprocess.families.family import Solution
 from postprocess.families.rounding import round_family, tie_breaks
-from postprocess.families.second_solver import solve_again
 from postprocess.families.solve import solve_families
 from postprocess.families.swaps import swapped
 from postprocess.linear.upward import LevelEstimate
 from postprocess.problem import Problem
 
-#: Persons: a solution of the batched solver that differs from the second solver's by more in a cell stops the run.
-LARGEST_DIFFERENCE = 1e-3
 #: How often households that have more members than there may be are solved again; what is left bounds the persons.
 MOST_TURNS = 3
 #: Share of the parents whose children are solved again, and the least number that is drawn for this.
 CHECKED_SHARE, CHECKED_LEAST = 0.01, 22
-#: Numbers in the quadratic forms of a family's children above which another solver is too slow to compare with.
-CHECKED_NUMBERS = 300_000
 
 
 def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
@@ -48,7 +43,7 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
     held: IntArray | None = None
     patterns, pattern_of = np.unique(task.possible, axis=0, return_inverse=True)
     copied, solved = _copies(task)
-    result: list[tuple[IntArray, IntArray, IntArray]] = []
+    result: list[Entries] = []
     for number, current in enumerate(task.passes):
         possible = possible_groups(current, patterns[:, asymmetric])[pattern_of.ravel()]
         targets = targets_of(task, current)
@@ -56,11 +51,11 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
         report += SolverReport.of(solutions)
         answers = np.zeros((n, current.hold.size), dtype=np.int64) if current.hold is not None else None
         for member, solution in zip(members, solutions, strict=True):
-            differences.extend(_differences(task, member, solution))
+            differences.extend(task.differences(member.parent, member.family, solution))
             rounded = round_family(member.family, solution.x, member.chain, member.ties)
             if member.used is not None:
                 rounded = swapped(member.family, solution.x, rounded, member.chain)
-            _assert_kept(member, rounded)
+            assert_kept(member.family, rounded, member.chain)
             first = int(task.offsets[member.parent])
             if answers is not None and current.hold is not None:
                 group = current.group_of(current.hold)[member.cells]
@@ -69,12 +64,7 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
                 rows, columns = np.nonzero(rounded)
                 result.append((rows + first, member.cells[columns], rounded[rows, columns]))
         held = answers
-    result.extend(copied)
-    rows = np.concatenate([r for r, _, _ in result]) if result else np.zeros(0, dtype=np.int64)
-    columns = np.concatenate([c for _, c, _ in result]) if result else np.zeros(0, dtype=np.int64)
-    values = np.concatenate([v for _, _, v in result]) if result else np.zeros(0, dtype=np.int64)
-    out = sp.csr_array((values, (rows, columns)), shape=(n, len(asymmetric)), dtype=np.int64)
-    out.sort_indices()
+    out = task.histograms([*result, *copied], len(asymmetric))
     return out, report + SolverReport(checked=len(differences), largest_difference=max(differences, default=0.0))
 
 
@@ -112,7 +102,7 @@ def _solved(
     return members, solutions
 
 
-def _copies(task: LevelTask) -> tuple[list[tuple[IntArray, IntArray, IntArray]], list[int]]:
+def _copies(task: LevelTask) -> tuple[list[Entries], list[int]]:
     """The entries of only children, which are copies of their parents, and the parents that have to be solved.
 
     Nobody lives below an empty parent, so these are left out.
@@ -131,38 +121,6 @@ def _copies(task: LevelTask) -> tuple[list[tuple[IntArray, IntArray, IntArray]],
         else:
             solved.append(parent)
     return copied, solved
-
-
-def _differences(task: LevelTask, member: Member, solution: Solution) -> tuple[float, ...]:
-    """Of a sampled family, which another solver solves again, the largest difference of a cell; nothing of others."""
-    family = member.family
-    numbers = family.linear.size * family.n_cells
-    if task.solver != "auto" or not task.checked[member.parent] or numbers > CHECKED_NUMBERS:
-        return ()
-    if solution.solver != "batched":
-        return ()
-    reference = solve_again(family.with_matrices())
-    difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
-    if difference > LARGEST_DIFFERENCE:
-        raise SolverError(
-            f"{family.name}: the batched solver and {reference.solver} differ by {difference:.2g} persons in a cell; "
-            f"allowed is {LARGEST_DIFFERENCE:g}"
-        )
-    return (difference,)
-
-
-def _assert_kept(member: Member, rounded: IntArray) -> None:
-    """Raises SolverError if the whole numbers break a constraint, whatever the solvers did."""
-    family = member.family
-    broken = (rounded < 0).any() or (rounded > family.upper).any()
-    if family.parent is not None:
-        broken = broken or (rounded.sum(axis=0) != np.rint(family.parent)).any()
-    for partition in member.chain:
-        sums = np.zeros(partition.lower.shape, dtype=np.int64)
-        np.add.at(sums.T, partition.group, rounded.T)
-        broken = broken or (sums < partition.lower).any() or (sums > partition.upper).any()
-    if broken:
-        raise SolverError(f"{family.name}: the rounded solution breaks a constraint")
 
 
 def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:

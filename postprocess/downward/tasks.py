@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.batch import Batch
 from postprocess.downward.passes import Pass
 from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.wide import WIDE
@@ -54,30 +55,20 @@ class PassTerms:
 
 
 @dataclass(frozen=True, eq=False)
-class LevelTask:
-    """Children `first_child ...` of the parents `first_parent ...`, arrays sliced to them.
+class LevelTask(Batch):
+    """A batch of a level whose estimates are of cells.
 
     Attributes:
-        offsets: `(n_parents + 1,)` children of each parent, from 0.
-        parents: whole-number histograms `(n_parents, n_cells)`; None at the top of the spine.
         classes: `(n,)` class of each child in the `terms`.
         measured: the children's own answers.
         children_term: `(n, n_cells)` linear term from below; None at the leaves and in the topdown estimator.
         prior_term: `(n, n_cells)` what unmeasured directions are pulled towards; None where everything was measured.
         possible: `(n, a)` False where an asymmetric cell is impossible.
-        checked: `(n_parents,)` True where the solution is compared with another solver's.
         kinds: `(n,)` how precisely each child was measured, as in `Problem`.
         implied: the persons that households are to have; None where nothing is measured of them.
         shares: how public numbers share the parents' answers among the children; empty at the top.
     """
 
-    level: int
-    level_name: str
-    parent_names: tuple[str, ...]
-    first_parent: int
-    first_child: int
-    offsets: IntArray
-    parents: sp.csr_array | None
     basis: Basis
     passes: tuple[Pass, ...]
     terms: tuple[PassTerms, ...]
@@ -87,9 +78,6 @@ class LevelTask:
     prior_term: FloatArray | None
     possible: BoolArray
     bounds: tuple[GroupBounds, ...]
-    checked: BoolArray
-    solver: str
-    seed: int
     kinds: NDArray[np.signedinteger] | None = None
     implied: Implied | None = None
     shares: tuple[Shared, ...] = ()

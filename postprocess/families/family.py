@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.families.few_sums import FewSums
+from postprocess.families.few_sums import Precisions
 from postprocess.families.in_blocks import InBlocks
 
 
@@ -42,7 +42,7 @@ class Family:
     """
 
     name: str
-    precision: FloatArray | InBlocks | FewSums
+    precision: FloatArray | InBlocks | Precisions
     linear: FloatArray
     upper: FloatArray
     parent: FloatArray | None
@@ -104,7 +104,7 @@ class Family:
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""
         precision = self.precision
-        if isinstance(precision, FewSums):
+        if isinstance(precision, Precisions):
             return np.ascontiguousarray(precision.times(np.ascontiguousarray(x.T), self.kinds).T)
         if isinstance(precision, InBlocks):
             if precision.table is not None:

@@ -11,6 +11,7 @@ operations that a matrix of one number for each two cells does, on any of the ce
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -53,26 +54,44 @@ class Partition:
 
 
 @dataclass(frozen=True, eq=False)
-class FewSums:
-    """K precisions `(k, k)` on the same cells.
+class Precisions(ABC):
+    """K precisions `(k, k)` on the same cells that are multiplied with cells without being made.
 
     Attributes:
         scale: `(K,)` the multiple of the identity.
-        partitions: of the cells; one at least.
     """
 
     scale: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.scale)
+
+    @abstractmethod
+    def times(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+        """The precisions of some kinds `(C,)` times cells `(k, C)`, one column each."""
+
+    @abstractmethod
+    def diagonals(self) -> FloatArray:
+        """`(K, k)`."""
+
+    @abstractmethod
+    def matrices(self) -> FloatArray:
+        """All numbers `(K, k, k)`."""
+
+    def mean(self, weights: FloatArray) -> FloatArray:
+        """All numbers of their mean `(k, k)` with weights `(K,)`."""
+        return np.asarray(np.tensordot(weights, self.matrices(), 1))
+
+
+@dataclass(frozen=True, eq=False)
+class FewSums(Precisions):
+    """Precisions that are weights on the sums over the groups of partitions.
+
+    Attributes:
+        partitions: of the cells; one at least.
+    """
+
     partitions: tuple[Partition, ...]
-
-    @property
-    def coarser(self) -> float:
-        """How many times as much as elsewhere the last conjugate gradients may leave of the gradient."""
-        return 1.0
-
-    @property
-    def patience(self) -> int:
-        """How many times as many steps conjugate gradients may take."""
-        return 1
 
     @classmethod
     def of(cls, basis: Basis, table: FloatArray) -> FewSums | None:
@@ -127,24 +146,21 @@ class FewSums:
         return FewSums(self.scale[kinds], tuple(partitions))
 
     def mean(self, weights: FloatArray) -> FloatArray:
-        """All numbers of their mean `(k, k)` with weights `(K,)`."""
+        """See `Precisions`; without the matrices of each."""
         parts = [
             Partition(p.group, p.size, partial(np.tensordot, weights[None], p.weights, 1)) for p in self.partitions
         ]
         return FewSums(weights @ self.scale[:, None], tuple(parts)).matrices()[0]
 
-    def __len__(self) -> int:
-        return len(self.scale)
-
     def diagonals(self) -> FloatArray:
-        """`(K, k)`."""
+        """See `Precisions`."""
         out = np.repeat(self.scale[:, None], len(self.partitions[0].group), axis=1)
         for partition in self.partitions:
             out += np.diagonal(partition.weights, axis1=1, axis2=2)[:, partition.group]
         return out
 
     def matrices(self) -> FloatArray:
-        """All numbers `(K, k, k)`."""
+        """See `Precisions`."""
         k = len(self.partitions[0].group)
         out = np.zeros((len(self.scale), k, k))
         for partition in self.partitions:
@@ -162,7 +178,7 @@ class FewSums:
         return sp.csr_array(self._sums.T)
 
     def times(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
-        """The precisions of some kinds `(C,)` times cells `(k, C)`, one column each."""
+        """See `Precisions`."""
         out = self.scale[kinds] * cells
         sums = self._sums @ cells
         weighted = np.empty_like(sums)

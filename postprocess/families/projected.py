@@ -64,12 +64,11 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
     problem = _Problem(family, quadratic)
     possible = np.ascontiguousarray((family.upper > 0).T)
     if near is None:
-        free, x, left = possible, _in_proportion(family, possible), LEFT
+        free, x, left = possible, in_proportion(family, possible), LEFT
     else:
         x = np.ascontiguousarray(near.T)
         free, left = possible & (x > 0), 0.0
-    most = PATIENCE * quadratic.patience
-    fewest, patience, first = free.size, most, 1
+    fewest, patience, first = free.size, PATIENCE, 1
     standing, watch = Standing("projected", lambda: (*family.arrays, near)), Watch(family.name)
     if (kept := standing.found()) is not None:
         x, free = kept["x"], kept["free"]
@@ -82,7 +81,7 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
 
     for number in range(first, MOST_ROUNDS + 1):
         standing.at(partial(arrays, number))
-        sums = _Sums(family, free)
+        sums = FreeSums(family, free)
         if not sums.can_be_met:
             return None
         x, gradient = problem.stationary(sums, x, left)
@@ -94,7 +93,7 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
         watch.at(partial(_where, number, changes))
         if not changes and not left:
             return problem.exact(x, gradient, free, number)
-        patience = patience - 1 if left <= LEAST_LEFT and changes >= fewest else most
+        patience = patience - 1 if left <= LEAST_LEFT and changes >= fewest else PATIENCE
         if not patience:
             return None
         if changes <= FEW * free.size or left <= LEAST_LEFT:
@@ -111,14 +110,14 @@ def _where(number: int, changes: int) -> str:
     return f"round {number:,}, {changes:,} cells change"
 
 
-def _in_proportion(family: Family, possible: BoolArray) -> FloatArray:
+def in_proportion(family: Family, possible: BoolArray) -> FloatArray:
     """Of each cell of the parent `(k, C)` the same share for a child, where it is possible; zeros without a parent."""
     if family.parent is None:
         return np.zeros(possible.shape)
     return np.asarray(possible * (family.parent / np.maximum(possible.sum(axis=1), 1))[:, None])
 
 
-class _Sums:
+class FreeSums:
     """The parent's and the held sums of the cells that are free, and projections on what changes none of them.
 
     Free cells `(k, C)` that are added nu_i to in cell i of the parent and mu_gc to in a held sum g of child c change
@@ -191,7 +190,7 @@ class _Problem:
         """Of the objective."""
         return self.quadratic.times(x, self.kinds) - self.linear
 
-    def stationary(self, sums: _Sums, x: FloatArray, left: float) -> tuple[FloatArray, FloatArray | None]:
+    def stationary(self, sums: FreeSums, x: FloatArray, left: float) -> tuple[FloatArray, FloatArray | None]:
         """The least of the objective among free cells with the right sums, and the gradient of the Lagrangian there.
 
         `left` is the share of the gradient along these cells that may be left; with 0 it is no more than rounding
@@ -203,12 +202,12 @@ class _Problem:
             gradient = self.gradient(x)
             residual = -sums.projected(gradient)
             size = float(np.abs(residual).max(initial=0.0))
-            if size <= GRADIENT * self.quadratic.coarser * self.scale or (left and turn):
+            if size <= GRADIENT * self.scale or (left and turn):
                 break
             step = self._descent(
                 sums,
                 residual,
-                max(0.3 * GRADIENT * self.quadratic.coarser * self.scale, size * (left or LEFT_BY_RESTART)),
+                max(0.3 * GRADIENT * self.scale, size * (left or LEFT_BY_RESTART)),
             )
             if step is None:
                 return x, None
@@ -217,11 +216,11 @@ class _Problem:
             return x, None
         return x, gradient - sums.multipliers(*sums.of(gradient * sums.mask))
 
-    def _descent(self, sums: _Sums, residual: FloatArray, least: float) -> FloatArray | None:
+    def _descent(self, sums: FreeSums, residual: FloatArray, least: float) -> FloatArray | None:
         """Conjugate gradients from a projected residual until its largest entry is at most `least`."""
         step, direction = np.zeros_like(residual), residual
         square = float(np.vdot(residual, residual))
-        for _ in range(MOST_STEPS * self.quadratic.patience):
+        for _ in range(MOST_STEPS):
             along = sums.projected(self.quadratic.times(direction, self.kinds))
             length = square / float(np.vdot(direction, along))
             step += length * direction
@@ -232,7 +231,7 @@ class _Problem:
             direction = residual + (square / before) * direction
         return None
 
-    def _with_right_sums(self, sums: _Sums, x: FloatArray) -> FloatArray:
+    def _with_right_sums(self, sums: FreeSums, x: FloatArray) -> FloatArray:
         """The nearest free cells with the parent's and the held sums."""
         for _ in range(2):
             by_cell, by_group = sums.of(x)

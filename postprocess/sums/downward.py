@@ -1,8 +1,8 @@
 """The downward pass of a wide schema: families with weights on sums, and below them the detail in proportion.
 
 At a wide level a family has the cells that are positive in its parent, at the top all possible ones. Its precisions
-are weights on the sums of queries (`weights`), so that no matrix of cells is needed: the top is solved by a direct
-solver (`top`), families by projected conjugate gradients (`postprocess.families.projected`).
+are weights on the sums of queries (`weights`), so that no matrix of cells is needed (`solution`), and no cell of a
+solution is further than 1e-5 persons from the exact one.
 
 At the lower levels nothing is measured but few sums, and cells in which all these agree are solved as one, in the same
 way; what the sums do not determine is drawn to the completion of the children (`postprocess.downward.completion`),
@@ -22,20 +22,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.assembly import UNBOUNDED
-from postprocess.downward.level import CHECKED_NUMBERS, LARGEST_DIFFERENCE, run_here
+from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, with_free
+from postprocess.downward.level import run_here
 from postprocess.downward.report import SolverReport
+from postprocess.downward.tasks import PassTerms
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
-from postprocess.families.projected import solve_by_projection
-from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
-from postprocess.families.second_solver import solve_again
+from postprocess.families.rounding import GroupLevel, round_family
 from postprocess.families.solve import solve_families
 from postprocess.linear.information import inverse_off, null_projector, symmetrise
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Measured
+from postprocess.sums.solution import ALLOWED, distance, solve_on_sums
 from postprocess.sums.space import Space, answers_of, plain, representative_cells
-from postprocess.sums.top import solve_alone
 from postprocess.sums.upward import Known, SumsLevel
 from postprocess.sums.weights import SumWeights
 
@@ -47,68 +46,44 @@ TYPICAL = 512
 MOST_IN_MATRICES = 100_000_000
 #: Rounds of fitting at most, and persons by which the last one changes a cell at most.
 MOST_ROUNDS, FITTED = 100, 1e-6
-#: Numbers of a family up to which another solver solves it again.
-CHECKED_SIZE = 4000
 #: The number that marks, in the keys of ties, where persons are divided in proportion.
 DIVIDED = 63
 
 
 @dataclass(frozen=True, eq=False)
-class CoarsePass:
-    """A coarse query that is solved and held first: its precision `(n_classes, m, m)` and linear term `(n, m)`."""
-
-    query: Marginal
-    precision: FloatArray
-    linear: FloatArray
-
-    def of(self, classes: IntArray, rows: slice) -> CoarsePass:
-        """For some children whose classes are numbered in the order given."""
-        return CoarsePass(self.query, self.precision[classes], self.linear[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class SumsTask:
-    """Children `first_child ...` of the parents `first_parent ...`, arrays sliced to them.
+class SumsTask(Batch):
+    """A batch of a level whose estimates are of sums.
 
     Attributes:
-        offsets: `(n_parents + 1,)` children of each parent, from 0.
-        parents: whole-number histograms `(n_parents, n_cells)`; None at the top.
+        n_cells: of the schema.
         known: what is known of the children.
         space: the few sums.
         divided: whether what the sums do not tell apart is divided in proportion.
         possible: at the top the cells that can have persons; empty elsewhere.
-        passes: coarse to fine.
+        passes: queries that are solved and held first, coarse to fine.
+        terms: of each.
         rounding: nested queries that rounding keeps within one of the solution.
-        checked: `(n_parents,)` whose solution is compared with another solver's.
         fitted: the finest queries whose answers are determined, and `(n, size)` estimates of them, not negative.
     """
 
-    level: int
-    level_name: str
-    parent_names: tuple[str, ...]
-    first_parent: int
-    first_child: int
-    offsets: IntArray
-    parents: sp.csr_array | None
     n_cells: int
     known: SumsLevel
     space: Space
     divided: bool
     possible: IntArray
-    passes: tuple[CoarsePass, ...]
+    passes: tuple[Marginal, ...]
+    terms: tuple[PassTerms, ...]
     rounding: tuple[Marginal, ...]
-    checked: BoolArray
-    solver: str
-    seed: int
-    fitted: tuple[tuple[Marginal, FloatArray], ...] = ()
+    fitted: tuple[tuple[Marginal, FloatArray], ...]
 
     @cached_property
     def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of the lower levels: r `(n_classes,)`, and N and M as weights on the sums `(n_classes, s, s)`.
+        """Of the lower levels: r `(n_classes,)`, N as weights on the sums `(n_classes, s, s)`, and least eigenvalues.
 
-        Precisions are r I + A'N A, with N = Q M Q' - r (A A')^-1: r in the directions that the sums do not see.
+        Precisions are r I + A'N A, with N = Q M Q' - r (A A')^-1: r in the directions that the sums do not see. In the
+        others the eigenvalues are those of A'(Q M Q')A on all cells that the sums tell apart, no less on some of them.
         """
-        q, joint = self.space.q, self.known.joint
+        q, joint, on_cells = self.space.q, self.known.joint, self.space.on_cells
         every = representative_cells(self.space.cells)
         some = self.space.sums(every[:: max(1, len(every) // TYPICAL)])
         measured = symmetrise(q @ joint @ q.T)
@@ -116,7 +91,8 @@ class SumsTask:
         typical = np.where(typical > 0, typical, 1.0)
         if self.known.unmeasured is not None:
             measured = measured + typical[:, None, None] * symmetrise(q @ self.known.unmeasured @ q.T)
-        return typical, measured - typical[:, None, None] * self.space.inverse_on_cells, measured
+        seen = np.linalg.eigvalsh(symmetrise(on_cells.T @ measured @ on_cells))[:, 0]
+        return typical, measured - typical[:, None, None] * self.space.inverse_on_cells, np.minimum(typical, seen)
 
 
 def solve_sums_task(task: SumsTask) -> tuple[sp.csr_array, SolverReport]:
@@ -126,26 +102,21 @@ def solve_sums_task(task: SumsTask) -> tuple[sp.csr_array, SolverReport]:
         SolverError: a family was not solved to its tolerance, or another solver disagrees; names the parent.
     """
     report = SolverReport()
-    entries: list[tuple[IntArray, IntArray, IntArray]] = []
+    entries: list[Entries] = []
     for parent in range(len(task.offsets) - 1):
-        first, last = int(task.offsets[parent]), int(task.offsets[parent + 1])
+        rows = task.rows(parent)
         cells, counts = _of_parent(task, parent)
         if not len(cells):
             continue
-        if counts is not None and last - first == 1:
-            entries.append((np.full(len(cells), first), cells, counts.astype(np.int64)))
+        if counts is not None and rows.stop - rows.start == 1:
+            entries.append((np.full(len(cells), rows.start), cells, counts.astype(np.int64)))
             continue
         family = _Family(task, parent, cells, counts)
         rounded, columns = family.released()
         report += family.report
-        rows, places = np.nonzero(rounded)
-        entries.append((rows + first, columns[places], rounded[rows, places]))
-    rows, columns, values = (
-        np.concatenate([np.zeros(0, dtype=np.int64), *(entry[i] for entry in entries)]) for i in range(3)
-    )
-    out = sp.csr_array((values, (rows, columns)), shape=(int(task.offsets[-1]), task.n_cells), dtype=np.int64)
-    out.sort_indices()
-    return out, report
+        children, places = np.nonzero(rounded)
+        entries.append((children + rows.start, columns[places], rounded[children, places]))
+    return task.histograms(entries, task.n_cells), report
 
 
 def _of_parent(task: SumsTask, parent: int) -> tuple[IntArray, FloatArray | None]:
@@ -161,10 +132,9 @@ class _Family:
 
     def __init__(self, task: SumsTask, parent: int, cells: IntArray, counts: FloatArray | None) -> None:
         self.task, self.parent, self.detail, self.counts = task, parent, cells, counts
-        self.rows = slice(int(task.offsets[parent]), int(task.offsets[parent + 1]))
+        self.rows = task.rows(parent)
         self.classes, self.kind = np.unique(task.known.classes[self.rows], return_inverse=True)
-        name = task.parent_names[parent]
-        self.name = name if counts is None else f"{name} (its {task.level_name} children)"
+        self.name = task.name_of(parent)
         self.report = SolverReport()
         if task.divided:
             # Cells that the sums do not tell apart are one.
@@ -186,22 +156,19 @@ class _Family:
     def released(self) -> tuple[IntArray, IntArray]:
         """Whole numbers `(C, k)` of the children in some cells of the schema, and these cells."""
         held: tuple[Marginal, IntArray] | None = None
-        for number, one in enumerate(self.task.passes):
-            held = one.query, self._coarse(number, one, held)
+        for number, query in enumerate(self.task.passes):
+            held = query, self._coarse(number, query, held)
         group, values = self._held(held)
         precision, linear = self._weights_on_cells()
         family = self._stated(precision, linear, self.persons, group, values, self.kind)
         solution = self._solved(family)
-        x, cells, persons, of_detail = solution.x, self.cells, self.persons, None
+        x, cells = solution.x, self.cells
         if self.counts is None:
             positive = np.flatnonzero(x[0] > 0)
             x, cells, group = x[:, positive], cells[positive], None if group is None else group[positive]
         chain = self._chain(cells, group, values, self.task.rounding)
-        rounded = self._rounded(len(self.task.passes), x, cells, persons, chain)
-        if not self.task.divided:
-            return rounded, cells
-        of_detail = self.of_detail
-        return self._divided(rounded, of_detail), self.detail
+        rounded = self._rounded(len(self.task.passes), x, cells, self.persons, chain)
+        return (self._divided(rounded), self.detail) if self.task.divided else (rounded, cells)
 
     def _stated(
         self,
@@ -229,49 +196,41 @@ class _Family:
         )
 
     def _solved(self, family: Family) -> Solution:
-        exact = None
-        if self.task.solver != "cvxpy":
-            exact = solve_alone(family) if family.parent is None else solve_by_projection(family)
-            if exact is None and family.linear.size * family.n_cells > MOST_IN_MATRICES:
-                raise SolverError(
-                    f"{family.name}: {family.linear.size:,} numbers were not solved in the steps there are"
-                )
+        """The solution of a family, every cell of which is within `ALLOWED` of the exact one."""
+        exact = solve_on_sums(family)
         if exact is not None:
             solution = Solution(exact.x, "batched", exact.rounds, exact.primal, exact.dual)
         else:
-            (solution,) = solve_families([family], self.task.solver)
-        self.report += SolverReport.of([solution])
-        if (
-            self.task.solver == "auto"
-            and self.task.checked[self.parent]
-            and solution.solver == "batched"
-            and family.linear.size <= CHECKED_SIZE
-            and family.linear.size * family.n_cells <= CHECKED_NUMBERS
-        ):
-            reference = solve_again(family.with_matrices())
-            difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
-            if difference > LARGEST_DIFFERENCE:
+            if family.linear.size * family.n_cells > MOST_IN_MATRICES:
                 raise SolverError(
-                    f"{family.name}: the batched solver and {reference.solver} differ by {difference:.2g} persons in a "
-                    f"cell; allowed is {LARGEST_DIFFERENCE:g}"
+                    f"{family.name}: {family.linear.size:,} numbers were not solved to {ALLOWED:g} persons in the "
+                    "steps there are"
                 )
-            self.report += SolverReport(checked=1, largest_difference=difference)
+            (solution,) = solve_families([family.with_matrices()], self.task.solver)
+            if (most := distance(family, solution.x)) > ALLOWED:
+                raise SolverError(
+                    f"{family.name}: a cell may be {most:.2g} persons from the exact solution; allowed is {ALLOWED:g}"
+                )
+        self.report += SolverReport.of([solution])
+        differences = self.task.differences(self.parent, family, solution)
+        self.report += SolverReport(checked=len(differences), largest_difference=max(differences, default=0.0))
         return solution
 
-    def _coarse(self, number: int, one: CoarsePass, held: tuple[Marginal, IntArray] | None) -> IntArray:
-        """Whole-number answers `(C, m)` of a coarse query."""
-        own = answers_of(one.query, self.cells)
+    def _coarse(self, number: int, query: Marginal, held: tuple[Marginal, IntArray] | None) -> IntArray:
+        """Whole-number answers `(C, m)` of a coarse query, the pass with a number."""
+        own, terms = answers_of(query, self.cells), self.task.terms[number]
+        assert terms.linear is not None
         present, place, of_cell = np.unique(own, return_index=True, return_inverse=True)
         persons = None if self.persons is None else np.bincount(of_cell.ravel(), self.persons).astype(np.float64)
         group = values = None
         if held is not None:
             found, group = np.unique(answers_of(held[0], self.cells[place]), return_inverse=True)
             group, values = group.ravel(), held[1][:, found]
-        precision = one.precision[self.classes][:, present[:, None], present[None, :]]
-        linear = one.linear[self.rows][:, present]
+        precision = terms.precision[self.classes][:, present[:, None], present[None, :]]
+        linear = terms.linear[self.rows][:, present]
         solution = self._solved(self._stated(precision, linear, persons, group, values, self.kind))
         cells = self.cells[place]
-        out = np.zeros((self.n_children, one.query.size), dtype=np.int64)
+        out = np.zeros((self.n_children, query.size), dtype=np.int64)
         chain = self._chain(cells, group, values, [])
         out[:, present] = self._rounded(number, solution.x, cells, persons, chain)
         return out
@@ -305,11 +264,11 @@ class _Family:
                     wide.append((answers, 1.0 / one.variance))
             joint = symmetrise(q @ known.joint[self.classes] @ q.T) + np.diag(own)
             return SumWeights.made(np.full(len(self.classes), scale), wide, few, joint), linear
-        typical, joint, _ = (part[self.classes] for part in task.weights)
+        typical, joint, least = (part[self.classes] for part in task.weights)
         drawn = self._completion()
         seen = few.T @ (task.space.inverse_on_cells @ (few @ drawn.T))
         linear += typical[self.kind][:, None] * (drawn - seen.T)
-        return SumWeights.made(typical, [], few, joint), linear
+        return SumWeights.made(typical, [], few, joint, least), linear
 
     def _completion(self) -> FloatArray:
         """What the children are drawn to where nothing is measured, `(C, k)`: fitted to the estimates of their sums."""
@@ -339,65 +298,40 @@ class _Family:
         chain = [] if group is None or held is None else [GroupLevel(group, held, held)]
         for query in soft:
             if not self.task.divided or refines(self.task.space.cells, query):
-                present, of_query = np.unique(answers_of(query, cells), return_inverse=True)
-                shape = self.n_children, len(present)
-                free = GroupLevel(
-                    of_query.ravel(), np.zeros(shape, dtype=np.int64), np.full(shape, int(UNBOUNDED), dtype=np.int64)
-                )
-                if all(_nest(one.group, free.group) for one in chain):
-                    chain = sorted([*chain, free], key=lambda one: one.lower.shape[1])
+                _, of_query = np.unique(answers_of(query, cells), return_inverse=True)
+                chain = with_free(chain, of_query.ravel(), self.n_children)
         return chain
 
     def _rounded(
         self, number: int, x: FloatArray, cells: IntArray, persons: FloatArray | None, chain: Sequence[GroupLevel]
     ) -> IntArray:
         """Whole numbers next to a solution, with its sums."""
-        task = self.task
-        children = np.arange(task.first_child + self.rows.start, task.first_child + self.rows.stop)
-        ties = tie_breaks(task.seed, [np.array([task.level * 64 + number]), children[:, None], cells[None, :]])
         family = self._stated(np.zeros((1, 0, 0)), x, persons, None, None, np.zeros(len(x), dtype=np.int64))
-        rounded = round_family(family, x, chain, ties)
-        broken = (rounded < 0).any() or (persons is not None and (rounded.sum(axis=0) != np.rint(persons)).any())
-        for one in chain:
-            sums = np.zeros(one.lower.shape, dtype=np.int64)
-            np.add.at(sums.T, one.group, rounded.T)
-            broken = broken or (sums < one.lower).any() or (sums > one.upper).any()
-        if broken:
-            raise SolverError(f"{self.name}: the rounded solution breaks a constraint")
+        rounded = round_family(family, x, chain, self.task.ties(number, self.parent, cells))
+        assert_kept(family, rounded, chain)
         return rounded
 
-    def _divided(self, rounded: IntArray, of_detail: IntArray) -> IntArray:
+    def _divided(self, rounded: IntArray) -> IntArray:
         """Persons `(C, k)` of the solved cells divided among the parent's cells in them, in proportion."""
         assert self.counts is not None
         assert self.persons is not None
-        out = np.zeros((self.n_children, len(self.detail)), dtype=np.int64)
-        alone = (np.bincount(of_detail) == 1) | ((rounded > 0).sum(axis=0) == 1)
-        easy = alone[of_detail]
-        # The only cell of its kind, or the only child with such persons, has all of them.
-        share = np.where((np.bincount(of_detail) == 1), rounded, (rounded > 0) * 1)
-        single = np.bincount(of_detail)[of_detail] == 1
-        out[:, easy] = np.where(
-            single[easy], rounded[:, of_detail[easy]], (share[:, of_detail] * self.counts.astype(np.int64))[:, easy]
-        )
+        single = np.bincount(self.of_detail) == 1
+        # The only cell of its kind has all persons of these, and the only child with such persons the parent's.
+        alone = single | ((rounded > 0).sum(axis=0) == 1)
+        of_single, easy = single[self.of_detail], alone[self.of_detail]
+        own = rounded[:, self.of_detail]
+        out = np.where(of_single, own, (own > 0) * self.counts.astype(np.int64)) * easy
         left = np.flatnonzero(~easy)
         if len(left):
-            groups, own = np.unique(of_detail[left], return_inverse=True)
-            own = own.ravel()
+            groups, group = np.unique(self.of_detail[left], return_inverse=True)
             held = rounded[:, groups]
-            x = held[:, own] * (self.counts[left] / self.persons[of_detail[left]])[None, :]
-            chain = [GroupLevel(own, held, held)]
+            x = own[:, left] * (self.counts[left] / self.persons[self.of_detail[left]])[None, :]
+            chain = [GroupLevel(group.ravel(), held, held)]
             out[:, left] = self._rounded(DIVIDED, x, self.detail[left], self.counts[left], chain)
         return out
 
 
-def _nest(first: IntArray, second: IntArray) -> bool:
-    """Whether one of two groupings, numbered from 0, refines the other."""
-    sizes = int(first.max()) + 1, int(second.max()) + 1
-    pairs = int(np.count_nonzero(np.bincount(first * sizes[1] + second)))
-    return pairs in sizes
-
-
-def _coarse_passes(known: Known, level: SumsLevel) -> tuple[CoarsePass, ...]:
+def _coarse_terms(known: Known, level: SumsLevel) -> tuple[PassTerms, ...]:
     """The objectives of a level's coarse passes: the best linear estimates of their answers."""
     out = []
     for query in known.problem.passes:
@@ -409,7 +343,7 @@ def _coarse_passes(known: Known, level: SumsLevel) -> tuple[CoarsePass, ...]:
         typical = np.array([float(np.median(np.diagonal(one))) or 1.0 for one in precision])
         precision = precision + typical[:, None, None] * null
         linear = np.einsum("nij,nj->ni", precision[level.classes], best)
-        out.append(CoarsePass(plain(query), precision, linear))
+        out.append(PassTerms(precision, linear))
     return tuple(out)
 
 
@@ -441,7 +375,7 @@ def sums_tasks(known: Known, level: int, parents: sp.csr_array | None, checked: 
     offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
     names, upper_name = spine.levels[max(level - 1, 0)].geocodes, spine.level_names[max(level - 1, 0)]
     divided = level >= known.first
-    passes = _coarse_passes(known, of_level)
+    terms = _coarse_terms(known, of_level)
     fitted = _fitted(known, of_level) if divided and problem.completed else ()
     possible = np.zeros(0, dtype=np.int64) if level else np.flatnonzero(~problem.constraints.structural_zeros)
     tasks = []
@@ -470,7 +404,8 @@ def sums_tasks(known: Known, level: int, parents: sp.csr_array | None, checked: 
                 space=known.space,
                 divided=divided,
                 possible=possible,
-                passes=tuple(one.of(classes, rows) for one in passes),
+                passes=tuple(map(plain, problem.passes)),
+                terms=tuple(one.of(classes, rows) for one in terms),
                 rounding=tuple(map(plain, problem.rounding)),
                 checked=checked[first:last],
                 solver=problem.solver,

@@ -120,9 +120,18 @@ class Space:
     def q(self) -> FloatArray:
         """Q, `(s, r)`."""
         gram = np.vstack([self.with_all(query) for query in self.queries])
-        values, vectors = np.linalg.eigh(gram)
-        used = values > RANK * values[-1]
-        return np.asarray(vectors[:, used] / np.sqrt(values[used]))
+        values, vectors = _eigen(gram)
+        return np.asarray(vectors / np.sqrt(values))
+
+    @cached_property
+    def on_cells(self) -> FloatArray:
+        """B = U S^1/2, `(s, r)`, where A A' = U S U' with A on the cells of `cells`.
+
+        The eigenvalues of a matrix A'X A over these cells are those of B'X B, and 0.
+        """
+        sums = self.sums(representative_cells(self.cells))
+        values, vectors = _eigen((sums @ sums.T).toarray())
+        return np.asarray(vectors * np.sqrt(values))
 
     @cached_property
     def inverse_on_cells(self) -> FloatArray:
@@ -130,9 +139,9 @@ class Space:
 
         A'(A A')^-1 A is the projector on what the sums say of such cells.
         """
-        representatives = representative_cells(self.cells)
-        on_cells = self.sums(representatives)
-        return np.asarray(np.linalg.pinv((on_cells @ on_cells.T).toarray(), rcond=RANK, hermitian=True))
+        on_cells = self.on_cells
+        squares = np.square(on_cells).sum(axis=0)
+        return np.asarray((on_cells / squares**2) @ on_cells.T)
 
     def rows(self, marginal: Marginal) -> FloatArray:
         """The query's matrix times W, `(size, r)`."""
@@ -152,6 +161,13 @@ class Space:
             for query in self.queries
             if not any(other is not query and refines(other, query) for other in self.queries)
         )
+
+
+def _eigen(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The eigenvalues `(r,)` of A A' that are not 0, and their eigenvectors `(s, r)`."""
+    values, vectors = np.linalg.eigh(gram)
+    used = values > RANK * values[-1]
+    return values[used], vectors[:, used]
 
 
 def representative_cells(marginal: Marginal) -> IntArray:

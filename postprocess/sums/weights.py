@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import FloatArray, IntArray
-from postprocess.families.few_sums import FewSums, sums_over
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.families.few_sums import Precisions, sums_over
+from postprocess.marginal import each_in_one
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,52 +29,63 @@ class Weighted:
 
 
 @dataclass(frozen=True, eq=False)
-class SumWeights(FewSums):
+class SumWeights(Precisions):
     """K precisions c I + sum of w A_q'A_q + A'N A on the same k cells, with few sums A.
 
     Attributes:
         wide: the queries with one weight w each, the same in all K.
         few: A, `(s, k)` zeros and ones.
         joint: N, `(K, s, s)`.
+        least: `(K,)` at most the least eigenvalue of each.
     """
 
     wide: tuple[Weighted, ...]
     few: sp.csr_array
     joint: FloatArray
+    least: FloatArray
 
     @classmethod
     def made(
-        cls, scale: FloatArray, wide: Sequence[tuple[IntArray, float]], few: sp.csr_array, joint: FloatArray
+        cls,
+        scale: FloatArray,
+        wide: Sequence[tuple[IntArray, float]],
+        few: sp.csr_array,
+        joint: FloatArray,
+        least: FloatArray | None = None,
     ) -> SumWeights:
-        """From the cells' answers of each wide query with its weight; sums that no cell is in are left out."""
+        """From the cells' answers of each wide query with its weight; sums that no cell is in are left out.
+
+        `least` is c by default, which it is where N is not negative.
+        """
         present = np.flatnonzero(np.diff(few.indptr))
         weighted = []
         for answers, weight in wide:
             found, group = np.unique(answers, return_inverse=True)
             weighted.append(Weighted(group.ravel().astype(np.int64), len(found), weight))
-        return cls(scale, (), tuple(weighted), few[present], joint[:, present[:, None], present[None, :]])
+        of_present = joint[:, present[:, None], present[None, :]]
+        return cls(scale, tuple(weighted), few[present], of_present, scale if least is None else least)
 
-    @property
-    def coarser(self) -> float:
-        """See `FewSums`: a tenth of what tells signs is left; less is rounding, of sums over a million cells."""
-        return 100.0
-
-    @property
-    def patience(self) -> int:
-        """See `FewSums`; there are as many directions of large precision as sums, in each child."""
-        return 12
+    def on(self, cells: BoolArray) -> SumWeights:
+        """The same on some of the cells."""
+        wide = tuple(replace(one, group=one.group[cells]) for one in self.wide)
+        return replace(self, wide=wide, few=sp.csr_array(self.spread[cells].T))
 
     @cached_property
-    def _spread(self) -> sp.csr_array:
+    def nested(self) -> tuple[int, ...]:
+        """The numbers of the wide queries of a chain, finest first, each of whose groups are in one of the next."""
+        chain: list[int] = []
+        for number in sorted(range(len(self.wide)), key=lambda each: -self.wide[each].size):
+            if not chain or each_in_one(self.wide[chain[-1]].group, self.wide[number].group):
+                chain.append(number)
+        return tuple(chain)
+
+    @cached_property
+    def spread(self) -> sp.csr_array:
+        """A' `(k, s)`."""
         return sp.csr_array(self.few.T)
 
-    @property
-    def n_sums(self) -> int:
-        """Sums of all queries."""
-        return int(self.few.shape[0]) + sum(one.size for one in self.wide)
-
     def times(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
-        """The precisions of some kinds `(C,)` times cells `(k, C)`, one column each."""
+        """See `Precisions`."""
         out = self.scale[kinds] * cells
         for one in self.wide:
             out += one.weight * (one.sums @ cells)[one.group]
@@ -82,25 +94,20 @@ class SumWeights(FewSums):
         for kind in range(len(self.scale)):
             columns = np.flatnonzero(kinds == kind)
             weighted[:, columns] = self.joint[kind] @ sums[:, columns]
-        return np.asarray(out + self._spread @ weighted)
-
-    def mean(self, weights: FloatArray) -> FloatArray:
-        """All numbers of their mean `(k, k)` with weights `(K,)`."""
-        joint = np.tensordot(weights, self.joint, 1)[None]
-        return replace(self, scale=weights @ self.scale[:, None], joint=joint).matrices()[0]
+        return np.asarray(out + self.spread @ weighted)
 
     def diagonals(self) -> FloatArray:
-        """`(K, k)`."""
+        """See `Precisions`."""
         own = sum(one.weight for one in self.wide)
-        few = np.stack([(self._spread @ joint * self._spread.toarray()).sum(axis=1) for joint in self.joint])
+        few = np.stack([(self.spread @ joint * self.spread.toarray()).sum(axis=1) for joint in self.joint])
         return np.asarray(self.scale[:, None] + own + few)
 
     def matrices(self) -> FloatArray:
-        """All numbers `(K, k, k)`."""
+        """See `Precisions`."""
         k = self.few.shape[1]
         out = np.zeros((len(self.scale), k, k))
         for one in self.wide:
             out += one.weight * (one.group[:, None] == one.group[None, :])
-        out += np.stack([self._spread @ joint @ self.few for joint in self.joint])
+        out += np.stack([self.spread @ joint @ self.few for joint in self.joint])
         out[:, np.arange(k), np.arange(k)] += self.scale[:, None]
         return out

@@ -13,7 +13,7 @@ from oracles.stops import after_each_stop
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray
-from postprocess.downward import assembly
+from postprocess.downward import assembly, batch
 from postprocess.downward.level import downward_level
 from postprocess.families import projected, solve
 from postprocess.families.active_set import Exact
@@ -71,7 +71,7 @@ def random_family(
         name=f"family {seed}",
         precision=few.on(np.arange(kinds), cells),
         linear=linear[:, cells],
-        upper=np.where(np.isinf(upper), assembly.UNBOUNDED, upper),
+        upper=np.where(np.isinf(upper), batch.UNBOUNDED, upper),
         parent=parent,
         held_group=group,
         held=sums,

@@ -16,7 +16,7 @@ from oracles.stops import after_each_stop
 from postprocess import algebra
 from postprocess.algebra import Basis
 from postprocess.bounds.declare import propagate
-from postprocess.downward import assembly, tasks
+from postprocess.downward import assembly, batch, tasks
 from postprocess.downward.level import downward_level
 from postprocess.errors import SolverError
 from postprocess.families import stack, wide
@@ -35,7 +35,7 @@ def random_area(seed: int, shape: Sequence[int], *, held: bool, ranges: bool, ze
     shape = tuple(shape)
     n_cells = int(np.prod(shape))
     truth = rng.poisson(rng.gamma(0.1, 20.0, n_cells)).astype(np.float64)
-    upper = np.full(n_cells, assembly.UNBOUNDED)
+    upper = np.full(n_cells, batch.UNBOUNDED)
     if zeros:
         upper[rng.random(n_cells) < 0.2] = 0.0
         truth[upper == 0] = 0.0

@@ -1,0 +1,127 @@
+"""What the batches of parents of a level have in common, whichever form their precisions have; checks of solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from postprocess.arrays import BoolArray, IntArray
+from postprocess.errors import SolverError
+from postprocess.families.family import Family, Solution
+from postprocess.families.rounding import GroupLevel, tie_breaks
+from postprocess.families.second_solver import solve_again
+
+#: Persons: a solution of the batched solver that differs from the second solver's by more in a cell stops the run.
+LARGEST_DIFFERENCE = 1e-3
+#: Numbers in the quadratic forms of a family's children above which another solver is too slow to compare with.
+CHECKED_NUMBERS = 300_000
+#: Stands for no upper bound.
+UNBOUNDED = float(1 << 52)
+#: Whole numbers of some children of a batch: their rows, columns and values.
+Entries = tuple[IntArray, IntArray, IntArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Children `first_child ...` of the parents `first_parent ...`, arrays sliced to them.
+
+    Attributes:
+        offsets: `(n_parents + 1,)` children of each parent, from 0.
+        parents: whole-number histograms `(n_parents, n_cells)`; None at the top of the spine.
+        checked: `(n_parents,)` True where the solution is compared with another solver's.
+    """
+
+    level: int
+    level_name: str
+    parent_names: tuple[str, ...]
+    first_parent: int
+    first_child: int
+    offsets: IntArray
+    parents: sp.csr_array | None
+    checked: BoolArray
+    solver: str
+    seed: int
+
+    def rows(self, parent: int) -> slice:
+        """The children of a parent, by its number in the batch."""
+        return slice(int(self.offsets[parent]), int(self.offsets[parent + 1]))
+
+    def name_of(self, parent: int) -> str:
+        """The family of a parent, for messages."""
+        name = self.parent_names[parent]
+        return name if self.parents is None else f"{name} (its {self.level_name} children)"
+
+    def ties(self, number: int, parent: int, cells: IntArray) -> IntArray:
+        """What breaks ties in the cells `(k,)` of a parent's children in the pass with a number, `(C, k)`."""
+        rows = self.rows(parent)
+        children = np.arange(self.first_child + rows.start, self.first_child + rows.stop)
+        return tie_breaks(self.seed, [np.array([self.level * 64 + number]), children[:, None], cells[None, :]])
+
+    def differences(self, parent: int, family: Family, solution: Solution) -> tuple[float, ...]:
+        """Of a sampled family, which another solver solves again, the largest difference of a cell; nothing of others.
+
+        Raises:
+            SolverError: it is too large.
+        """
+        numbers = family.linear.size * family.n_cells
+        if self.solver != "auto" or not self.checked[parent] or numbers > CHECKED_NUMBERS:
+            return ()
+        if solution.solver != "batched":
+            return ()
+        reference = solve_again(family.with_matrices())
+        difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
+        if difference > LARGEST_DIFFERENCE:
+            raise SolverError(
+                f"{family.name}: the batched solver and {reference.solver} differ by {difference:.2g} persons in a "
+                f"cell; allowed is {LARGEST_DIFFERENCE:g}"
+            )
+        return (difference,)
+
+    def histograms(self, entries: Iterable[Entries], n_cells: int) -> sp.csr_array:
+        """The whole-number histograms `(n, n_cells)` of all children."""
+        nothing = np.zeros(0, dtype=np.int64)
+        rows, columns, values = (
+            np.concatenate(part) for part in zip((nothing, nothing, nothing), *entries, strict=True)
+        )
+        shape = int(self.offsets[-1]), n_cells
+        out = sp.csr_array((values, (rows, columns)), shape=shape, dtype=np.int64)
+        out.sort_indices()
+        return out
+
+
+def assert_kept(family: Family, rounded: IntArray, chain: Sequence[GroupLevel]) -> None:
+    """Raises SolverError if whole numbers `(C, k)` break a constraint, whatever the solvers did."""
+    broken = (rounded < 0).any() or (rounded > family.upper).any()
+    if family.parent is not None:
+        broken = broken or (rounded.sum(axis=0) != np.rint(family.parent)).any()
+    for partition in chain:
+        sums = np.zeros(partition.lower.shape, dtype=np.int64)
+        np.add.at(sums.T, partition.group, rounded.T)
+        broken = broken or (sums < partition.lower).any() or (sums > partition.upper).any()
+    if broken:
+        raise SolverError(f"{family.name}: the rounded solution breaks a constraint")
+
+
+def with_free(chain: list[GroupLevel], group: IntArray, n: int) -> list[GroupLevel]:
+    """A chain of partitions of cells, coarse to fine, and one without bounds where it nests with all of them.
+
+    Args:
+        chain: of n children.
+        group: `(k,)` the other partition, from 0.
+        n: children.
+    """
+    shape = n, int(group.max()) + 1
+    free = GroupLevel(group, np.zeros(shape, dtype=np.int64), np.full(shape, int(UNBOUNDED)))
+    if not all(_nest(partition.group, group) for partition in chain):
+        return chain
+    return sorted([*chain, free], key=lambda partition: partition.lower.shape[1])
+
+
+def _nest(first: IntArray, second: IntArray) -> bool:
+    """Whether one of two groupings, numbered from 0, refines the other."""
+    sizes = int(first.max()) + 1, int(second.max()) + 1
+    pairs = int(np.count_nonzero(np.bincount(first * sizes[1] + second)))
+    return pairs in sizes

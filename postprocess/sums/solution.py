@@ -1,0 +1,434 @@
+"""The solutions of areas and families whose precisions are weights on sums, to 1e-5 persons in every cell.
+
+Which cells are 0 is found by the primal-dual active set method, from all possible cells free: negative ones are fixed
+at 0, and those released whose multiplier has the wrong sign. With the free cells given, the stationary point is found
+by conjugate gradients among the directions that change no fixed sum: of an area without a parent with the inverse of
+its precision (`inverse`), so that they end after a step or two; of a family as `postprocess.families.projected` does.
+A round goes on from the one before, and leaves a thousandth of what it began with; the last one is to rounding error.
+Where rounds go round in a circle, only the worst half of the cells are changed, then the worst quarter, and so on; and
+what free cells in several parts leave open is settled (`Parts`).
+
+**What a solution is worth** (`distance`). Let x keep the fixed sums, and g be the objective's gradient at x less any
+multipliers of these sums. Then x is the exact solution for linear terms that differ from the family's by d, which is g
+where x > 0, and min(g, 0) where x = 0. As every precision is at least c times the identity, the exact solution x* of
+the family itself has
+
+    |x - x*| <= |d| / c    in the Euclidean norm over all cells of all children, and so in each cell.
+
+One product with the precisions gives this bound, over all possible cells. A solution with a larger one than `ALLOWED`
+is not accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from postprocess.arrays import BoolArray, FloatArray
+from postprocess.families.active_set import MET, Exact
+from postprocess.families.family import Family, violation
+from postprocess.families.few_sums import Precisions
+from postprocess.families.projected import FreeSums, in_proportion, may_be_projected
+from postprocess.families.standing import Standing
+from postprocess.families.watching import Watch
+from postprocess.sums.inverse import Inverse
+from postprocess.sums.weights import SumWeights
+
+#: Persons by which a cell of a solution may differ from the exact one at most; and the bound that is aimed at.
+ALLOWED, AIM = 1e-5, 1e-7
+#: What rounding leaves of a gradient, relative to the norm of the linear terms.
+LAST_BITS = 4.0 * 2.0**-52
+#: Persons below 0, and what a multiplier has of the wrong sign in persons, that count as none.
+NONE = 1e-8
+#: Rounds of the active set, and steps of conjugate gradients in one.
+MOST_ROUNDS, MOST_STEPS = 200, 5000
+#: What a round leaves of the gradient that it began with, and what conjugate gradients do until they begin again from
+#: the gradient itself, which has lost less than the one that is carried on.
+LEFT, LEFT_BY_RESTART = 1e-3, 1e-8
+#: Restarts at most; they end where one leaves more than this share of the gradient, which is rounding then.
+RESTARTS, ROUNDING = 8, 0.5
+#: Rounds in a row that change no fewer cells than the best before, after which half as many of them are changed.
+PATIENCE = 4
+#: Stands for what may not be divided by.
+TINY = 1e-300
+
+
+def distance(family: Family, x: FloatArray) -> float:
+    """By how many persons a cell of `x` `(C, k)` differs from the family's exact solution at most; see the module.
+
+    It holds for any x >= 0 with the fixed sums of a family without ranges; upper limits that these imply count as none.
+    """
+    cells, possible = np.ascontiguousarray(x.T), family.upper.T > 0
+    positive = cells > 0
+    left = lagrangian(family, FreeSums(family, positive), family.times(x).T - family.linear.T)
+    missing = np.where(positive, left, np.where(possible, np.minimum(left, 0.0), 0.0))
+    return float(np.linalg.norm(missing)) / least_eigenvalue(family)
+
+
+def lagrangian(family: Family, sums: FreeSums, gradient: FloatArray) -> FloatArray:
+    """A gradient `(k, C)` without the multipliers of the fixed sums, by least squares of the free cells (`Parts`)."""
+    left = gradient - sums.multipliers(*sums.of(gradient * sums.mask))
+    if family.parent is None or family.held_group is None:
+        return left
+    return Parts(family, sums.free).settled(left)
+
+
+class Parts:
+    """The parts of a family's free cells `(k, C)` that have no held sum of a child and no cell of the parent in common.
+
+    Attributes:
+        of_cell: `(k,)` the part of each cell of the parent.
+        of_child: `(k, C)` that of the held sum which each cell of each child is in.
+        between: `(k, C)` possible cells that are in two parts.
+        surplus: `(n,)` of each part the persons of the parent that are more than its children are to have.
+    """
+
+    def __init__(self, family: Family, free: BoolArray) -> None:
+        assert family.parent is not None
+        assert family.held_group is not None
+        assert family.held is not None
+        k, n = free.shape
+        nodes = k + family.held_group[:, None] * n + np.arange(n)
+        rows, columns = np.nonzero(free)
+        size = k + family.held.size
+        graph = sp.coo_array((np.ones(len(rows)), (rows, nodes[rows, columns])), shape=(size, size))
+        self.n, part = connected_components(graph, directed=False)
+        self.of_cell, self.of_child = part[:k], part[nodes]
+        self.between = (family.upper.T > 0) & (self.of_cell[:, None] != self.of_child)
+        wanted = np.bincount(part[k:], family.held.T.ravel(), self.n)
+        self.surplus = np.bincount(self.of_cell, family.parent, self.n) - wanted
+
+    def settled(self, left: FloatArray) -> FloatArray:
+        """Gradients `(k, C)` without multipliers that leave no negative one between two parts, if there are such.
+
+        What is added to the parent's multipliers of a part and taken off its children's is left open. It is to be
+        t_p <= t_q + w_pq, of a cell of part p and a child of part q with w_pq left: shortest paths (Bellman and Ford).
+        """
+        rows, columns = np.nonzero(self.between)
+        if not (left[rows, columns] < 0).any():
+            return left
+        most = np.full((self.n, self.n), np.inf)
+        np.minimum.at(most, (self.of_cell[rows], self.of_child[rows, columns]), left[rows, columns])
+        added = np.zeros(self.n)
+        for _ in range(self.n):
+            added = np.minimum(added, (most + added).min(axis=1))
+        return left - added[self.of_cell][:, None] + added[self.of_child]
+
+    def links(self, left: FloatArray) -> BoolArray:
+        """The cells `(k, C)` to be released so that no part has a surplus: of each that has, the least one."""
+        out = np.zeros_like(self.between)
+        for part in np.flatnonzero(self.surplus > MET):
+            away = self.between & (self.of_cell == part)[:, None]
+            if away.any():
+                out.flat[np.argmin(np.where(away, left, np.inf))] = True
+        return out
+
+
+def least_eigenvalue(family: Family) -> float:
+    """At most the least eigenvalue of a family's precisions."""
+    precision = family.precision
+    if isinstance(precision, SumWeights):
+        return float(precision.least.min())
+    if isinstance(precision, Precisions):
+        return float(precision.scale.min())
+    return float(np.linalg.eigvalsh(family.matrices)[:, 0].min())
+
+
+class _Among(Protocol):
+    """The directions among free cells that change no fixed sum; vectors are of the free cells in some form."""
+
+    @property
+    def can_be_met(self) -> bool:
+        """Whether there are free cells for every fixed sum."""
+
+    def put(self, x: FloatArray) -> FloatArray:
+        """The vector of cells `(k, C)`."""
+
+    def taken(self, vector: FloatArray) -> FloatArray:
+        """The cells `(k, C)` of a vector, 0 where they are not free."""
+
+    def times(self, vector: FloatArray) -> FloatArray:
+        """The precisions times a vector."""
+
+    def met(self, vector: FloatArray) -> FloatArray:
+        """A vector near another that has the fixed sums."""
+
+    def projected(self, gradient: FloatArray) -> FloatArray:
+        """What multipliers of the fixed sums leave of a gradient."""
+
+    def step(self, residual: FloatArray) -> FloatArray:
+        """The direction in which to go for a projected residual."""
+
+    def lagrangian(self, gradient: FloatArray) -> FloatArray:
+        """A gradient `(k, C)` without the multipliers of the fixed sums, in all cells."""
+
+    def links(self, gradient: FloatArray) -> BoolArray:
+        """The cells `(k, C)` without which the fixed sums cannot be met, by the gradient that `lagrangian` leaves."""
+
+
+class _Alone:
+    """Of an area without a parent: vectors are `(n_free,)`, and steps those of the inverse of its precision."""
+
+    can_be_met = True
+
+    def __init__(self, family: Family, quadratic: SumWeights, free: BoolArray) -> None:
+        self.free = free[:, 0]
+        self.own = quadratic if self.free.all() else quadratic.on(self.free)
+        self.inverse = Inverse(self.own, quadratic.nested)
+        self.held: sp.csr_array | None = None
+        if family.held_group is not None and family.held is not None:
+            group = family.held_group[self.free]
+            self.used, rows = np.unique(group, return_inverse=True)
+            self.can_be_met = bool(np.isin(np.flatnonzero(family.held[0] > 0), self.used).all())
+            shape = len(self.used), len(group)
+            self.held = sp.csr_array((np.ones(len(group)), (rows.ravel(), np.arange(len(group)))), shape=shape)
+            self.values, self.group = family.held[0][self.used], family.held_group
+            self.on_held = np.column_stack([self.inverse.times(row) for row in self.held.toarray()])
+            self.of_held = np.linalg.inv(self.held @ self.on_held)
+
+    def put(self, x: FloatArray) -> FloatArray:
+        return x[self.free, 0]
+
+    def taken(self, vector: FloatArray) -> FloatArray:
+        out = np.zeros((len(self.free), 1))
+        out[self.free, 0] = vector
+        return out
+
+    def times(self, vector: FloatArray) -> FloatArray:
+        return self.own.times(vector[:, None], np.zeros(1, dtype=np.int64))[:, 0]
+
+    def met(self, vector: FloatArray) -> FloatArray:
+        if self.held is None:
+            return vector
+        return np.asarray(vector + self.on_held @ (self.of_held @ (self.values - self.held @ vector)))
+
+    def projected(self, gradient: FloatArray) -> FloatArray:
+        if self.held is None:
+            return gradient
+        return np.asarray(gradient - self.held.T @ self._multipliers(gradient))
+
+    def _multipliers(self, gradient: FloatArray) -> FloatArray:
+        return np.asarray(self.of_held @ (self.on_held.T @ gradient))
+
+    def step(self, residual: FloatArray) -> FloatArray:
+        out = self.inverse.times(residual)
+        if self.held is not None:
+            out = out - self.on_held @ (self.of_held @ (self.held @ out))
+        return out
+
+    def lagrangian(self, gradient: FloatArray) -> FloatArray:
+        if self.held is None:
+            return gradient
+        of_group = np.zeros(int(self.group.max()) + 1)
+        of_group[self.used] = self._multipliers(gradient[self.free, 0])
+        return np.asarray(gradient - of_group[self.group][:, None])
+
+    def links(self, gradient: FloatArray) -> BoolArray:
+        return np.zeros(gradient.shape, dtype=bool)
+
+
+class _Children:
+    """Of the children of a parent: vectors are cells `(k, C)`, 0 where they are not free."""
+
+    def __init__(self, family: Family, quadratic: SumWeights, free: BoolArray) -> None:
+        self.family, self.quadratic, self.sums = family, quadratic, FreeSums(family, free)
+        self.can_be_met = self.sums.can_be_met
+        self.parts = None if family.held_group is None else Parts(family, free)
+
+    def put(self, x: FloatArray) -> FloatArray:
+        return x * self.sums.mask
+
+    def taken(self, vector: FloatArray) -> FloatArray:
+        return vector
+
+    def times(self, vector: FloatArray) -> FloatArray:
+        return self.quadratic.times(vector, self.family.kinds) * self.sums.mask
+
+    def met(self, vector: FloatArray) -> FloatArray:
+        family = self.family
+        assert family.parent is not None
+        for _ in range(2):
+            by_cell, by_group = self.sums.of(vector)
+            by_cell = family.parent - by_cell
+            if by_group is not None and family.held is not None:
+                by_group = family.held.T - by_group
+            vector = vector + self.sums.multipliers(by_cell, by_group) * self.sums.mask
+        return vector
+
+    def projected(self, gradient: FloatArray) -> FloatArray:
+        return self.sums.projected(gradient)
+
+    def step(self, residual: FloatArray) -> FloatArray:
+        return residual
+
+    def lagrangian(self, gradient: FloatArray) -> FloatArray:
+        left = gradient - self.sums.multipliers(*self.sums.of(gradient * self.sums.mask))
+        return left if self.parts is None else self.parts.settled(left)
+
+    def links(self, gradient: FloatArray) -> BoolArray:
+        return np.zeros(gradient.shape, dtype=bool) if self.parts is None else self.parts.links(gradient)
+
+
+@dataclass
+class _Search:
+    """Where the search for the cells that are 0 stands, before a round.
+
+    Attributes:
+        x: `(k, C)`.
+        free: `(k, C)`.
+        number: of the round.
+        exactly: whether the round is to rounding error.
+        share: of the cells that would change, those which do.
+        fewest: cells that would have changed in the best round.
+        patience: rounds that may still change no fewer.
+    """
+
+    x: FloatArray
+    free: BoolArray
+    number: int = 1
+    exactly: bool = False
+    share: float = 1.0
+    fewest: int = 1 << 62
+    patience: int = PATIENCE
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> _Search:
+        """From what `arrays` gives."""
+        numbers = {name: array.item() for name, array in arrays.items() if name not in ("x", "free")}
+        return cls(arrays["x"], arrays["free"], **numbers)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it."""
+        return {name: np.asarray(value) for name, value in vars(self).items()}
+
+    def link(self, x: FloatArray, links: BoolArray) -> None:
+        """To the next round with some more cells `(k, C)`, without which the fixed sums cannot be met."""
+        self.number, self.free = self.number + 1, self.free | links
+        self.x = np.maximum(x, 0.0)
+
+    def go_on(self, x: FloatArray, below: BoolArray, wrong: BoolArray, persons: FloatArray) -> None:
+        """To the next round.
+
+        Args:
+            x: `(k, C)` what this round found.
+            below, wrong: the free cells to be fixed, and the fixed ones to be released.
+            persons: by which these are below 0, or wrong.
+        """
+        changing = below | wrong
+        changes = int(np.count_nonzero(changing))
+        if changes < self.fewest:
+            self.fewest, self.patience = changes, PATIENCE
+        elif not self.patience:
+            self.share, self.patience = self.share / 2.0, PATIENCE
+        else:
+            self.patience -= 1
+        if changes and self.share < 1.0:
+            ordered = np.sort(persons[changing])
+            changing &= persons >= ordered[-max(1, int(self.share * changes))]
+        self.number, self.exactly = self.number + 1, not changes
+        self.free = self.free ^ changing
+        self.x = np.where(self.free, np.maximum(x, 0.0), 0.0)
+
+
+def solve_on_sums(family: Family) -> Exact | None:
+    """The solution of a family, or of an area without a parent; None where it is not found to `ALLOWED`."""
+    quadratic = family.precision
+    if not isinstance(quadratic, SumWeights) or not may_be_projected(family):
+        return None
+    linear, possible = np.ascontiguousarray(family.linear.T), np.ascontiguousarray(family.upper.T > 0)
+    least, among = float(quadratic.least.min()), _Alone if family.parent is None else _Children
+    aim = max(AIM * least, LAST_BITS * float(np.linalg.norm(linear)))
+    search, watch = _Search(in_proportion(family, possible), possible), Watch(family.name)
+    # An area without a parent is solved sooner than anything would be kept.
+    standing = None if family.parent is None else Standing("sums", lambda: family.arrays)
+    if standing is not None and (kept := standing.found()) is not None:
+        search = _Search.of(kept)
+    while search.number <= MOST_ROUNDS:
+        if standing is not None:
+            standing.at(search.arrays)
+        directions = among(family, quadratic, search.free)
+        if not directions.can_be_met:
+            return None
+        x = _stationary(directions, linear, search.x, aim, 0.0 if search.exactly else LEFT)
+        if x is None:
+            return None
+        gradient = directions.lagrangian(quadratic.times(x, family.kinds) - linear)
+        if (links := directions.links(gradient)).any():
+            search.link(x, links)
+            continue
+        below, wrong = search.free & (x < -NONE), possible & ~search.free & (gradient < -NONE * least)
+        watch.at(partial(_where, search.number, int(np.count_nonzero(below | wrong))))
+        if search.exactly and not (below | wrong).any():
+            return _accepted(family, x, gradient, search)
+        search.go_on(x, below, wrong, np.where(below, -x, -gradient / least))
+    return None
+
+
+def _where(number: int, changes: int) -> str:
+    return f"round {number:,}, {changes:,} cells change"
+
+
+def _stationary(among: _Among, linear: FloatArray, x: FloatArray, aim: float, left: float) -> FloatArray | None:
+    """The least of the objective among free cells with the fixed sums, `(k, C)`; None where steps do not lead there.
+
+    Args:
+        among: the directions in which to go.
+        linear: `(k, C)`.
+        x: where to begin.
+        aim: norm of the gradient that is enough.
+        left: share of the gradient that may be left, where it is more.
+    """
+    linear = among.put(linear)
+    at = best = among.met(among.put(x))
+    goal, before = aim, np.inf
+    for turn in range(RESTARTS):
+        residual = among.projected(linear - among.times(at))
+        size = float(np.linalg.norm(residual))
+        if size < before:
+            best = at
+        if not turn:
+            goal = max(aim, left * size)
+        if size <= goal or size > ROUNDING * before:
+            break
+        before = size
+        step = _descent(among, residual, max(0.3 * goal, LEFT_BY_RESTART * size))
+        if step is None:
+            return None
+        at = among.met(at + step)
+    return among.taken(best)
+
+
+def _descent(among: _Among, residual: FloatArray, least: float) -> FloatArray | None:
+    """Conjugate gradients from a projected residual until its norm is at most `least`; None after too many steps."""
+    step = np.zeros_like(residual)
+    direction = preferred = among.step(residual)
+    square = float(np.vdot(residual, preferred))
+    for _ in range(MOST_STEPS):
+        along = among.projected(among.times(direction))
+        length = square / max(float(np.vdot(direction, along)), TINY)
+        step += length * direction
+        residual = residual - length * along
+        if float(np.linalg.norm(residual)) <= least:
+            return step
+        preferred = among.step(residual)
+        before, square = square, float(np.vdot(residual, preferred))
+        direction = preferred + (square / max(before, TINY)) * direction
+    return None
+
+
+def _accepted(family: Family, x: FloatArray, gradient: FloatArray, search: _Search) -> Exact | None:
+    """The solution with its residuals; None if a fixed sum is missed, or a cell may be further off than `ALLOWED`."""
+    clipped = np.ascontiguousarray(np.clip(x.T, 0.0, family.upper))
+    primal = max(float(np.abs(clipped - x.T).max(initial=0.0)), violation(family, clipped))
+    if primal > MET or distance(family, clipped) > ALLOWED:
+        return None
+    scale = max(1.0, float(np.abs(family.linear).max(initial=0.0)))
+    dual = float(np.abs(gradient[search.free]).max(initial=0.0)) / scale
+    return Exact(clipped, search.number, primal, dual, np.zeros((family.n_children, 0)))

@@ -1,0 +1,76 @@
+"""Made-up problems of four levels, the lower two of which measure few sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from geography.spine import Level, Spine
+from postprocess.arrays import IntArray
+from postprocess.marginal import Marginal, detail_of
+from postprocess.problem import Constraints, Measured, Problem
+
+#: Areas of each level, and the number of sums that levels below the second are measured by at most.
+COUNTS, MOST = (1, 3, 5, 12), 60
+PARENTS = ([-1], [0, 0, 0], [0, 0, 1, 2, 2], [0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])
+
+
+@dataclass(frozen=True)
+class World:
+    """A made-up problem, and the true counts of each level."""
+
+    problem: Problem
+    true: tuple[IntArray, ...]
+
+
+def grouped(rng: np.random.Generator, n: int, size: int) -> IntArray:
+    """A grouping of n values into so many groups, none of them empty."""
+    group = np.concatenate([np.arange(size), rng.integers(0, size, n - size)])
+    return np.asarray(rng.permutation(group), dtype=np.int64)
+
+
+def world(seed: int, *, equal: bool = False) -> World:
+    """Two attributes with groups that do not nest, and two without; wide queries at the two upper levels."""
+    rng = np.random.default_rng(seed)
+    shape = (int(rng.integers(4, 7)), 2, int(rng.integers(5, 8)), 3)
+    kept, none = [np.arange(n) for n in shape], [np.zeros(n, dtype=np.int64) for n in shape]
+    few = [grouped(rng, shape[0], 2), grouped(rng, shape[2], 2)]
+    # Groups of the wide queries are of pieces that have several values.
+    more = [few[0] * 2 + grouped(rng, shape[0], 2), few[1] * 2 + grouped(rng, shape[2], 2)]
+    more = [np.unique(one, return_inverse=True)[1].ravel() for one in more]
+    total = Marginal("total", tuple(none))
+    narrow = (
+        Marginal("few", (few[0], none[1], few[1], none[3])),
+        Marginal("values", (kept[0] if seed % 2 else few[0], kept[1], none[2], none[3])),
+        Marginal("groups", (none[0], kept[1], more[1], none[3])),
+    )
+    wide = (
+        Marginal("wide", (more[0], kept[1], more[1], kept[3])),
+        Marginal("half", (kept[0], kept[1], more[1], kept[3])),
+    )
+    queries = ((detail_of(shape), *wide, narrow[0]), (detail_of(shape), wide[0], narrow[1]), narrow, narrow)
+    parents = [np.array(one) for one in PARENTS]
+    if equal:  # two levels above the lower ones whose areas have equally many children
+        parents[2] = np.array([0, 0, 1, 1, 2])
+    levels = tuple(
+        Level(f"l{i}", np.array([f"{k:02d}" for k in range(n)]), one)
+        for i, (n, one) in enumerate(zip(COUNTS, parents, strict=True))
+    )
+    cells = int(np.prod(shape))
+    true = [rng.poisson(1.2, (COUNTS[3], cells)) * (rng.random(cells) < 0.5)]
+    for level in (2, 1, 0):
+        sums = np.zeros((COUNTS[level], cells), dtype=np.int64)
+        np.add.at(sums, parents[level + 1], true[0])
+        true.insert(0, sums)
+    measured = []
+    for level, of_level in enumerate(queries):
+        own = []
+        for number, query in enumerate(of_level):
+            deviation = 1.0 + number + level
+            noise = np.rint(rng.normal(0.0, deviation, (COUNTS[level], query.size)))
+            own.append(Measured(query, query.answer(true[level]) + noise.astype(np.int64), deviation**2))
+        measured.append(tuple(own))
+    constraints = Constraints(np.zeros(cells, dtype=bool), ((),) * 4)
+    problem = Problem(Spine(levels), shape, tuple(measured), constraints, (total,), completed=narrow)
+    return World(problem, tuple(true))
