@@ -16,7 +16,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 def test_every_size_is_covered_nine_times_in_ten(monkeypatch: pytest.MonkeyPatch) -> None:
     """As `benchmarks/bench_intervals.py` shows it, over three keys."""
     monkeypatch.syspath_prepend(BENCHMARKS)
-    rows: pd.DataFrame = importlib.import_module("bench_intervals").coverage("ri_2010", 3)
+    rows: pd.DataFrame = importlib.import_module("bench_intervals").coverage("ri_2010", range(1, 4))
     assert {"tract", "block_group", "block"} <= set(rows["level"])
     assert set(rows["size"]) == {0, 1, 5, 10, 100, 1000}
     wrong = rows[(rows["coverage"] < 0.87) | ((rows["size"] >= 10) & (rows["coverage"] > 0.95))]
