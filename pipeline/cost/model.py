@@ -355,7 +355,8 @@ def cost_of(
     estimated = held + batches if used == 1 else held + batches + beside
     peak = main + processes + max(estimated, kept + max(at_once, of_draws), after, beside)
     drawing = min(workers, spec.publish.draws) if pays_workers(drawn) else 1
-    begun = WORKER_START * (most_used if (most_used := max(used, drawing)) > 1 else 0)
+    started = max(used, drawing)
+    begun = WORKER_START * started if started > 1 else 0.0
     core = start + begun + passes + simulated + drawn + besides
     return Cost(core, elapsed, peak, max(at_once, after, beside), workers, 1)
 

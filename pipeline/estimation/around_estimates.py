@@ -265,9 +265,15 @@ class Around:
     taken: FloatArray | Taken
     errors: MovedErrors
 
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+    def known(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """The estimates and standard errors of some rows."""
+        return self.estimates[rows], self.standard[rows]
+
+    def ends(
+        self, counts: IntArray, known: tuple[FloatArray, FloatArray], rows: slice
+    ) -> tuple[FloatArray, FloatArray]:
         """The ends for released numbers `(n, size)` from what is learned; NaN where there is nothing to learn from."""
-        return self.errors.ends(counts, self.estimates[rows], self.standard[rows], self.taken[rows])
+        return self.errors.ends(counts, *known, self.taken[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,8 +291,8 @@ class AllAround:
     def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """See `IntervalRule.ends`: made so much longer that the released number and one person to each side are in."""
         low, high = self.rule.ends(counts, rows)
-        least, most = _around(counts, self.around.estimates[rows], self.around.standard[rows])
-        return _chosen((low, high), (least, most), self.around.ends(counts, rows), low < high)
+        known = self.around.known(rows)
+        return _chosen((low, high), _around(counts, *known), self.around.ends(counts, known, rows), low < high)
 
     def large(self, counts: IntArray, rows: slice) -> BoolArray:
         """See `IntervalRule.large`."""
@@ -314,7 +320,7 @@ class LargeAround:
         large. If numbers are spread it reaches as far up as an estimate above one standard error allows with 90 %.
         """
         low, high = self.rule.ends(counts, rows)
-        estimates, standard = self.around.estimates[rows], self.around.standard[rows]
+        known = estimates, standard = self.around.known(rows)
         least, most = _around(counts, estimates, standard)
         large, hidden = is_large(counts, standard), estimates > LARGE * standard
         uncertain = (low < high) & np.isfinite(standard)
@@ -323,7 +329,7 @@ class LargeAround:
         if self.spread:
             bound = np.floor(estimates + ONE_SIDED * standard)
             most = np.where(estimates > standard, np.maximum(most, bound), most)
-        return _chosen((low, high), (least, most), self.around.ends(counts, rows), uncertain)
+        return _chosen((low, high), (least, most), self.around.ends(counts, known, rows), uncertain)
 
     def large(self, counts: IntArray, rows: slice) -> BoolArray:
         """See `IntervalRule.large`."""

@@ -21,6 +21,7 @@ from postprocess.downward.origin import above_origin, only_below, origin_of
 from postprocess.downward.passes import Pass
 from postprocess.downward.reported_errors import OwnErrors, count_reported
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, count_errors
+from postprocess.downward.subtrees import in_64_bits
 from postprocess.downward.summaries import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass
@@ -245,7 +246,7 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
         run: of which this is a part.
         drawn: the last level has drawn terms, and is not measured.
     """
-    problem = stretch.problem
+    problem = in_64_bits(stretch.problem)
     measured: list[tuple[Measured, ...]] = []
     for number, queries in enumerate(problem.measured):
         if drawn and number == problem.spine.n_levels - 1:

@@ -125,6 +125,8 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
 def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Problem, list[IntArray]]:
     """The problem of some subtrees, wherever they are, without its measurements; and the rows of each of its levels.
 
+    Bounds stay as they are kept (`compact_below`), since runs are sent with many of these.
+
     Args:
         problem: of the whole release.
         level: of their tops.
@@ -156,7 +158,7 @@ def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Probl
         first_level=problem.first_level + level,
         first_rows=(),
     )
-    return in_64_bits(chosen), rows
+    return chosen, rows
 
 
 def _sliced(

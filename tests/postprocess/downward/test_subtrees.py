@@ -21,6 +21,7 @@ from postprocess.downward.subtrees import (
     ABOVE,
     Cut,
     above_cut,
+    chosen_subtrees,
     compact_below,
     cut_of,
     downward_part,
@@ -235,6 +236,8 @@ def test_bounds_that_are_kept_small_are_those_of_each_part() -> None:
     problem = Problem(spine, (2,), nothing, Constraints(np.zeros(2, dtype=bool), stated), ())
     small = compact_below(problem, cut)
     assert small.constraints.bounds[: cut.level + 1] == stated[: cut.level + 1]
+    chosen, _ = chosen_subtrees(small, cut.level, np.arange(1))
+    assert chosen.constraints.bounds[-1][0].upper.itemsize == 2, "runs are sent with small bounds"
     for number in range(len(cut.parts)):
         of_whole, of_small = (part_of(one, cut, number, nothing[cut.level :]) for one in (problem, small))
         leaves = of_small.constraints.bounds[-1][0]
