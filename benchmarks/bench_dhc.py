@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measured_run import each_share, measured_beside_plan
+from measured_run import each_share, measured_beside_plan, with_shares
 from numpy.typing import ArrayLike, NDArray
 from synthetic_spine import leaf_codes
 
@@ -230,5 +230,6 @@ def measure(folder: Path, share: int, workers: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    for arguments, one, place in each_share(parser, (100,)):
+    arguments = with_shares(parser, (100,))
+    for one, place in each_share(arguments):
         measure(place, one, arguments.workers)

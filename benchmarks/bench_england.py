@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measured_run import each_share, measured_beside_plan
+from measured_run import each_share, measured_beside_plan, with_shares
 from numpy.typing import NDArray
 from synthetic_spine import leaf_codes
 
@@ -139,5 +139,6 @@ def measure(folder: Path, share: int, *, margins: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--without-margins", action="store_true")
-    for arguments, one, place in each_share(parser, (64, 32)):
+    arguments = with_shares(parser, (64, 32))
+    for one, place in each_share(arguments):
         measure(place, one, margins=not arguments.without_margins)

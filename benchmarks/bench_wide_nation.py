@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from bench_wide import DATA, EXAMPLE
-from measured_run import Used, each_share, measured_beside_plan
+from measured_run import Used, each_share, measured_beside_plan, with_shares
 from synthetic_spine import leaf_codes
 
 #: Geounits of each level of the whole: nation, states, counties, supervisors' districts, enumeration districts.
@@ -88,10 +88,10 @@ def measure(folder: Path, share: int, *, margins: bool) -> Used:
     return measured_beside_plan(path, folder / "out", f"1/{share}")
 
 
-def main(parser: argparse.ArgumentParser) -> None:
+def main(arguments: argparse.Namespace) -> None:
     """All shares, and what the whole would take by the growth of the last two."""
     done: list[tuple[int, Used]] = []
-    for arguments, share, place in each_share(parser, (64, 32)):
+    for share, place in each_share(arguments):
         done.append((share, measure(place, share, margins=arguments.margins)))
     if len(done) > 1:
         (before, less), (last, more) = done[-2:]
@@ -108,7 +108,8 @@ def main(parser: argparse.ArgumentParser) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--margins", action="store_true")
+    stated = with_shares(parser, (64, 32))
     if DATA.exists():
-        main(parser)
+        main(stated)
     else:
         print(f"{DATA} is not there; nothing was measured")

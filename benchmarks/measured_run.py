@@ -89,23 +89,25 @@ def measured_beside_plan(spec: Path, out: Path, what: str, workers: int = 2) -> 
     return used
 
 
-def each_share(
-    parser: argparse.ArgumentParser, shares: Sequence[int]
-) -> Iterator[tuple[argparse.Namespace, int, Path]]:
-    """What the command line asks for, one n-th of a population after the other.
+def with_shares(parser: argparse.ArgumentParser, shares: Sequence[int]) -> argparse.Namespace:
+    """What the command line says.
 
     Args:
-        parser: of what else the command line has.
+        parser: of what else it has than n-ths of a population.
         shares: n by default.
     """
     parser.add_argument("--share", nargs="+", type=int, default=list(shares))
     parser.add_argument("--keep", type=Path, help="folder that the releases are left in")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def each_share(arguments: argparse.Namespace) -> Iterator[tuple[int, Path]]:
+    """One n-th of a population after the other, as `with_shares` has them: n, and a folder for its release."""
     for one in arguments.share:
         with tempfile.TemporaryDirectory() as name:
             place = Path(name) if arguments.keep is None else arguments.keep / f"share-{one}"
             place.mkdir(parents=True, exist_ok=True)
-            yield arguments, one, place
+            yield one, place
 
 
 def memory_of(pid: int) -> int:
