@@ -192,27 +192,42 @@ def answer_variances_below(
     levels: list[_Below] = []
     for level in range(1, problem.spine.n_levels):
         levels.append(_Below.of(problem, estimates, level, levels[-1].classes if levels else above.classes))
+    asked = queries[: len(levels)]
     found: list[list[dict[MarginalKey, FloatArray]]] = [[] for _ in levels]
-
-    def descend(number: int, above: LevelVariances, first: int) -> None:
-        """The levels from a number on that are below some classes, the first of which is given."""
-        kinds = levels[number].kinds[0]
-        start, stop = np.searchsorted(kinds, (first, first + len(above.covariance))).tolist()
-        for part in chunks(stop - start, above.covariance[0].size):
-            rows = slice(start + part.start, start + part.stop)
-            own = levels[number].variances(above, rows, first)
-            found[number].append(own.of_queries(basis, queries[number]).by_query)
-            if any(queries[number + 1 : len(levels)]):
-                descend(number + 1, own, rows.start)
-
-    if any(queries[: len(levels)]):
-        descend(0, above, 0)
+    _find_below(levels, basis, asked, found, above, 0)
     return [
         AnswerVariances(
-            level.classes, {query.key: np.concatenate([part[query.key] for part in parts]) for query in asked}
+            level.classes, {query.key: np.concatenate([part[query.key] for part in parts]) for query in own}
         )
-        for level, parts, asked in zip(levels, found, queries, strict=False)
+        for level, parts, own in zip(levels, found, asked, strict=False)
     ]
+
+
+def _find_below(
+    levels: Sequence[_Below],
+    basis: Basis,
+    queries: Sequence[Sequence[Marginal]],
+    found: Sequence[list[dict[MarginalKey, FloatArray]]],
+    above: LevelVariances,
+    first: int,
+) -> None:
+    """Add to what was `found` of each level the answers' variances of the classes that are below some classes.
+
+    Args:
+        levels: below these classes.
+        basis, queries: as of `answer_variances_below`, of these levels.
+        found: of each of them, what was found so far.
+        above: the covariances of the classes.
+        first: the number of the first of them among all of their level.
+    """
+    if not any(queries):
+        return
+    start, stop = np.searchsorted(levels[0].kinds[0], (first, first + len(above.covariance))).tolist()
+    for part in chunks(stop - start, above.covariance[0].size):
+        rows = slice(start + part.start, start + part.stop)
+        own = levels[0].variances(above, rows, first)
+        found[0].append(own.of_queries(basis, queries[0]).by_query)
+        _find_below(levels[1:], basis, queries[1:], found[1:], own, rows.start)
 
 
 @dataclass(frozen=True, eq=False)

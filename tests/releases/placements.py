@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import pickle
@@ -70,9 +71,9 @@ class PlacedWorkers(Workers):
         assert not (unfrozen := mutable_parts(immutable(given))), f"{kind} is given what can be changed: {unfrozen}"
         before, number = fingerprint(given), next(self._numbers)
         if self.placement is Placement.ARRAYS:
-            wait = partial(through_arrays, function, *given)
+            wait = partial(without_garbage, partial(through_arrays, function, *given))
         elif self.placement is Placement.HERE or (self.placement is Placement.ALTERNATING and number % 2 == 0):
-            wait = partial(apart, function, *given)
+            wait = partial(without_garbage, partial(apart, function, *given))
         else:
             wait = partial(self._awaited, self._hand_out(function, *given))
 
@@ -101,6 +102,29 @@ def name_of(function: Callable[..., Any]) -> str:
     while isinstance(function, partial):
         function = function.func
     return f"{function.__module__}.{function.__qualname__}"
+
+
+def without_garbage(function: Callable[[], Any]) -> Any:
+    """What a function gives; it has to leave no arrays in objects that only refer to each other.
+
+    Processes look for garbage seldom, and would hold these until they do. Arrays are freed at once otherwise.
+    """
+    was_enabled = gc.isenabled()
+    gc.freeze()
+    gc.disable()
+    try:
+        found = function()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = [one for one in gc.garbage if any(isinstance(part, np.ndarray) for part in gc.get_referents(one))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+    assert not left, f"{name_of(function)} leaves arrays in {sorted({type(one).__qualname__ for one in left})}"
+    return found
 
 
 def through_arrays(function: Callable[..., Any], *given: Any) -> Any:
