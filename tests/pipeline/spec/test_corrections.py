@@ -158,7 +158,7 @@ def test_what_is_not_stated_stays(tmp_path: Path) -> None:
         ('[report]\ntitel = "x"', "report.titel: is no text for readers, .* did you mean 'title'"),
         ("[report]\ntitle = 3", "report.title: found the number 3"),
         ("", "corrects nothing; every text is as the release has it"),
-        ("[report", "line 1"),
+        ("[report", "not valid TOML"),
     ],
 )
 def test_what_does_not_fit_is_said_with_the_file(tmp_path: Path, text: str, sentence: str) -> None:
