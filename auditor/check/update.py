@@ -38,7 +38,7 @@ _FOLDERS: Final = ("report/", "replaced/")
 
 
 def check_update(files: Files, run: Places, levels: tuple[Level, ...], findings: Findings) -> None:
-    """Check the answers of a version, what it replaces, and the budget of both together; nothing of a first release."""
+    """Check what a version replaces, its answers, and the budget of both together; nothing of a first release."""
     with findings.noting_errors():
         manifest = read_json(run.manifest, "public/manifest.json")
         try:
