@@ -85,7 +85,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         raise FormError(f"{root}: its measurements were made elsewhere; how they were drawn cannot be audited")
     if "update" in release.manifest["spec"]:
         raise FormError(
-            f"{root}: was made with answers, of noise drawn before; audit the release that it replaces, and the answers"
+            f"{root}: is a version of noise drawn before; audit the release that it replaces, and answers added to it"
         )
     if release.manifest["spec"]["privacy"]["framework"] == "local":
         raise FormError(f"{root}: is made from randomised reports; no noise was drawn that could be audited")

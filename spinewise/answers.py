@@ -66,25 +66,28 @@ class Answer:
 
 def update(
     release: Release | Path | str,
-    with_: Sequence[Answer | Path | str],
+    with_: Sequence[Answer | Path | str] = (),
     *,
+    texts: Path | str | None = None,
     out: Path | str = "updated",
     workers: int | None = None,
     progress: bool = True,
 ) -> Release:
-    """Make a new version of a finished release from all its measurements and those of answers, and open it.
+    """Make a new version of a finished release, with answers or with corrected texts, and open it.
 
     It reads public files only and costs nothing. The release itself is not changed.
 
     Args:
         release: the release, or its directory.
         with_: answers, or their directories: counts of a level's areas, of the release's dataset, ledger and schema.
+        texts: instead of answers, a TOML file with corrected texts for readers, under their keys in the spec.
         out: the folder in which the new version's directory is made.
         workers: number of processes; by default that of the settings, or all cores.
         progress: show a bar in a terminal or a notebook.
 
     Raises:
-        InputError: an answer cannot be used, or is of other records; or the directory is not empty.
+        InputError: an answer cannot be used, or is of other records; the file has something else than texts for
+            readers; or the directory is not empty.
         ReleaseError: a file of the release was changed.
     """
     directory = release.directory if isinstance(release, Release) else Path(release).expanduser()
@@ -92,7 +95,8 @@ def update(
     bar = progress_for(shown=progress)
     try:
         count = load_settings(workers=workers).workers or default_workers()
-        made = update_release(directory, answers, Path(out).expanduser(), count, bar)
+        corrections = None if texts is None else Path(texts).expanduser()
+        made = update_release(directory, answers, Path(out).expanduser(), count, bar, texts=corrections)
     finally:
         bar.close()
     for remark in (*made.doubts, *(f"beyond the usual limits: {one}" for one in made.beyond_limits)):

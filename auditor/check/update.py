@@ -1,4 +1,7 @@
-"""Of a version that was made with answers: that nothing of the release before is lost, and every answer is counted."""
+"""Of a version that replaces another: that nothing of that one is lost, and every answer is counted.
+
+A version without new answers corrects texts for readers: nothing else in it is another than before.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,20 @@ from auditor.reading.spine import Level
 
 #: Folders of a universe with what is measured or known.
 _KINDS: Final = ("measurements", "invariants", "constraints", "selected")
+#: Keys of [report] that are texts; labels are texts too. No number depends on either.
+_TEXTS: Final = frozenset(
+    {
+        *("title", "publisher", "language", "reference_date", "publication_date", "version", "next_release"),
+        *("contact", "licence", "citation", "software_url", "notes", "definitions"),
+    }
+)
+#: Files that show such texts, or say what a version replaces; and folders of them.
+_DESCRIBING: Final = ("report.html", "datapackage.json", "changes.json")
+_FOLDERS: Final = ("report/", "replaced/")
 
 
 def check_update(files: Files, run: Places, levels: tuple[Level, ...], findings: Findings) -> None:
-    """Check the answers of a version, what it replaces, and the budget of both together; nothing of a first release."""
+    """Check what a version replaces, its answers, and the budget of both together; nothing of a first release."""
     with findings.noting_errors():
         manifest = read_json(run.manifest, "public/manifest.json")
         try:
@@ -64,19 +77,50 @@ def _check_replaced(files: Files, run: Places, manifest: Mapping[str, Any], repl
     for name, entry in sorted(before.items()):
         if _is_taken_over(name) and manifest["files"].get(name, {}).get("sha256") != entry["sha256"]:
             taken.fail(f"public/{name} is not that of the version before")
+    if not _further(manifest, stated):
+        other = findings.check("public", "numbers that are not those of a version of which texts alone were corrected")
+        for name in sorted(before.keys() | manifest["files"].keys()):
+            described = name in _DESCRIBING or name.startswith(_FOLDERS)
+            if not described and before.get(name) != manifest["files"].get(name):
+                other.fail(f"public/{name} is not that of the version before")
+
+
+def _further(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether a version has more answers than the one before."""
+    return len(manifest["spec"]["update"]["answers"]) > len(before["spec"].get("update", {}).get("answers", ()))
+
+
+def _without_texts(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A public spec without what may be corrected."""
+
+    def without_labels(section: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in section.items() if key != "labels"}
+
+    rest = {
+        "report": {key: value for key, value in spec.get("report", {}).items() if key not in _TEXTS},
+        "geography": without_labels(spec["geography"]),
+        "schema": without_labels(spec["schema"]),
+        "companions": [
+            [name, {**companion, "schema": without_labels(companion["schema"])}]
+            for name, companion in spec.get("companions", ())
+        ],
+    }
+    return {**spec, **rest}
 
 
 def _check_spec(manifest: Mapping[str, Any], before: Mapping[str, Any], findings: Findings) -> None:
-    """Spec and receipts are those of the version before, with answers added at the end."""
+    """Spec and receipts are those of the version before, with answers added at the end, or with corrected texts."""
     check = findings.check("public/manifest.json", "statements that are not those of the version before")
     old, new = dict(before["spec"]), dict(manifest["spec"])
     earlier, update = old.pop("update", None) or {"version": 1, "answers": []}, new.pop("update")
+    if not _further(manifest, before):
+        old, new = _without_texts(old), _without_texts(new)
     if old != new:
         check.fail("public/manifest.json: its spec, without the answers, is not that of the version before")
     if update["version"] != earlier["version"] + 1:
         check.fail(f"public/manifest.json: it follows version {earlier['version']}")
     known = len(earlier["answers"])
-    if update["answers"][:known] != earlier["answers"] or len(update["answers"]) == known:
+    if update["answers"][:known] != earlier["answers"]:
         check.fail("public/manifest.json: its answers are not those of the version before and further ones")
     if manifest["receipts"] != before["receipts"]:
         check.fail("public/manifest.json: its receipts are not those of the version before")

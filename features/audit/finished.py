@@ -46,9 +46,10 @@ def audit_release(
             raise InputError(f"{run.root}: {reason}")
     if release.spec.update is not None:
         names = ", ".join(added.name for added in release.spec.update.answers)
+        and_answers = f" and the answers ({names}), each" if names else ","
         raise InputError(
-            f"{run.root}: was made with answers, of noise that was drawn before: audit the release that it replaces "
-            f"and the answers ({names}), each in the directory in which it was made, and verify this version"
+            f"{run.root}: is a version of noise that was drawn before: audit the release that it replaces"
+            f"{and_answers} in the directory in which it was made, and verify this version"
         )
     if not run.restricted.is_dir():
         raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")

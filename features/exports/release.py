@@ -148,7 +148,7 @@ def _nmf(release: PublishedRelease, folder: Path) -> None:
     for universe in release.universes:
         if reason := universe.source.refusal("noisy counts"):
             raise InputError(f"--format nmf: {reason}")
-    if release.spec.update is not None:
+    if release.spec.update is not None and release.spec.update.answers:
         raise InputError(
             "--format nmf: this version was made with answers, which the layout has no place for; write the "
             "measurements of the release that it replaces, and the answers as they are in answers/"

@@ -618,7 +618,7 @@ def universe_names(tree: JunctionTree) -> tuple[str, ...]:
 def note_untried(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems) -> None:
     """Note universes that are not those of the cliques, and what no release of marginals was tried with."""
     before = len(problems.lines)
-    if spec.update is not None:
+    if spec.update is not None and spec.update.answers:
         problems.add("update", _NOT_WITH)
     sections: list[UniverseSections] = [spec, *spec.companions.values()]
     sizes = _sizes(stated, sections, problems)

@@ -32,7 +32,7 @@ from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
 
-# -- of a version that was made with answers: which one it is, and what changed ---------------------------------------
+# -- of a version that replaces another: which one it is, and what changed ---------------------------------------
 
 
 #: Moves that are listed, those of all tables together.

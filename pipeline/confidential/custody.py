@@ -135,8 +135,8 @@ def check_made_here(run: RunDirectory) -> None:
     manifest = read_manifest(run.manifest)
     if "update" in manifest.spec:
         raise InputError(
-            f"{run.root}: was made with answers from measurements that were drawn before: repeat the release that it "
-            "replaces and each answer, where they were made, and verify this version"
+            f"{run.root}: is a version of measurements that were drawn before: repeat the release that it replaces and "
+            "each answer, where they were made, and verify this version, which has their measurements unchanged"
         )
     if manifest.status == MADE_ELSEWHERE:
         raise InputError(

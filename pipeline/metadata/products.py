@@ -237,7 +237,7 @@ REPORTS: Final = Product(
 )
 REPLACED: Final = Product(
     "replaced/manifest.json, tables/...",
-    "of such a version: manifest and tables of the version that it replaces",
+    "of a version that replaces another: the manifest and the tables of that one",
     "input",
     _replaced,
 )
@@ -303,7 +303,7 @@ MICRODATA: Final = Product(
 )
 CHANGES: Final = Product(
     "changes.json",
-    "of such a version: what is another number than before, by table and level",
+    "of such a version: which numbers are others than before, by table and level; which texts",
     "computed",
     _changes,
 )

@@ -1,4 +1,4 @@
-"""Of a version that is made with answers: their counts as measurements, and what changed against the version before.
+"""Of a version that replaces another: counts of answers as measurements, and what changed against the version before.
 
 Both follow from public files: the answers in `answers/`, and the tables of the version before in `replaced/`.
 """
@@ -18,8 +18,9 @@ from pipeline.questions.released.added import counts_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, header_of
-from pipeline.release.versions.changes import AnswerUsed, changes_bytes, table_changes
+from pipeline.release.versions.changes import AnswerUsed, Changes, TextChange, changes_bytes, table_changes
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.spec.wording.corrections import text_changes
 from pipeline.storage.files import write_bytes
 
 
@@ -67,17 +68,28 @@ def change_steps(job: Job) -> list[Step]:
 def _write_changes(job: Job) -> None:
     update = job.spec.update
     assert update is not None
-    tables = [
+    tables = tuple(
         table_changes(universe, job.run.before(path), path, len(job.spine.level(level)))
         for universe, level, path in published_tables(job)
-    ]
-    earlier = ReleaseSpec.from_public_dict(read_manifest(job.run.before(job.run.manifest)).spec).update
-    known = {one.sha256 for one in earlier.answers} if earlier is not None else set()
-    new = [
+    )
+    before = ReleaseSpec.from_public_dict(read_manifest(job.run.before(job.run.manifest)).spec)
+    known = {one.sha256 for one in before.update.answers} if before.update is not None else set()
+    new = tuple(
         AnswerUsed(name=one.query.name, question=one.question, cost=str(one.cost), sha256=one.sha256)
         for one in job.universes[0].added
         if one.sha256 not in known
-    ]
-    data = changes_bytes(job.spec.name, update.version, update.replaces, new, tables)
-    write_bytes(job.run.changes, data, job.run.staging)
+    )
+    texts = tuple(
+        TextChange(key=key, before=old, after=text)
+        for key, old, text in text_changes(before.public_dict(), job.spec.public_dict())
+    )
+    changes = Changes(
+        release=job.spec.name,
+        version=update.version,
+        replaces=update.replaces,
+        answers=new,
+        tables=tables,
+        texts=texts,
+    )
+    write_bytes(job.run.changes, changes_bytes(changes), job.run.staging)
     job.progress.advance(len(tables))

@@ -39,7 +39,7 @@ def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
 
 
 def replaced_files(job: Job) -> tuple[Path, ...]:
-    """Of a version that was made with answers the files of the one before: its manifest and its tables."""
+    """Of a version that replaces another the files of that one: its manifest and its tables."""
     return product_files(job, REPLACED)
 
 

@@ -18,6 +18,9 @@ from pipeline.storage.files import canonical_json, make_folder, make_restricted,
 
 _IGNORED = ".gitignore"  # holds *, so that nothing confidential is committed by mistake
 _TEMPORARY_KEY = ".key-"  # a key file being written by pipeline.privacy.keys
+#: Parts of an identity with texts for readers, and how those of a finished release are corrected.
+WITH_TEXTS = frozenset(f"the spec's {part}" for part in ("report", "geography", "schema", "companions"))
+CORRECT = "are corrected without another run or charge by spinewise update --texts"
 
 
 @contextmanager
@@ -234,8 +237,11 @@ def _refuse_if_used(run: RunDirectory, record: dict[str, Any], identity: Mapping
         return
     theirs = record["identity"]
     differing = sorted(k for k in theirs.keys() | identity.keys() if theirs.get(k) != identity.get(k))
+    correct = run.manifest.is_file() and set(differing) <= WITH_TEXTS
     raise InputError(
-        f"{run.root} holds another run: it differs in {', '.join(differing)}; name another directory, or remove it"
+        f"{run.root} holds another run: it differs in {', '.join(differing)}; "
+        + (f"texts for readers alone, such as a title, {CORRECT}; for other changes " if correct else "")
+        + "name another directory, or remove it"
     )
 
 

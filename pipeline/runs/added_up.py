@@ -50,11 +50,12 @@ def _by_ledger(manifest: Manifest) -> str:
     with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
         state = ledger.dataset(receipt.dataset)
     others = sorted(state.releases - {manifest.release})
-    if not others:
+    again = _budget_of(manifest).startswith("release ") and state.spent > Fraction(receipt.cost)
+    if not others and not again:
         return ""
-    unit = receipt.unit
+    unit, names = receipt.unit, _names(others) if others else f"an earlier run of {manifest.release}"
     return (
-        f"Releases of the same records add up: with {_names(others)} the ledger has charged {unit} = "
+        f"Releases of the same records add up: with {names} the ledger has charged {unit} = "
         f"{decimal_text(state.spent)} of {decimal_text(state.budget)} to the dataset {state.name}; "
         f"{decimal_text(state.left)} is left."
     )

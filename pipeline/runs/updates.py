@@ -1,8 +1,9 @@
-"""A new version of a finished release, estimated from its measurements and those of answers: no records, no key.
+"""A new version of a finished release, made from its measurements alone or with those of answers: no records, no key.
 
-It is checked that a version is what its public files make it. Whether answers and release are of the same records,
-public files cannot prove: what both state of their records is keyed and salted, so that nobody can compare records
-by it. Numbers can be compared. Two that are of the same records differ by noise alone, whose size both state.
+One without new answers corrects texts for readers, and no number is another. It is checked that a version is what its
+public files make it. Whether answers and release are of the same records, public files cannot prove: what both state of
+their records is keyed and salted, so that nobody can compare records by it. Numbers can be compared. Two that are of
+the same records differ by noise alone, whose size both state.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers
 from pipeline.publishing.files import input_files, replaced_files
 from pipeline.publishing.manifest import manifest_of
-from pipeline.publishing.steps import perform_public_steps, public_steps
+from pipeline.publishing.steps import last_steps, perform_public_steps, public_steps
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
 from pipeline.questions.released.added import added_section, refuse_drawn_twice
 from pipeline.release.key_statement import KeyStatement
@@ -38,10 +39,12 @@ from pipeline.release.versions.changes import Changes, read_changes
 from pipeline.runs.questions.combining import put_together
 from pipeline.runs.questions.public_files import answer_problems
 from pipeline.runs.signers import require_signer
+from pipeline.runs.versions import version_differences
 from pipeline.signatures.signing_keys import PublicKey
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.update import UpdateSection
-from pipeline.storage.files import make_folder, sha256_file
+from pipeline.spec.wording.corrections import Corrections, corrected, read_corrections, split_texts
+from pipeline.storage.files import json_sha256, make_folder, sha256_file
 
 __all__ = ["Updated", "doubt_of_records", "update_problems", "update_release", "updated_spec"]
 
@@ -59,8 +62,6 @@ def updated_spec(
     Raises:
         InputError: an answer cannot be used with this release, or is used already.
     """
-    if not given:
-        raise InputError("no answer was given; name at least one with --with")
     earlier = before.spec.update
     refuse_drawn_twice([*used_answers(before.run, before.spec), *(manifest for manifest, _, _ in given)])
     sections = [] if earlier is None else list(earlier.answers)
@@ -118,8 +119,9 @@ def update_release(
     workers: int,
     progress: Progress,
     signed_by: PublicKey | None = None,
+    texts: Path | None = None,
 ) -> Updated:
-    """Make a new version of a release from all of its measurements and those of answers.
+    """Make a new version of a release: from all of its measurements and those of answers, or with corrected texts.
 
     Args:
         release: finished; it is not changed.
@@ -128,20 +130,27 @@ def update_release(
         workers: number of processes.
         progress: receives how far it is.
         signed_by: the key that release and answers must be signed by; needed where the release is signed.
+        texts: a file of corrections, in place of answers; see `read_corrections`.
 
     Raises:
         InputError: an answer cannot be used, is of other records, or is not signed as the release is; the release is
-            not finished; or the directory is not empty.
+            not finished; the directory is not empty; or with corrected texts a number would be another.
+        SpecError: the file has something else than texts for readers.
         ReleaseError: a file of the release was changed.
     """
+    corrections = _corrections(answers, texts)
     before = open_finished(release, check_hashes=True)
     given = [_given(path) for path in answers]
     require_signer(before.run, [one.run for one in given], signed_by)
     replaces = sha256_file(before.run.manifest)
     spec = updated_spec(before, replaces, [(one.manifest, one.sha256, str(one.path)) for one in given])
+    if corrections is not None:
+        spec = corrected(spec, corrections, str(texts))
     root = out / spec.name
     # A start that was killed has left what it did, and only the same update goes on with it.
-    identity = {"updated": spec.name, "replaces": replaces, "answers": [one.sha256 for one in given]}
+    identity: dict[str, object] = {"updated": spec.name, "replaces": replaces, "answers": [one.sha256 for one in given]}
+    if corrections is not None:
+        identity["texts"] = json_sha256(split_texts(spec.public_dict())[0])
     if not _can_begin(RunDirectory(root), identity):
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     existed, resumed = root.exists(), RunDirectory(root).record.exists()
@@ -161,6 +170,8 @@ def update_release(
             progress.begin(tuple(public_steps(job)))
             notes = perform_public_steps(job, checkpoints=Checkpoints(run))
             manifest = manifest_of(job, notes, _key_of(before))
+            if corrections is not None:
+                _refuse_other_numbers(job, before, manifest)
             write_manifest(run, manifest)
             Batches(run).forget()
             said = tuple(doubt for doubt in doubts if doubt is not None)
@@ -169,6 +180,39 @@ def update_release(
             for made in (run.public, run.restricted, *(() if existed else (root,))):
                 shutil.rmtree(made, ignore_errors=True)
             raise
+
+
+def _corrections(answers: Sequence[Path], texts: Path | None) -> Corrections | None:
+    """What is to be corrected; InputError where a version would have no reason, or two."""
+    if answers and texts is not None:
+        raise InputError(f"--texts: found {texts} together with --with; a version has new answers or corrected texts")
+    if not answers and texts is None:
+        raise InputError(
+            "no answer was given; name at least one with --with, or a file of corrected texts for readers with --texts"
+        )
+    return None if texts is None else read_corrections(texts)
+
+
+def _refuse_other_numbers(job: Job, before: PublishedRelease, manifest: Manifest) -> None:
+    """InputError where the numbers that are computed again are not the published ones, to the last byte."""
+    if names := _others(job, before.manifest, manifest):
+        versions = "; ".join(version_differences(before.manifest)) or "spinewise verify may say why"
+        raise InputError(
+            f"{before.run.root}: public/{names[0]} is computed otherwise than it was published, and a correction of "
+            f"texts changes no number; {versions}"
+        )
+
+
+def _others(job: Job, before: Manifest, manifest: Manifest) -> list[str]:
+    """The files that differ from those of the version before, but for what describes it and what it replaced."""
+    describing = {job.run.name_of(path) for step in last_steps(job) for path in step.files}
+    folders = tuple(
+        f"{job.run.name_of(path.parent)}/" for path in (job.run.report_file(0), job.run.before(job.run.manifest))
+    )
+    names = sorted((before.files.keys() | manifest.files.keys()) - describing)
+    return [
+        name for name in names if not name.startswith(folders) and before.files.get(name) != manifest.files.get(name)
+    ]
 
 
 def _can_begin(run: RunDirectory, identity: Mapping[str, object]) -> bool:
@@ -266,7 +310,7 @@ _KEPT = ("release", "status", "public_seed", "key_salt", "key_commitment", "inpu
 
 
 def update_problems(job: Job, manifest: Manifest) -> list[str]:
-    """What is wrong with a version that was made with answers, a sentence each; empty for a first release.
+    """What is wrong with a version that replaces another, a sentence each; empty for a first release.
 
     Args:
         job: a run with the version's public inputs.
@@ -302,7 +346,14 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
     used = used_answers(job.run, job.spec)
     for one, stated in zip(used, update.answers, strict=True):
         yield from _answer_problems(job, stated.name, one)
-    yield from _spec_problems(job, before, used)
+    spec = ReleaseSpec.from_public_dict(before.spec, "the manifest of the version before")
+    new = len(update.answers) - (0 if spec.update is None else len(spec.update.answers))
+    if not new:
+        yield from (
+            f"public/{name} is not that of the version before, of which texts alone were corrected"
+            for name in _others(job, before, manifest)
+        )
+    yield from _spec_problems(job, before, spec, used)
 
 
 def _answer_problems(job: Job, name: str, manifest: AnswerManifest) -> Iterator[str]:
@@ -310,16 +361,21 @@ def _answer_problems(job: Job, name: str, manifest: AnswerManifest) -> Iterator[
         yield f"public/answers/{name}: {problem}"
 
 
-def _spec_problems(job: Job, before: Manifest, used: tuple[AnswerManifest, ...]) -> Iterator[str]:
-    """Whether the spec is that of the version before, and states just what the answers are."""
+def _spec_problems(job: Job, before: Manifest, spec: ReleaseSpec, used: tuple[AnswerManifest, ...]) -> Iterator[str]:
+    """Whether the spec is that of the version before, `spec`, and states just what the answers are.
+
+    Where there are no new ones, its texts for readers may be others.
+    """
     update = job.spec.update
     assert update is not None
-    spec = ReleaseSpec.from_public_dict(before.spec, "the manifest of the version before")
     known = 0 if spec.update is None else len(spec.update.answers)
     opened = PublishedRelease(job.run, before, spec, spec.universes(), job.spine)
     new = [
         (one, sha256_file(job.run.answer(stated.name) / MANIFEST), f"public/answers/{stated.name}")
         for one, stated in zip(used[known:], update.answers[known:], strict=True)
     ]
-    if updated_spec(opened, update.replaces, new).public_dict() != job.spec.public_dict():
+    expected, found = updated_spec(opened, update.replaces, new).public_dict(), job.spec.public_dict()
+    if not new:
+        (_, expected), (_, found) = split_texts(expected), split_texts(found)
+    if expected != found:
         yield "public/manifest.json: the spec is not that of the version before with these answers"

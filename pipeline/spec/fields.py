@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -46,7 +46,13 @@ class Misfit(ValueError):  # noqa: N818 - a note for the one SpecError that is m
 
 
 class Section(BaseModel):
-    """A table of the spec: no other keys than its own, never changed."""
+    """A table of the spec: no other keys than its own, never changed.
+
+    Attributes:
+        unknown_key: what messages say of another key, where this is the whole file.
+    """
+
+    unknown_key: ClassVar[str] = "unknown key;"
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -205,7 +205,7 @@ class _Keys:
             hint = f" {key} = ... stands before the first [table], or as a [table] of its own;"
         elif len(location) == 1 and (tables := self._tables_with(key)):
             hint = f" {key} = ... stands in {' or '.join(f'[{name}]' for name in tables)};"
-        return f"unknown key;{hint} allowed here are {', '.join(allowed)}"
+        return f"{getattr(self.model, 'unknown_key', 'unknown key;')}{hint} allowed here are {', '.join(allowed)}"
 
     def description(self, location: Sequence[int | str]) -> str:
         """The description of the field at `location`."""

@@ -31,8 +31,8 @@ from pipeline.spec.fields import (
 from pipeline.spec.input.section import InputSpec
 from pipeline.spec.privacy_section import CompanionPrivacySection
 from pipeline.spec.slots import SlottedSection
-from pipeline.spec.wording.fields import Day, Language, Line, Paragraph, Texts
-from pipeline.spec.wording.sections import LabelsSection, Names
+from pipeline.spec.wording.fields import Texts
+from pipeline.spec.wording.sections import LabelsSection, Names, ReportTexts
 
 _TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
 
@@ -335,34 +335,9 @@ class PolygonSection(Section):
     name: str | None = Field(default=None, description="the property with the area's name for people")
 
 
-class ReportSection(Section):
+class ReportSection(ReportTexts):
     """What the report for readers shows beside the release itself."""
 
-    title: Line | None = Field(default=None, description="the report's title; default: the release's name")
-    publisher: Line | None = Field(
-        default=None, description="who publishes the release and answers for it, as shown to readers"
-    )
-    language: Language | None = Field(
-        default=None,
-        description="the language of the report's texts, numbers and dates (there are English and Spanish), and of the "
-        "names and labels shown; default: English texts, and the names and labels that are stated first",
-    )
-    reference_date: Day | None = Field(
-        default=None, description="the day to which the counts refer, such as 2030-04-01"
-    )
-    publication_date: Day | None = Field(default=None, description="the day on which the release is published")
-    version: Line | None = Field(
-        default=None, description="which of several releases of the same counts this is, such as 2 or revised"
-    )
-    next_release: Line | None = Field(default=None, description="when the next one is expected, such as spring 2032")
-    contact: Line | None = Field(default=None, description="whom readers can ask")
-    licence: Line | None = Field(default=None, description="the terms of use, such as CC-BY-4.0")
-    citation: Paragraph | None = Field(default=None, description="how the release is to be cited")
-    software_url: Line | None = Field(
-        default=None, description="where readers find the program that checks the release"
-    )
-    notes: tuple[Paragraph, ...] | None = Field(default=None, description="what readers must know; a list of texts")
-    definitions: Table[Paragraph] | None = Field(default=None, description="term -> what it means")
     polygons: Table[PolygonSection] = Field(
         default={}, description="level -> its polygons, for maps; levels without are shown as ranked dot plots"
     )

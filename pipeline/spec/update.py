@@ -1,4 +1,4 @@
-"""What a published spec says of answers to questions: those that a version was made with, and that which chose an end.
+"""What a published spec says of the version before, and of answers to questions: added ones, and one that chose an end.
 
 No spec file has the section "update". `spinewise update` writes it into the spec of the manifest, from which everything
 is computed.
@@ -56,12 +56,12 @@ class ChosenSection(Section):
 
 
 class UpdateSection(Section):
-    """Which version of a release this is, and with which answers it was made."""
+    """Which version of a release this is, and with which answers it was made; one without new ones corrects texts."""
 
     version: Annotated[StrictInt, Field(ge=2)] = Field(description="the first release is version 1")
     replaces: Hash = Field(description="SHA-256 of the manifest of the version before")
-    answers: Annotated[tuple[AddedSection, ...], Field(min_length=1)] = Field(
-        description="all that were added, those of earlier versions first"
+    answers: tuple[AddedSection, ...] = Field(
+        description="all that were added, those of earlier versions first; none where texts alone were corrected"
     )
 
 

@@ -1,4 +1,6 @@
-"""Makes a version of a release and kills itself: `python -m releases.killed_update RELEASE ANSWER OUT EVENT NUMBER`.
+"""Makes a version of a release and kills itself: `python -m releases.killed_update RELEASE GIVEN OUT EVENT NUMBER`.
+
+GIVEN is an answer, or a TOML file of corrected texts.
 
 EVENT is "start" or "finish" of a step, or "sync", a write to the disk, as in `releases.killed`.
 """
@@ -19,15 +21,15 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
 
-def kill_update(release: Path, answer: Path, out: Path, event: str, number: int) -> bool:
+def kill_update(release: Path, given: Path, out: Path, event: str, number: int) -> bool:
     """Update in a process of its own and be killed; False if it ended before."""
-    ended = module_in_a_fork("releases.killed_update", release, answer, out, event, number, timeout=120)
+    ended = module_in_a_fork("releases.killed_update", release, given, out, event, number, timeout=120)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
     return ended.returncode != 0
 
 
 def main() -> None:
-    release, answer, out, event, number = sys.argv[1:]
+    release, given, out, event, number = sys.argv[1:]
     killer = Killer(event, int(number))
     sync = os.fsync
 
@@ -36,7 +38,8 @@ def main() -> None:
         sync(file)
 
     os.fsync = counted  # type: ignore[assignment]
-    update_release(Path(release), [Path(answer)], Path(out), 1, killer)
+    texts = Path(given) if given.endswith(".toml") else None
+    update_release(Path(release), [] if texts else [Path(given)], Path(out), 1, killer, texts=texts)
 
 
 if __name__ == "__main__":

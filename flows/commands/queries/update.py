@@ -1,4 +1,4 @@
-"""`spinewise update`: a new version of a release, from its measurements and those of answers to questions."""
+"""`spinewise update`: a new version of a release, with answers to questions or with corrected texts."""
 
 from __future__ import annotations
 
@@ -20,20 +20,26 @@ from pipeline.execution.options import (
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("update", short_help="Update a release with answers to questions.")(update)
+    app.command("update", short_help="Update a release with answers, or correct its texts.")(update)
 
 
 def update(
     release: ReleaseArgument,
     answers: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option(
             "--with",
             metavar="ANSWER_DIR",
             help="An answer of spinewise ask; may be given several times.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TOML_FILE", help="Corrected texts for readers, under the keys that they have in the spec."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder in which to create the new version's directory.")] = Path("updated"),
     signed_by: SignedByOption = None,
     workers: WorkersOption = None,
@@ -41,11 +47,15 @@ def update(
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Make a new version of a finished release from all its measurements and those of answers; print its directory.
+    """Make a new version of a finished release, with answers or with corrected texts; print its directory.
 
     Reads public files only: no records, no key, no ledger. It costs nothing, since release and answers were charged
     when they were made; the new version states what both cost together. Estimates, whole numbers, intervals, tables and
     report are computed anew, and what changed is in changes.json and in the report. The release itself is not changed.
+
+    --texts: a file with what is to be corrected of [report] (but polygons) and of the labels of levels, attributes,
+    values and tables, such as its title. No number changes, or there is no new version; every other key is refused. A
+    signature of the release does not hold for the version, whose manifest is another: sign it too.
 
     Answers must be counts of a level's areas by attributes of the release's schema, with or without a condition, asked
     under the same ledger. An answer whose counts differ from the release's by more than noise explains is of other
@@ -55,6 +65,8 @@ def update(
     Example:
 
         spinewise update releases/example --with answers/count-tract-sex-0a1b2c3d --out updated
+
+        spinewise update releases/example --texts corrections.toml --out corrected
     """
     from pipeline.execution.light_arrow import spare_pandas
 
@@ -75,10 +87,17 @@ def update(
         key = PublicKey.read(signed_by) if signed_by is not None else None
         if key is None and signer is not None and is_signed(release_at(release)):
             key = signer.public()
-        made = update_release(release, answers, out, settings.workers or default_workers(), progress, key)
+        count = settings.workers or default_workers()
+        made = update_release(release, answers or (), out, count, progress, key, texts)
     finally:
         progress.close()
     changes = made.changes
+    for one in changes.texts:
+        output.remark(f"{one.key}: {one.before!r} is now {one.after!r}")
+    if changes.texts:
+        output.remark(
+            "its manifest is another: a signature, a proof and an entry in a log hold for the version that it replaces"
+        )
     output.remark(
         f"version {changes.version}: {changes.changed:,} of {changes.numbers:,} numbers are others than before, "
         f"{changes.outside:,} of them outside of the interval that they had; the largest change is {changes.largest:,}"

@@ -1,11 +1,10 @@
-"""changes.json of a version of a release that was made with answers: which numbers are others than before.
+"""changes.json of a version of a release that replaces another: which numbers, or which texts, are others than before.
 
-It follows from the tables of both versions, those before in `replaced/`.
+It follows from the tables and specs of both versions, those before in `replaced/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -72,6 +71,14 @@ class AnswerUsed(Stated):
     sha256: str
 
 
+class TextChange(Stated):
+    """A text for readers that was corrected: its `key` in the spec, `before` and `after`; None where there is none."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
 class Changes(Stated):
     """changes.json.
 
@@ -79,6 +86,7 @@ class Changes(Stated):
         release, version: which this is; `replaces`: SHA-256 of the manifest of the version before.
         answers: that are new in it.
         tables: in the order of the spec.
+        texts: that were corrected; left out of the file where there are none.
     """
 
     spinewise_changes: Literal[1] = 1
@@ -87,6 +95,7 @@ class Changes(Stated):
     replaces: str
     answers: tuple[AnswerUsed, ...]
     tables: tuple[TableChanges, ...]
+    texts: tuple[TextChange, ...] = ()
 
     @property
     def numbers(self) -> int:
@@ -191,12 +200,9 @@ def _move(old: ReleasedTable, new: ReleasedTable, row: int, column: int, by: flo
     )
 
 
-def changes_bytes(
-    release: str, version: int, replaces: str, answers: Sequence[AnswerUsed], tables: Iterable[TableChanges]
-) -> bytes:
+def changes_bytes(changes: Changes) -> bytes:
     """changes.json as it is written."""
-    stated = Changes(release=release, version=version, replaces=replaces, answers=tuple(answers), tables=tuple(tables))
-    return canonical_json(stated.model_dump(mode="json"))
+    return canonical_json(changes.model_dump(mode="json", exclude=None if changes.texts else {"texts"}))
 
 
 def read_changes(path: Path) -> Changes:
