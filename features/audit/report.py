@@ -118,9 +118,7 @@ TEMPLATES = (
         "always be right."
     ),
     marked("No attack on the stated noise exceeds {best}%."),
-    marked(
-        "Whether it exceeds the promise is not tested: only {n} of the guesses are independent of each other."
-    ),
+    marked("Whether it exceeds the promise is not tested: only {n} of the guesses are independent of each other."),
     marked("{share}% of {n} guesses right, the stated noise allows {most}%"),
 )
 
