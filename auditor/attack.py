@@ -64,6 +64,9 @@ class Membership:
             exact answers, always 1.
         best: the share that no attack on the stated noise exceeds; `bound`: what epsilon alone promises.
         odds: right / (1 - right), by how much odds of 1 to 1 improved; `most_odds`: exp(epsilon), their limit.
+        apart: how many guesses rest on noise that no other of these rests on; they are independent.
+        p_value: of so many of these being right by chance, where each is with the probability `bound` at most.
+        tested: whether they are enough: were all of them right, it could not be chance.
     """
 
     planted: int
@@ -73,7 +76,15 @@ class Membership:
     bound: float
     odds: float
     most_odds: float
+    apart: int
+    p_value: float
+    tested: bool
     words: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the share of right guesses may be chance."""
+        return self.p_value >= ALPHA
 
 
 @dataclass(frozen=True)
@@ -178,7 +189,8 @@ def membership(
     counts = release.truth(universe, leaves)
     if not len(counts.counts):
         raise FormError("there are no records to attack")
-    right = 0.0
+    right, right_apart, apart = 0.0, 0.0, 0
+    used: set[tuple[str, int, int]] = set()
     chances = counts.counts / counts.counts.sum()
     for _ in range(_PLANTED):
         at = int(rng.choice(len(chances), p=chances))
@@ -186,8 +198,14 @@ def membership(
         other = real
         while other == real:
             other = int(rng.integers(len(leaves.codes))), int(rng.integers(universe.n_cells))
-        ratio = sum(_ratio(release, due, residuals, real, other) for due in dues)
-        right += 1.0 if ratio > 0 else 0.5 if ratio == 0 else 0.0
+        told_by = {due.name: _told_by(release, due, real, other) for due in dues}
+        ratio = sum(_ratio(due, residuals, told_by[due.name]) for due in dues)
+        one = 1.0 if ratio > 0 else 0.5 if ratio == 0 else 0.0
+        right += one
+        numbers = {(name, geounit, answer) for name, moved in told_by.items() for geounit, answer, _ in moved}
+        if numbers and not numbers & used:
+            used |= numbers
+            right_apart, apart = right_apart + one, apart + 1
     statement = next(s for s in release.manifest["privacy"] if s["universe"] == universe.name)
     epsilon, delta = float(decimal_of(statement["epsilon"])), float(universe.delta)
     uses: list[Use] = [
@@ -206,29 +224,37 @@ def membership(
         + (f", except with probability {delta:g})" if delta else ")")
         + "; without noise it would always be right."
     )
-    bound = 1 / (1 + math.exp(-epsilon)) + delta
-    return Membership(_PLANTED, share, 1.0, best_guess(uses), min(bound, 1.0), odds, most, words)
+    bound = min(1 / (1 + math.exp(-epsilon)) + delta, 1.0)
+    seen = right_apart / max(apart, 1)
+    p_value = far(seen, bound, apart) if seen > bound else 1.0
+    tested = far(1.0, bound, apart) < ALPHA
+    best = best_guess(uses)
+    return Membership(_PLANTED, share, 1.0, best, bound, odds, most, apart, p_value, tested, words)
 
 
-def _ratio(release: Release, due: Due, residuals: Residuals, real: tuple[int, int], other: tuple[int, int]) -> float:
-    """ln of how much likelier a measurement is if the record is where it is than if it were planted elsewhere.
+def _told_by(release: Release, due: Due, real: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, int, int]]:
+    """The numbers of a measurement that tell where a record is: geounit, answer, and what its noise would be more.
 
     If it were elsewhere, the noise on the answer that it has left would be one more, and on the other one less. With
     neighbours that add or remove a record, it would be nowhere.
     """
     number = release.form.levels.index(due.level.name)
-    found, rows = residuals[due.name]
     places = [(_ancestor(release, real[0], number), int(due.query.of_cell[real[1]]), 1)]
     if due.universe.moved == 2:
         places.append((_ancestor(release, other[0], number), int(due.query.of_cell[other[1]]), -1))
         if places[0][:2] == places[1][:2]:
-            return 0.0
+            return []
+    return [place for place in places if due.kind[place[0]] >= 0]
+
+
+def _ratio(due: Due, residuals: Residuals, told_by: list[tuple[int, int, int]]) -> float:
+    """ln of how much likelier a measurement is if the record is where it is than if it were planted elsewhere."""
+    found, rows = residuals[due.name]
     ratio = 0.0
-    for geounit, answer, change in places:
+    for geounit, answer, change in told_by:
         kind = int(due.kind[geounit])
-        if kind >= 0:
-            noise = int(found[int(np.searchsorted(rows, geounit)), answer])
-            ratio += _log_chance(due, kind, noise) - _log_chance(due, kind, noise + change)
+        noise = int(found[int(np.searchsorted(rows, geounit)), answer])
+        ratio += _log_chance(due, kind, noise) - _log_chance(due, kind, noise + change)
     return ratio
 
 

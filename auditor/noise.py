@@ -17,12 +17,14 @@ from auditor.form import Choice, Universe
 from auditor.keys import KeyedStream, keyed_hash
 from auditor.reading.errors import FormError
 from auditor.release import Due, Release
-from auditor.sampler import TooWideError, boundaries, chosen, drawn
+from auditor.sampler import boundaries, chosen, fits, is_wide
 
 #: Of all measurements together, redrawn with the key.
 _REDRAWN: Final = 6000
 _EXTREMES: Final = 8
 _DEEPEST: Final = 40
+#: Numbers up to which the tail of wide noise is computed; the program draws none that needs more.
+_MOST_TAIL: Final = 4_000_000
 _SIDES: Final = ("both tails", "the upper tail", "the lower tail")
 
 
@@ -38,18 +40,20 @@ def redrawn(release: Release, secret: bytes) -> Iterator[Found]:
     Which are redrawn is drawn from the operating system's entropy, so that no run can prepare for it.
     """
     each = max(16, _REDRAWN // max(1, len(release.due)))
-    problems, count = [], 0
+    problems, count, wide = [], 0, 0
     for due in release.due:
         try:
             residuals, rows = release.residuals(due)
             wrong, tried = _wrong(release, secret, due, residuals, rows, each)
-        except (FormError, TooWideError) as error:
+        except FormError as error:
             problems.append(str(error))
             continue
         count += tried
+        wide += tried if all(is_wide(due.universe.mechanism, scale) for scale in due.scales) else 0
         if wrong:
             problems.append(f"{due.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
-    yield holds("noise redrawn", "measurements", problems, well=f"{count:,} numbers drawn again, each the same")
+    within = f", {wide:,} of them to within one" if wide else ""
+    yield holds("noise redrawn", "measurements", problems, well=f"{count:,} numbers drawn again, each the same{within}")
     for universe in release.form.universes:
         for choice in universe.choices:
             yield _choices(release, secret, universe, choice)
@@ -70,8 +74,8 @@ def _wrong(
         row, answer = divmod(place, size)
         geounit = int(rows[row])
         scale = due.scales[due.kind[geounit]]
-        noise = drawn(due.universe.mechanism, scale, stream.words(geounit * size + answer))
-        wrong += noise != int(flat[place])
+        words = stream.words(geounit * size + answer)
+        wrong += not fits(due.universe.mechanism, scale, int(flat[place]), words)
     return wrong, len(picked)
 
 
@@ -100,8 +104,8 @@ def _choices(release: Release, secret: bytes, universe: Universe, choice: Choice
         for answer, value in enumerate(values):
             if secrets.randbelow(10**6) < chance * 10**6:
                 tried += 1
-                noise = drawn(universe.mechanism, choice.scale, noising.words(row * size + answer))
-                if value - noise != int(exact[number][row, answer]):
+                words = noising.words(row * size + answer)
+                if not fits(universe.mechanism, choice.scale, value - int(exact[number][row, answer]), words):
                     problems.append(f"{codes[row]}: what was added to answer {answer} is not its noise")
     return holds("choices redrawn", choice.name, problems, well=f"{n:,} choices and {tried:,} numbers drawn again")
 
@@ -126,12 +130,7 @@ def exceedances(parts: Sequence[tuple[str, Fraction, NDArray[np.int64]]]) -> Fou
     Args:
         parts: mechanism, scale and residuals of each measurement.
     """
-    tails = []
-    for mechanism, scale, residuals in parts:
-        try:
-            tails.append((_tail(mechanism, scale), residuals))
-        except TooWideError:
-            continue
+    tails = [(_tail(mechanism, scale), residuals) for mechanism, scale, residuals in parts]
     n = sum(residuals.size for _, residuals in tails)
     if not n:
         return Found("tails", "all residuals", True, detail="nothing to test")
@@ -157,12 +156,27 @@ def exceedances(parts: Sequence[tuple[str, Fraction, NDArray[np.int64]]]) -> Fou
 
 
 def _tail(mechanism: str, scale: Fraction) -> NDArray[np.float64]:
-    """P(X >= k) for k = 0, 1, ..., to float precision."""
+    """P(X >= k) for k = 0, 1, ..., to float precision; of wide noise by the distribution on the real numbers."""
+    if is_wide(mechanism, scale):
+        return _wide_tail(mechanism, float(scale))
     low, _ = boundaries(mechanism, scale, 64)
     half = len(low) // 2
     one = float(1 << 128)
     tail = np.array([low[half - k] / one for k in range(1, half + 1)])  # P(X <= -k)
     return np.concatenate([[1 - tail[0]], tail])
+
+
+def _wide_tail(mechanism: str, scale: float) -> NDArray[np.float64]:
+    """The same by a formula: as far out as depths are tested, or `_MOST_TAIL` numbers of it."""
+    gaussian = mechanism == "discrete_gaussian"
+    reach = min(_MOST_TAIL, int(8 * math.sqrt(scale) if gaussian else 32 * scale) + 1)
+    k = np.arange(reach + 1, dtype=np.float64)
+    if gaussian:
+        away = ((k - 0.5) / math.sqrt(2 * scale)).tolist()
+        return 0.5 * np.fromiter(map(math.erfc, away), dtype=np.float64, count=reach + 1)
+    tail = np.exp(-k / scale) / (1 + math.exp(-1 / scale))
+    tail[0] = 1 - tail[1]
+    return tail
 
 
 def _beyond(tail: NDArray[np.float64], residuals: NDArray[np.int64], depth: int, side: str) -> tuple[int, float]:

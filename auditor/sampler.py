@@ -7,11 +7,13 @@ by permute-and-flip as its name says: the candidates in a random order, a coin f
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from statistics import NormalDist
 
 #: Rising numbers, each with its lower and upper end at 2^bits.
 Ends = tuple[list[int], list[int]]
@@ -19,8 +21,10 @@ Ends = tuple[list[int], list[int]]
 WORD = 64
 _GUARD = 64
 _MOST_WORDS = 16
-#: Boundaries above which a distribution is not tabulated here; sigma up to about 20,000.
+#: Boundaries above which a distribution is not tabulated here; sigma up to about 7,000, b up to about 1,000.
 MOST_OUTCOMES = 200_000
+#: Weights below this, in units of 2^-(bits + 2 guard), are not tabulated.
+_NO_WEIGHT = 1 << (_GUARD - 8)
 
 
 class TooWideError(ValueError):
@@ -70,7 +74,7 @@ def boundaries(mechanism: str, scale: Fraction, bits: int) -> Ends:
         low, high = exponential(base * (k * k if gaussian else k), work)
         lows.append(low)
         highs.append(high)
-        if high >> (_GUARD - 8) == 0:
+        if high < _NO_WEIGHT:
             break
     else:
         raise TooWideError(f"{mechanism} with the scale {scale} has too many outcomes to be redrawn here")
@@ -86,6 +90,31 @@ def boundaries(mechanism: str, scale: Fraction, bits: int) -> Ends:
     all_low = below_low + [one - end for end in reversed(below_high)]
     all_high = below_high + [one - end for end in reversed(below_low)]
     return all_low, all_high
+
+
+def is_wide(mechanism: str, scale: Fraction) -> bool:
+    """Whether a distribution has too many outcomes to be tabulated by `boundaries`."""
+    k = MOST_OUTCOMES // 2 + 1
+    x = Fraction(k * k) / (2 * scale) if mechanism == "discrete_gaussian" else k / scale
+    return exponential(x, WORD + 2 * _GUARD)[1] >= _NO_WEIGHT
+
+
+def fits(mechanism: str, scale: Fraction, noise: int, words: Iterator[int]) -> bool:
+    """Whether the words of one draw give this noise; of wide noise to within one, by a formula.
+
+    The formula is that of the distribution on the real numbers, whose differences from the discrete one are far below
+    one where noise is wide. The nearer end of the first word counts, so that floats are exact enough.
+    """
+    if not is_wide(mechanism, scale):
+        return drawn(mechanism, scale, words) == noise
+    word = next(words)
+    sign, beyond = (-1, word) if word < 1 << (WORD - 1) else (1, (1 << WORD) - 1 - word)
+    tail = (beyond + 0.5) / 2.0**WORD
+    if mechanism == "discrete_gaussian":
+        far_out = -NormalDist().inv_cdf(tail) * math.sqrt(float(scale))
+    else:
+        far_out = -float(scale) * math.log(2 * tail)
+    return abs(noise - sign * far_out) <= 1 + 1e-6 * far_out
 
 
 def drawn(mechanism: str, scale: Fraction, words: Iterator[int]) -> int:

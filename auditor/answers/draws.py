@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from auditor.findings import Found, holds
 from auditor.keys import KeyedStream
 from auditor.noise import exceedances
 from auditor.reading.errors import FormError
-from auditor.sampler import chosen, drawn, flipped
+from auditor.sampler import chosen, fits, flipped, is_wide
 
 #: Numbers drawn again of a part, and the largest that are among them.
 _REDRAWN: Final = 3000
@@ -27,8 +26,6 @@ _EXTREMES: Final = 8
 #: Candidates of all choices that are drawn again; at least so many choices are.
 _CANDIDATES: Final = 60_000
 _LEAST_CHOICES: Final = 2
-#: Scales above which a number is compared with a formula, to within one, in place of being drawn bit by bit.
-_WIDE: Final = {"discrete_gaussian": Fraction(25_000_000), "discrete_laplace": Fraction(1500)}
 
 
 def noise_of(answer: Answer, name: str) -> NDArray[np.int64]:
@@ -46,9 +43,9 @@ def tail_findings(answer: Answer) -> Iterator[Found]:
             continue
         mechanism, scale, noise = str(part["mechanism"]), Fraction(part["scale"]), noise_of(answer, name)
         parts.append((mechanism, scale, noise))
-        if scale > _WIDE.get(mechanism, Fraction(0)):
+        if is_wide(mechanism, scale):
             yield _spread(name, mechanism, scale, noise)
-    yield exceedances([one for one in parts if one[1] <= _WIDE.get(one[0], Fraction(0))])
+    yield exceedances(parts)
 
 
 def _spread(name: str, mechanism: str, scale: Fraction, noise: NDArray[np.int64]) -> Found:
@@ -75,24 +72,12 @@ def redrawn(answer: Answer, secret: bytes) -> Iterator[Found]:
         picked = set(np.argsort(-np.abs(noise))[:_EXTREMES].tolist())
         whole = noise.size <= _REDRAWN
         picked |= set(range(noise.size)) if whole else {secrets.randbelow(noise.size) for _ in range(_REDRAWN)}
-        wide = scale > _WIDE.get(mechanism, Fraction(0))
-        wrong = [at for at in picked if not _same(mechanism, scale, int(noise[at]), stream.words(int(at)), wide=wide)]
+        wide = is_wide(mechanism, scale)
+        wrong = [at for at in picked if not fits(mechanism, scale, int(noise[at]), stream.words(int(at)))]
         problems = [f"{len(wrong)} of {len(picked)} numbers are not what the key, these records and the question give"]
         how = " to within one" if wide else ""
         well = f"{len(picked):,} numbers drawn again, each the same{how}"
         yield holds("noise redrawn", f"the {name}", problems if wrong else [], well=well)
-
-
-def _same(mechanism: str, scale: Fraction, noise: int, words: Iterator[int], *, wide: bool) -> bool:
-    """Whether the words give this noise; of wide noise to within one, by the formula of its distribution."""
-    if not wide:
-        return drawn(mechanism, scale, words) == noise
-    below = (next(words) + 0.5) / 2**64
-    if mechanism == "discrete_gaussian":
-        near = NormalDist().inv_cdf(below) * math.sqrt(float(scale)) if below < 1 else 9 * math.sqrt(float(scale))
-    else:
-        near = float(scale) * (math.log(2 * below) if below < 0.5 else -math.log(max(2 * (1 - below), 2.0**-63)))
-    return abs(noise - near) <= 1 + 1e-6 * abs(near) + 1e-5 * math.sqrt(float(scale)) / math.sqrt(1e3)
 
 
 def _stream(answer: Answer, secret: bytes, part: str) -> KeyedStream:

@@ -16,6 +16,8 @@ from pipeline.privacy.ledger.ledger import Ledger
 
 #: The heading of its findings.
 GROUP = "independent"
+#: Of guesses of which too few rest on noise of their own.
+NOT_TESTED = "Whether it exceeds the promise is not tested: only {n} of the guesses are independent of each other."
 #: Of the report on the attacks, below restricted/audit.
 RECONSTRUCTION = "reconstruction.json"
 
@@ -65,8 +67,9 @@ def attack_findings(root: Path, folder: Path) -> Iterator[Finding]:
             detail=f"{said}{without}; {made.blind:.0%} by who knows only sizes and shares; {made.records:,} records",
         )  # fmt: skip
         yield Finding(
-            "attack", "a person guessed", name, passed=guessed.right <= guessed.bound, value=guessed.right,
-            limit=guessed.bound, detail=f"{guessed.words} No attack on the stated noise exceeds {guessed.best:.0%}.",
+            "attack", "a person guessed", name, passed=guessed.passed, value=guessed.right, limit=guessed.bound,
+            detail=f"{guessed.words} No attack on the stated noise exceeds {guessed.best:.0%}."
+            + ("" if guessed.tested else f" {NOT_TESTED.format(n=guessed.apart)}"),
         )  # fmt: skip
         yield finding_of(one.trials, "attack", name)
 

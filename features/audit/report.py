@@ -96,6 +96,7 @@ TEMPLATES = (
     marked("the upper tail cut at 2^-{depth} or nearer"),
     marked("the lower tail cut at 2^-{depth} or nearer"),
     marked("no cut tail"),
+    marked("{n} numbers drawn again, each the same, {m} of them to within one"),
     marked("{n} numbers drawn again, each the same"),
     marked("{n} choices and {m} numbers drawn again"),
     marked("follows from the measurements"),
@@ -117,6 +118,7 @@ TEMPLATES = (
         "always be right."
     ),
     marked("No attack on the stated noise exceeds {best}%."),
+    marked("Whether it exceeds the promise is not tested: only {n} of the guesses are independent of each other."),
     marked("{share}% of {n} guesses right, the stated noise allows {most}%"),
 )
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from geography.errors import InputError
-from pipeline.model.number_ranges import MOST_DIGITS, NumberRange, number_range
+from pipeline.model.number_ranges import RANGE_ALLOWED, NumberRange, number_range
 from pipeline.model.schema import NumberColumn
 from pipeline.model.texts.message import marked
 from pipeline.spec.problems import Problems, dotted
@@ -70,12 +70,7 @@ class Bins:
 def _bin(text: str) -> NumberRange:
     found = number_range(text)
     if found is None:
-        raise InputError(
-            f'found {text!r}; a bin is "FIRST..LAST", two whole numbers of at most {MOST_DIGITS} digits such as '
-            '"1..9999": both ends are public, and numbers are drawn between them, so neither is open'
-        )
-    if found.size < 1:
-        raise InputError(f"found {text!r}, whose last number is before its first")
+        raise InputError(f"found {text!r}; {RANGE_ALLOWED}: both ends of a bin are public, numbers are drawn inside")
     return found
 
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from geography.spine import Spine
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
-    from pipeline.metadata.products import Product
+    from pipeline.metadata.products import Product, ReleaseScope
+    from pipeline.publishing.said_before import Promises
     from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -24,6 +25,12 @@ class Report:
         from features.report.files import FURTHER, PAGE
 
         return PAGE, FURTHER
+
+    def said_before(self, scope: ReleaseScope, promises: Promises) -> object:
+        """See `pipeline.publishing.said_before.SaysBefore`."""
+        from features.report.page import promised
+
+        return promised(scope.spec, scope.universes, promises.statements, promises.joint, promises.households)
 
     def begin_areas(self, job: Job) -> None:
         """See `pipeline.publishing.steps.MadeLast`."""

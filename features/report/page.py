@@ -16,14 +16,14 @@ from features.report.summaries import SizeSummary
 from pipeline.metadata.json_ld import dataset
 from pipeline.metadata.products import ReleaseScope, area_products, described, products_of
 from pipeline.model.mixed import MixedNoise
-from pipeline.model.texts.catalogue import Texts
+from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Write, nowhere
 from pipeline.pages.facts import HasSection, Shown
 from pipeline.pages.templates import page_template, render, script_json
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, odds, promise
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import size_labels
@@ -31,6 +31,7 @@ from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement,
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
+from pipeline.spec.release_spec import ReleaseSpec
 
 # -- of a version that replaces another: which one it is, and what changed ---------------------------------------
 
@@ -81,8 +82,13 @@ def version_view(sources: ReportSources) -> VersionView | None:
 # -- for search engines and data portals ------------------------------------------------------------------------------
 
 
-def dataset_block(sources: ReportSources) -> str:
-    """JSON-LD that can stand in a script element; addresses are those of the files from the page."""
+def dataset_block(sources: ReportSources, promise: str) -> str:
+    """JSON-LD that can stand in a script element; addresses are those of the files from the page.
+
+    Args:
+        sources: of the page.
+        promise: the release's, in a line.
+    """
     spec, run = sources.spec, sources.run
     labels = spec.labels()
     scope = ReleaseScope(spec, sources.universes, run)
@@ -91,7 +97,7 @@ def dataset_block(sources: ReportSources) -> str:
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
     words = (
         f"Counts of {' and of '.join(counted)} in every area of the levels {areas}. Differential privacy: "
-        f"{spoken(promise(sources.joint, sources.statements[0].delta))}. Status: {sources.status}."
+        f"{promise}. Status: {sources.status}."
     )
     return script_json(dataset(spec.name, spec.about, words, [(file, run.name_of(file.source)) for file in files]))
 
@@ -109,6 +115,68 @@ SCRIPTS = (
 _WEAK = Decimal("6.9")
 
 
+def promised(
+    spec: ReleaseSpec,
+    universes: Sequence[Universe],
+    statements: Sequence[PrivacyStatement],
+    joint: Statement,
+    households: Sequence[Statement],
+) -> dict[str, Any]:
+    """What the page says of the budget and of its promises, by the names that its template has.
+
+    It follows from the spec alone, so that a run works it out before it charges anything.
+    """
+    texts = texts_in(spec.report.language)
+    return {
+        "spec": spec,
+        "title": spec.report.title or spec.name,
+        "example": spec.purpose == "example",
+        "about": spec.about,
+        "stated": len(spec.about.rows()) > bool(spec.about.title) + bool(spec.about.publisher),
+        "joint": joint,
+        "households": households,
+        "promise": spoken(promise(joint, statements[0].delta)),
+        "weak": Decimal(joint.epsilon) > _WEAK,
+        "odds": _grouped(odds(joint.epsilon), texts),
+        "joint_budget": decimal_text(Fraction(joint.budget)),
+        "beyond": beyond_limits(universes),
+        "source": page_template(*universes[0].source.template, texts).module,
+        "budgets": {
+            one.name: _division(one, statement, texts) for one, statement in zip(universes, statements, strict=True)
+        },
+        "citation": spec.about.cited(spec.name, texts),
+    }
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a universe's budget is divided; `budget` and `heat` as in `UniverseView`."""
+
+    budget: tuple[dict[str, object], ...]
+    heat: Mapping[str, Mapping[str, tuple[str, float, str]]]
+
+
+def _division(universe: Universe, statement: PrivacyStatement, texts: Texts) -> Division:
+    shares = {(noise.level, noise.query): Fraction(noise.share) for noise in statement.noise}
+    scales = {(noise.level, noise.query): noise for noise in statement.noise}
+    largest = max(shares.values(), default=Fraction(1))
+    heat: dict[str, dict[str, tuple[str, float, str]]] = {}
+    for (level, query), share in shares.items():
+        noise = scales[level, query]
+        scale = Decimal(noise.scale_decimal) * _of_counts(universe, noise)
+        deviation = scale.sqrt() if noise.mechanism == "discrete_gaussian" else scale * Decimal(2).sqrt()
+        text = texts.numerals.decimal(deviation, 1 if deviation < 100 else 0)
+        text = texts("a choice") if noise.mechanism == "exponential" else text
+        heat.setdefault(level, {})[query] = (_three_digits(share, texts), round(float(share / largest), 3), text)
+    return Division(
+        tuple(
+            {"universe": universe.name, "level": level, "query": query, "share": round(float(share), 6)}
+            for (level, query), share in shares.items()
+        ),
+        heat,
+    )
+
+
 def report_page(sources: ReportSources, write: Write = nowhere) -> str:
     """The page; all text is escaped. A function of the sources alone.
 
@@ -116,9 +184,10 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         write: writes a file of the data that are too large for the page, see `chunks`.
     """
     texts = sources.texts
+    said = promised(sources.spec, sources.universes, sources.statements, sources.joint, sources.households)
     explorer = explorer_of(sources, write)
     universes = [
-        _universe(explorer, sources, universe, statement, account)
+        _universe(explorer, sources, said["budgets"][universe.name], universe, statement, account)
         for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
     ]
     levels = [{"name": level.name, "n": len(level)} for level in sources.spine.levels]
@@ -130,7 +199,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         "universes": {view.name: view.what for view in universes},
         "year": sources.spec.about.time[:4],
         "source": source_lines(sources),
-        "citation": sources.spec.about.cited(sources.spec.name, texts),
+        "citation": said["citation"],
         "classes": [
             {"key": grade.key, "label": texts(grade.label), "advice": texts(grade.advice)} for grade in CLASSES
         ],
@@ -143,11 +212,9 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         "report.html.j2",
         SCRIPTS,
         texts,
-        spec=sources.spec,
-        title=sources.spec.report.title or sources.spec.name,
+        **said,
         status=sources.status,
         official=sources.status == "official",
-        example=sources.spec.purpose == "example",
         receipts=sources.receipts,
         banner=texts(_banner(sources.status)),
         origins=_origins(sources),
@@ -157,14 +224,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         n_areas=sum(len(level) for level in sources.spine.levels),
         universes=universes,
         main=universes[0],
-        joint=sources.joint,
-        households=sources.households,
-        weak=Decimal(sources.joint.epsilon) > _WEAK,
-        odds=_grouped(odds(sources.joint.epsilon), texts),
-        source=page_template(*sources.universes[0].source.template, texts).module,
         view=sources.universes[0].source.view(sources.run),
-        joint_budget=decimal_text(Fraction(sources.joint.budget)),
-        beyond=beyond_limits(sources.universes),
         companions=universes[1:],
         classes=CLASSES,
         size_labels=size_labels(texts),
@@ -181,13 +241,11 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         sections=_sections(sources),
         files=_listed_files(sources),
         content=script_json(content),
-        dataset=dataset_block(sources),
+        dataset=dataset_block(sources, said["promise"]),
         chunks=explorer.chunks.in_page,
         loads=explorer.chunks.beside > 0,
         maps=bool(sources.spec.report.polygons),
         named=bool(sources.names),
-        about=sources.spec.about,
-        stated=len(sources.spec.about.rows()) > bool(sources.spec.about.title) + bool(sources.spec.about.publisher),
         level_title=sources.words("").level,
         table_title=lambda row: sources.words(row.universe).table(row.table),
     )
@@ -356,22 +414,12 @@ def _of_counts(universe: Universe, noise: NoiseStatement) -> Decimal:
 def _universe(
     explorer: Explorer,
     sources: ReportSources,
+    division: Division,
     universe: Universe,
     statement: PrivacyStatement,
     account: PrivacyAccount,
 ) -> UniverseView:
     words, texts = sources.words(universe.name), sources.texts
-    shares = {(noise.level, noise.query): Fraction(noise.share) for noise in statement.noise}
-    scales = {(noise.level, noise.query): noise for noise in statement.noise}
-    largest = max(shares.values(), default=Fraction(1))
-    heat: dict[str, dict[str, tuple[str, float, str]]] = {}
-    for (level, query), share in shares.items():
-        noise = scales[level, query]
-        scale = Decimal(noise.scale_decimal) * _of_counts(universe, noise)
-        deviation = scale.sqrt() if noise.mechanism == "discrete_gaussian" else scale * Decimal(2).sqrt()
-        text = texts.numerals.decimal(deviation, 1 if deviation < 100 else 0)
-        text = texts("a choice") if noise.mechanism == "exponential" else text
-        heat.setdefault(level, {})[query] = (_three_digits(share, texts), round(float(share / largest), 3), text)
     rows = tuple(
         MarginRow(universe.name, table.name, level, summary.all(), tuple(summary.by_size()))
         for table in universe.tables
@@ -395,11 +443,8 @@ def _universe(
         ),
         n_zeros=int(universe.structural_zeros.sum()),
         queries=tuple(dict.fromkeys(noise.query for noise in statement.noise)),
-        budget=tuple(
-            {"universe": universe.name, "level": level, "query": query, "share": round(float(share), 6)}
-            for (level, query), share in shares.items()
-        ),
-        heat=heat,
+        budget=division.budget,
+        heat=division.heat,
         margins=rows,
     )
 

@@ -19,9 +19,8 @@ from pipeline.execution.steps import Step
 from pipeline.model.universe import Table
 from pipeline.published import published_names
 from pipeline.publishing.answers import used_answers
-from pipeline.publishing.manifest import account_of, households_of, joint_of
 from pipeline.publishing.public_inputs import named_inputs
-from pipeline.release.privacy_statement import privacy_statement
+from pipeline.publishing.said_before import promises_of
 from pipeline.release.receipts import Receipt
 from pipeline.storage.files import write_bytes
 
@@ -75,6 +74,7 @@ def write_report(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] = 
 
 def report_sources(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] = ()) -> ReportSources:
     """What the report of a release is made from; `further` receipts are of answers that a version was made with."""
+    promises = promises_of(job)
     return ReportSources(
         run=job.run,
         spec=job.spec,
@@ -82,10 +82,10 @@ def report_sources(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] 
         receipts=(*job.receipts, *further),
         universes=job.universes,
         spine=job.spine,
-        statements=tuple(privacy_statement(universe) for universe in job.universes),
-        accounts=tuple(account_of(universe) for universe in job.universes),
-        joint=joint_of(job.universes),
-        households=households_of(job.universes, job.links),
+        statements=promises.statements,
+        accounts=promises.accounts,
+        joint=promises.joint,
+        households=promises.households,
         notes=job.notes,
         exact=numbers.exact,
         moments=numbers.moments,

@@ -28,17 +28,13 @@ from pipeline.model.links.link import Link
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
-from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.limits import beyond_limits
-from pipeline.publishing.provenance import check_inputs, unaccepted
 from pipeline.publishing.public_inputs import BOUNDS, read_inputs
 from pipeline.records.alike_units import find_alike_units
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
-from pipeline.runs.chosen_clips import check_chosen
-from pipeline.runs.request import check_datasets, universe_checks, with_data
+from pipeline.runs.request import stated_checks, with_data
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a released page should state of itself: keys of [report].
@@ -135,7 +131,12 @@ def _placed(part: Part, text: str) -> Finding:
 
 
 def validate(
-    data: Path | None, spec_file: Path, *, people: int | None = None, periods_before: Sequence[Path] = ()
+    data: Path | None,
+    spec_file: Path,
+    *,
+    people: int | None = None,
+    periods_before: Sequence[Path] = (),
+    i_know: bool = False,
 ) -> Validation:
     """Check a spec, its public inputs, and all records.
 
@@ -146,6 +147,7 @@ def validate(
         spec_file: the release spec.
         people: how many persons the release's own records must count; None if the user has not stated it.
         periods_before: of a release in a series, the records of the periods before, first to last.
+        i_know: what is beyond the usual limits is meant, as for a run.
     """
     result = Validation()
     spec = _loaded(spec_file, result)
@@ -156,22 +158,9 @@ def validate(
         universes = universes[1:]
     if spec is None:
         return result
-    for universe in universes:
-        _check_statements(spec, universe, spec_file, result)
-    with result.noted("spec"):
-        check_inputs(spec)
-    if (told := unaccepted(spec)) is not None:
-        result.remarks.append(f"{told}; a run refuses it until then")
-    with result.noted("spec"):
-        check_chosen(spec, universes[0] if universes else spec.universes()[0])
-    with result.noted("spec", f"{spec_file}: "):
-        check_datasets(universes, insecure_key=spec.privacy.key is not None)
-    if spec.privacy.key is not None:
-        with result.noted("spec", f"{spec_file}: privacy."):
-            MasterKey.from_text(spec.privacy.key)
-    result.remarks += [
-        f"{spec_file}: {one}; a run refuses it without --i-know" for one in beyond_limits(spec.universes())
-    ]
+    for check in stated_checks(spec, spec.universes(), i_know=i_know):
+        with result.noted("spec"):
+            check()
     if spec.privacy.dataset is not None and (missing := [key for key in ASKED_FOR if not getattr(spec.about, key)]):
         result.remarks.append(f"{spec_file}: [report] states no {', '.join(missing)}; readers will ask for them")
     spine: Spine | None = None
@@ -209,15 +198,6 @@ def _loaded(spec_file: Path, result: Validation) -> ReleaseSpec | None:
     except InputError as error:
         result.note("spec", error)
         return None
-
-
-def _check_statements(spec: ReleaseSpec, universe: Universe, spec_file: Path, result: Validation) -> None:
-    """What a run checks of the spec before it reads anything."""
-    with result.noted("spec", f"{spec_file}: "):
-        universe.require_input()
-    for check in universe_checks(spec, universe):
-        with result.noted("spec", f"{spec_file}: "):
-            check()
 
 
 def _check_records(

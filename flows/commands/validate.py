@@ -36,6 +36,10 @@ def validate(
             show_default=False,
         ),
     ] = None,
+    i_know: Annotated[
+        bool,
+        typer.Option("--i-know", help="Accept what is beyond the usual limits, as `spinewise run --i-know` does."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check spec, geography, bounds and every record in one pass, and report everything that is wrong.
@@ -58,7 +62,7 @@ def validate(
 
     if data is not None and data.suffix == ".toml" and spec.suffix != ".toml":
         spec, data = data, spec
-    validation = check(data, spec, people=people, periods_before=before or ())
+    validation = check(data, spec, people=people, periods_before=before or (), i_know=i_know)
     if json:
         import json as text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from geography.spine import Spine
 from pipeline.execution.batch_store import Batches
@@ -20,6 +20,8 @@ from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class Job:
         status: whether it may be published; by default not.
         notes: step -> what its solvers reported; public.
         begun: tasks that other processes work on already, before the step that needs them.
+        worked_out: by name, what several steps need and is worked out once; public.
         receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
         inputs: what the public inputs that the spec names hold; none once they are published, and in the process that
@@ -58,6 +61,7 @@ class Job:
     status: Status = "NOT FOR RELEASE: insecure test key"
     notes: dict[str, Notes] = field(default_factory=dict)
     begun: dict[str, Sequence[Callable[[], Any]]] = field(default_factory=dict)
+    worked_out: dict[str, Any] = field(default_factory=dict)
     receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
     inputs: OpenedInputs = field(default_factory=OpenedInputs)
@@ -66,6 +70,13 @@ class Job:
     def links(self) -> tuple[Link, ...]:
         """What its universes have in common."""
         return self.spec.links(self.universes)
+
+    def once(self, name: str, work: Callable[[], T]) -> T:
+        """What `work` gives, which is done the first time that it is asked for."""
+        if name not in self.worked_out:
+            self.worked_out[name] = work()
+        found: T = self.worked_out[name]
+        return found
 
     @property
     def n_geounits(self) -> int:

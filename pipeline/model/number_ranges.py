@@ -9,7 +9,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+from geography.errors import InputError
+
+T = TypeVar("T")
 
 BETWEEN: Final = ".."
 #: Digits of an end: numbers and widths are far from the end of int64, and exact in programs that have floats alone.
@@ -17,7 +21,13 @@ MOST_DIGITS: Final = 15
 #: Digits of ends that are written out where readings are compared, as they were when no others were ranges.
 _WRITTEN_OUT: Final = 4
 
-_END: Final = re.compile(rf"-?[0-9]{{1,{MOST_DIGITS}}}", re.ASCII)
+_END: Final = re.compile(rf"[+-]?0*[0-9]{{1,{MOST_DIGITS}}}", re.ASCII)
+#: What an end of a range is written with, and of nothing that is only a text with dots in it.
+_OF_ENDS: Final = re.compile(r"[0-9+.,\s-]*", re.ASCII)
+#: What messages say is allowed.
+RANGE_ALLOWED: Final = (
+    f'a range is "FIRST..LAST", two whole numbers of at most {MOST_DIGITS} digits, the lower one first, such as "0..4"'
+)
 _WHOLE: Final = re.compile(r"([+-]?)0*([0-9]{1,18})(\.0*)?", re.ASCII)
 
 
@@ -35,18 +45,46 @@ class NumberRange:
 
     @property
     def size(self) -> int:
-        """How many numbers it has; 0 or less where the last is before the first."""
+        """How many numbers it has."""
         return self.last - self.first + 1
 
 
 def number_range(text: str) -> NumberRange | None:
-    """The range that a text states; None where it states none. The last may be before the first."""
+    """The range that a text states; None of a text that is not written like one.
+
+    Raises:
+        InputError: it is written like one and is none: an end is missing or no whole number, or the last is lower than
+            the first. Looked up as a text, it would be ignored.
+
+    >>> number_range("0..4"), number_range("a..b")
+    (NumberRange(first=0, last=4), None)
+    """
     first, between, last = (part.strip() for part in text.partition(BETWEEN))
-    return NumberRange(int(first), int(last)) if between and _is_end(first) and _is_end(last) else None
+    if not between or not _OF_ENDS.fullmatch(first + last) or not re.search("[0-9]", first + last):
+        return None
+    if not (_END.fullmatch(first) and _END.fullmatch(last)):
+        raise InputError(f"found {text!r}; {RANGE_ALLOWED}")
+    if int(last) < int(first):
+        raise InputError(f"found {text!r}, whose last number is before its first; {RANGE_ALLOWED}")
+    return NumberRange(int(first), int(last))
 
 
-def _is_end(text: str) -> bool:
-    return _END.fullmatch(text) is not None and str(int(text)) == text
+def ranges_at_odds(stated: Mapping[str, T]) -> tuple[str, str, int] | None:
+    """Two ranges of a table that have a number in common and mean different things, and that number; None for none.
+
+    Only the first would count. InputError for a text that is written like a range and is none.
+    """
+    ranges = [(one, text) for text in stated if (one := number_range(text)) is not None]
+    ranges.sort(key=lambda pair: (pair[0].first, pair[0].last))
+    reach: list[tuple[NumberRange, str]] = []
+    for one, text in ranges:
+        reach = [(other, named) for other, named in reach if other.last >= one.first]
+        for _, named in reach:
+            if stated[named] != stated[text]:
+                earlier = [key for key in stated if key in (named, text)]
+                return earlier[0], earlier[1], one.first
+        reach.append((one, text))
+    return None
 
 
 def whole_number(text: str) -> int | None:
@@ -58,12 +96,14 @@ def whole_number(text: str) -> int | None:
 def expand_numbers(mapped: Mapping[str, str]) -> dict[str, str]:
     """A table from the texts of a file to values with the numbers of short ranges written out, ends to 9999.
 
-    So readings of the same table are the same. Numbers that have an entry of their own keep it.
+    So readings of the same table are the same. Numbers that have an entry of their own keep it. Ranges whose ends are
+    written with a sign or with zeros before them are left as they are.
     """
     expanded = dict(mapped)
     for text, value in mapped.items():
         found = number_range(text)
-        if found is not None and found.first >= 0 and len(str(found.last)) <= _WRITTEN_OUT:
+        plain = found is not None and found.text == "".join(text.split())
+        if found is not None and plain and found.first >= 0 and len(str(found.last)) <= _WRITTEN_OUT:
             for number in range(found.first, found.last + 1):
                 expanded.setdefault(str(number), value)
     return expanded
@@ -86,9 +126,7 @@ class FileNumbers(Mapping[str, int]):
     def __init__(self, names: Mapping[str, int], stated: Mapping[str, int]) -> None:
         self._names, self._stated = dict(names), dict(stated)
         self._texts = {text: at for at, text in enumerate({**names, **stated})}
-        ranges = [
-            (one, value) for text, value in stated.items() if (one := number_range(text)) is not None and one.size > 0
-        ]
+        ranges = [(one, value) for text, value in stated.items() if (one := number_range(text)) is not None]
         # Parts of ranges that begin at rising numbers, no two with a number in common: value, and numbers before it.
         self._starts = sorted({cut for one, _ in ranges for cut in (one.first, one.last + 1)})
         self._values: list[int | None] = []

@@ -20,6 +20,7 @@ from geography.errors import InputError
 __all__ = [
     "FRAMEWORKS",
     "LARGEST_SCALE",
+    "LEAST_SCALE",
     "MOVED",
     "NEIGHBOURS",
     "Framework",
@@ -47,6 +48,12 @@ MOVED: Final = MappingProxyType({"change-one": 2, "add-remove": 1})
 # A sampler tabulates about 9 sigma or 44 b outcomes on either side of zero; the limits keep that below a million.
 LARGEST_SCALE: Final = MappingProxyType({"discrete_gaussian": Fraction(10**10), "discrete_laplace": Fraction(20_000)})
 
+# Least squares divides by variances; below these scales its weights, and sums of them, are beyond floats. A budget that
+# makes such noise protects nobody.
+LEAST_SCALE: Final = MappingProxyType(
+    {"discrete_gaussian": Fraction(1, 10**100), "discrete_laplace": Fraction(1, 10**50)}
+)
+
 _SYMBOL: Final = MappingProxyType({"discrete_gaussian": "sigma^2", "discrete_laplace": "b"})
 _VARIANCE_FLOOR = 1e-6  # of the variance of the continuous distribution with the same scale
 _GAUSSIAN_LIMIT = 10.0  # from this sigma^2 on, the variance equals sigma^2 to float precision
@@ -63,7 +70,8 @@ class NoiseSpec:
         scale: sigma^2 (persons squared) of the Gaussian or b (persons) of the Laplace, exact.
 
     Raises:
-        InputError: the mechanism is unknown, or the scale is not positive or above `LARGEST_SCALE`.
+        InputError: the mechanism is unknown, or the scale is not positive, below `LEAST_SCALE` or above
+            `LARGEST_SCALE`.
 
     >>> round(NoiseSpec("discrete_laplace", Fraction(1, 2)).variance, 6)
     0.362031
@@ -79,6 +87,11 @@ class NoiseSpec:
         symbol, largest = _SYMBOL[self.mechanism], LARGEST_SCALE[self.mechanism]
         if self.scale <= 0:
             raise InputError(f"noise scale: found {symbol} = {self.scale}; it must be above 0")
+        if self.scale < (least := LEAST_SCALE[self.mechanism]):
+            raise InputError(
+                f"noise scale: found {symbol} = {rounded_text(self.scale, 4)}; at least {rounded_text(least, 1)} is "
+                "needed: a budget so large protects nobody"
+            )
         if self.scale > largest:
             raise InputError(
                 f"noise scale: found {symbol} = {rounded_text(self.scale, 4)}; at most {largest} is allowed: "
@@ -146,7 +159,7 @@ def noise_for(
         neighbours: "change-one" or "add-remove".
 
     Raises:
-        InputError: a value is out of range, or the noise is larger than `LARGEST_SCALE`.
+        InputError: a value is out of range, or the noise is larger than `LARGEST_SCALE` or smaller than `LEAST_SCALE`.
         TypeError: a number is not exact (an int or a Fraction).
     """
     if framework not in FRAMEWORKS:

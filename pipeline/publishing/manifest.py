@@ -2,64 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from functools import lru_cache
 from typing import cast
 
 from pydantic import JsonValue
 
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
-from pipeline.model.links.link import Link
-from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
-from pipeline.privacy.limits import beyond_limits
 from pipeline.publishing.provenance import provenance_of
+from pipeline.publishing.said_before import promises_of
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.manifest import BeaconRound, Manifest, RowRoots, TableRoot, public_files
-from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import charging
 from pipeline.release.rows import release_root, table_leaf
 from pipeline.release.software import software
-
-#: Members of a household for which its statement is made where joins allow any number.
-MEMBERS = 7
-
-
-@lru_cache(maxsize=16)
-def account_of(universe: Universe) -> PrivacyAccount:
-    """What the universe's budget means in epsilon; computed once for the report and the manifest."""
-    from pipeline.privacy.accounting.statements import (
-        privacy_statements,  # brings a large library, which reading does not need
-    )
-
-    return privacy_statements(universe)
-
-
-@lru_cache(maxsize=16)
-def joint_of(universes: tuple[Universe, ...]) -> Statement:
-    """What one person costs over all of them; its epsilon is the release's in report, manifest and messages."""
-    from pipeline.privacy.accounting.joint import joint_statement  # as above
-
-    return joint_statement(universes, [account_of(universe) for universe in universes])
-
-
-def households_of(universes: tuple[Universe, ...], links: Sequence[Link]) -> tuple[Statement, ...]:
-    """What a household costs over all universes, for each joined companion: of the largest size that joins allow.
-
-    Where they allow any size, it is stated for `MEMBERS` at least. None are stated where invariants let no record
-    change alone.
-    """
-    from pipeline.privacy.accounting.joint import household_statement  # as above
-
-    accounts = [account_of(universe) for universe in universes]
-    stated = (
-        household_statement(universes, accounts, link.by, members)
-        for link in links
-        if (members := link.together(MEMBERS)) is not None
-    )
-    return tuple(statement for statement in stated if statement is not None)
 
 
 def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Manifest:
@@ -70,18 +27,18 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         notes: of the steps, by name: what the solvers report.
         key: what is said of the run's key and records.
     """
-    receipts = tuple(job.receipts)
+    receipts, promises = tuple(job.receipts), promises_of(job)
     return Manifest(
         release=job.spec.name,
         software=software(),
         status=job.status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
-        privacy=tuple(privacy_statement(universe, made_elsewhere=not key.commitment) for universe in job.universes),
-        accounts=tuple(account_of(universe) for universe in job.universes),
-        joint=joint_of(job.universes),
-        households=households_of(job.universes, job.links),
-        beyond_limits=beyond_limits(job.universes),
+        privacy=promises.statements if key.commitment else promises.made_elsewhere,
+        accounts=promises.accounts,
+        joint=promises.joint,
+        households=promises.households,
+        beyond_limits=promises.beyond_limits,
         provenance=provenance_of(job),
         key_salt=key.salt,
         key_commitment=key.commitment,

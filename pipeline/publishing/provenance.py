@@ -55,8 +55,7 @@ def check_provenance(spec: ReleaseSpec) -> None:
         SpecError: one was not accepted, or the section names what the spec does not have.
     """
     check_inputs(spec)
-    if (told := unaccepted(spec)) is not None:
-        raise SpecError(told)
+    check_accepted(spec)
 
 
 def check_inputs(spec: ReleaseSpec) -> None:
@@ -81,15 +80,15 @@ def check_inputs(spec: ReleaseSpec) -> None:
             )
 
 
-def unaccepted(spec: ReleaseSpec) -> str | None:
-    """Why a run refuses the inputs that were made from the records and not accepted; None where there are none."""
+def check_accepted(spec: ReleaseSpec) -> None:
+    """Refuse inputs that were made from the records and that the spec does not accept by name; SpecError says which."""
     made = _from_records(spec)
     accept = () if spec.provenance is None else spec.provenance.accept
     if not (refused := [one for one in made if one.name not in accept]):
-        return None
+        return
     named = ", ".join(f'"{one.name}"' for one in made)
     told = "; ".join(f"{one.name} ({one.origin(spec).origin or 'from the records'})" for one in refused)
-    return (
+    raise SpecError(
         f"{spec.source}: provenance: made from the records, which they would give away: {told}. Put public lists in "
         'their place and write source = "public" there (spinewise import table --areas FILE --schema FILE does both); '
         f"or, to try it out or where that is acceptable, accept them by name: accept = [{named}] under [provenance]"

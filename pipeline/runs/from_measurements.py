@@ -18,6 +18,7 @@ from pipeline.model.universe import Universe
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.provenance import check_provenance
 from pipeline.publishing.public_inputs import write_public_inputs
+from pipeline.publishing.said_before import can_be_said
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import file_name
@@ -59,6 +60,7 @@ def estimate_release(
             )
         for check in universe_checks(spec, universe):
             check()
+    can_be_said(spec, universes)
     public = open_listed(spec, universes)
     spec, universes = public.spec, public.universes
     root = out / spec.name

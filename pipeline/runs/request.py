@@ -17,7 +17,8 @@ from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
-from pipeline.publishing.provenance import check_provenance
+from pipeline.publishing.provenance import check_accepted, check_inputs
+from pipeline.publishing.said_before import can_be_said
 from pipeline.release.beacon import Beacon
 from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
@@ -126,29 +127,58 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
     spec = at_period(spec, request.period, request.out)
     universes = with_given(with_data(spec.universes(), request.data), records or {})
     require_given(universes, "missing; give records=..., or name the file in the spec's [input]")
-    for universe in universes:
-        universe.require_input()
-        for check in universe_checks(spec, universe):
-            check()
-    check_provenance(spec)
-    check_chosen(spec, universes[0])
-    check_beacon(spec, request.beacon)
-    check_datasets(universes, insecure_key=spec.privacy.key is not None)
-    if not request.i_know and spec.privacy.key is None:
-        check_limits(universes, spec.source)
-    if spec.privacy.key is None and not universes[0].dataset and load_settings().require_ledger:
-        raise InputError(
-            f"{spec.source}: privacy.dataset: missing; a run that is not charged to a dataset's budget is refused here "
-            f"({where_set('require_ledger')})"
-        )
-    if spec.privacy.key is not None:
-        if request.key != KeySource():
-            raise InputError(
-                f"{spec.source}: privacy.key: found {spec.privacy.key!r} and {request.key}; one key is allowed, remove "
-                "one of the two"
-            )
-        MasterKey.from_text(spec.privacy.key)
+    for check in stated_checks(spec, universes, key=request.key, beacon=request.beacon, i_know=request.i_know):
+        check()
     return CheckedRequest(request, spec, universes)
+
+
+def stated_checks(
+    spec: ReleaseSpec,
+    universes: Sequence[Universe],
+    *,
+    key: KeySource | None = None,
+    beacon: Beacon | None = None,
+    i_know: bool = False,
+) -> list[Callable[[], object]]:
+    """All that is checked of a spec before a file is read: a run stops at the first that fails, `validate` tells all.
+
+    Each raises InputError if it fails, with a message that begins with the spec's source.
+
+    Args:
+        spec: that is to be run.
+        universes: of the spec, with the records that the request names.
+        key, beacon: that the request names beside the spec.
+        i_know: what is beyond the usual limits is meant.
+    """
+    checks: list[Callable[[], object]] = []
+    for universe in universes:
+        checks += [universe.require_input, *universe_checks(spec, universe)]
+    checks.append(partial(can_be_said, spec, universes))
+    checks += [partial(check_inputs, spec), partial(check_accepted, spec)]
+    if universes:
+        checks.append(partial(check_chosen, spec, universes[0]))
+    checks += [
+        partial(check_beacon, spec, beacon),
+        partial(check_datasets, universes, insecure_key=spec.privacy.key is not None),
+    ]
+    if spec.privacy.key is not None:
+        checks += [partial(check_one_key, spec.privacy.key, key), partial(MasterKey.from_text, spec.privacy.key)]
+    else:
+        checks += [] if i_know else [partial(check_limits, spec.universes(), spec.source)]
+        checks.append(partial(check_is_charged, spec))
+    return [partial(_placed, spec.source, check) for check in checks]
+
+
+def _placed(source: str, check: Callable[[], object]) -> object:
+    """Perform a check; its message begins with where the spec is from."""
+    try:
+        return check()
+    except InputError as error:
+        lines = str(error).splitlines() or [""]
+        if all(line.startswith((f"{source}: ", " ")) for line in lines):
+            raise
+        begun = (line if line.startswith((f"{source}: ", " ")) else f"{source}: {line}" for line in lines)
+        raise type(error)("\n".join(begun)) from None
 
 
 @runtime_checkable
@@ -178,7 +208,8 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
         partial(privacy_statement, universe),
         *tables,
     ]
-    return [*checks, *(check for link in links if isinstance(link, HasChecks) for check in link.checks())]
+    checks += [check for link in links if isinstance(link, HasChecks) for check in link.checks()]
+    return [partial(_placed, spec.source, check) for check in checks]
 
 
 def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:
@@ -198,6 +229,21 @@ def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None
         raise InputError(
             f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "
             "not a release and cannot be charged to a ledger: remove one of the two"
+        )
+
+
+def check_one_key(stated: str, given: KeySource | None) -> None:
+    """Raises InputError where a spec with a test key is run with another."""
+    if given not in (None, KeySource()):
+        raise InputError(f"privacy.key: found {stated!r} and {given}; one key is allowed, remove one of the two")
+
+
+def check_is_charged(spec: ReleaseSpec) -> None:
+    """Raises InputError for a run that no ledger counts, where the settings want one that does."""
+    if spec.privacy.dataset is None and load_settings().require_ledger:
+        raise InputError(
+            "privacy.dataset: missing; a run that is not charged to a dataset's budget is refused here "
+            f"({where_set('require_ledger')})"
         )
 
 

@@ -23,16 +23,15 @@ from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope, OfRelease
 from pipeline.model.universe import Universe
-from pipeline.privacy.limits import beyond_limits
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
-from pipeline.publishing.manifest import account_of, households_of, joint_of, row_roots
+from pipeline.publishing.manifest import row_roots
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.public_inputs import inputs_of
+from pipeline.publishing.said_before import promises_of
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest
-from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.selected import read_selected
@@ -155,20 +154,20 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     scope, official = InputScope(job.spec, job.universes, job.spine), manifest.status == "official"
     problems += [problem for one in inputs_of(job.spec) for problem in one.problems(scope, job.run, official=official)]
     elsewhere = manifest.status == MADE_ELSEWHERE
-    statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
+    promises = promises_of(job)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
     local, receipts = job.spec.privacy.framework == "local", bool(manifest.receipts)
     charged = charging(manifest.receipts, local=local, central=bool(job.universes[0].source.releases))
     stated = {
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
-        "privacy": manifest.privacy == statements,
+        "privacy": manifest.privacy == (promises.made_elsewhere if elsewhere else promises.statements),
         "charging": manifest.charging in ("", charged) and not (local and receipts),
         "status": receipts or local or not manifest.charging or manifest.status != "official",
-        "accounts": manifest.accounts == tuple(account_of(universe) for universe in job.universes),
-        "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
-        "joint": manifest.joint == joint_of(job.universes),
-        "households": manifest.households == households_of(job.universes, job.links),
+        "accounts": manifest.accounts == promises.accounts,
+        "beyond_limits": manifest.beyond_limits == promises.beyond_limits,
+        "joint": manifest.joint == promises.joint,
+        "households": manifest.households == promises.households,
         "provenance": manifest.provenance == provenance_of(job),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
         "rows": manifest.rows is None or manifest.rows == row_roots(job),

@@ -16,7 +16,7 @@ from releases.small import run
 from scipy.stats import norm
 
 from auditor.accounting import best_guess, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
-from auditor.attack import attack
+from auditor.attack import attack, membership
 from auditor.program import main
 from auditor.release import Release
 from pipeline.privacy.accounting.conversion import zcdp_epsilon as first_epsilon
@@ -129,6 +129,34 @@ def test_the_program_alone(sound: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert "report.html is not the file that is listed" in capsys.readouterr().out
     assert main([str(tmp_path / "nowhere")]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_guesses_by_chance_are_no_finding_and_others_are(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a small epsilon half of all guesses are right, give or take: more than the bound, and yet chance."""
+    release = Release(sound)
+    universe, rng = release.form.universes[0], np.random.default_rng(3)
+    (statement,) = release.manifest["privacy"]
+    monkeypatch.setitem(statement, "epsilon", "0.0001")
+    dues = list(release.due)
+    exact = {due.name: release.residuals(due) for due in dues}
+    found = []
+    for seed in range(6):
+        wide = {
+            name: (rng.normal(0, 1e5, noise.shape).round().astype(np.int64), rows)
+            for name, (noise, rows) in exact.items()
+        }
+        found.append(membership(release, universe, dues, wide, np.random.default_rng(seed)))
+    assert any(one.right > one.bound for one in found)
+    assert all(one.passed for one in found)
+    none = {name: (np.zeros_like(noise), rows) for name, (noise, rows) in exact.items()}
+    plain = membership(release, universe, dues, none, np.random.default_rng(1))
+    assert plain.tested
+    assert plain.right == 1.0
+    assert not plain.passed
+    few = [due for due in dues if len(due.level.codes) == 1]
+    alone = membership(release, universe, few, none, np.random.default_rng(1))
+    assert alone.passed
+    assert not alone.tested
 
 
 @pytest.mark.slow

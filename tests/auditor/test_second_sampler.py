@@ -6,19 +6,22 @@ import hashlib
 import math
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auditor import clique_redraw, noise
 from auditor.aes import Aes256
 from auditor.findings import ALPHA
 from auditor.keys import KeyedStream, commitment, encoded, keyed_hash, read_key
 from auditor.keyspace import key_found, pattern
 from auditor.noise import exceedances
-from auditor.sampler import boundaries, chosen, drawn, exponential, flipped
-from pipeline.privacy.budget import NoiseSpec
+from auditor.sampler import TooWideError, boundaries, chosen, drawn, exponential, fits, flipped, is_wide
+from pipeline.privacy.budget import LARGEST_SCALE, Mechanism, NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
@@ -151,6 +154,50 @@ def test_tails_are_counted_without_a_key(fault, count: int) -> None:  # type: ig
         assert "the upper tail cut at 2^-15 or nearer" in found.detail
 
 
+#: The widest noise that is allowed, and noise that is just too wide for a table.
+WIDE = (
+    ("discrete_gaussian", LARGEST_SCALE["discrete_gaussian"]),
+    ("discrete_gaussian", Fraction(6 * 10**7)),
+    ("discrete_laplace", LARGEST_SCALE["discrete_laplace"]),
+    ("discrete_laplace", Fraction(1200)),
+)
+
+
+@pytest.mark.parametrize(("mechanism", "scale"), WIDE)
+def test_wide_noise_is_that_of_its_words_to_within_one(mechanism: Mechanism, scale: Fraction) -> None:
+    """Of the largest draws, too; a number two away, another draw's, or nine tenths of it is not."""
+    assert is_wide(mechanism, scale)
+    words = np.random.default_rng(5).integers(0, 2**64, 20_000, dtype=np.uint64)
+    words[:4] = 1 << 20, (1 << 64) - (1 << 20), 1 << 63, (1 << 63) - 1
+    noise = sampler_for(NoiseSpec(mechanism, scale)).draw_from(words, lambda _: iter([1 << 63] * 9))
+    tried = [*range(40), *np.argsort(-np.abs(noise))[:20].tolist()]
+    for at in tried:
+        word, found = int(words[at]), int(noise[at])
+        assert fits(mechanism, scale, found, iter([word])), (at, found)
+        if abs(found) > 30:
+            assert not any(fits(mechanism, scale, found + off, iter([word])) for off in (-3, 3))
+            assert not fits(mechanism, scale, found * 9 // 10, iter([word]))
+            assert not fits(mechanism, scale, -found, iter([word]))
+
+
+@pytest.mark.parametrize(("mechanism", "scale"), [("discrete_gaussian", 10**7), ("discrete_laplace", 900)])
+def test_the_formula_of_wide_noise_has_the_tails_of_the_table(mechanism: str, scale: int) -> None:
+    assert not is_wide(mechanism, Fraction(scale))
+    by_table, by_formula = noise._tail(mechanism, Fraction(scale)), noise._wide_tail(mechanism, float(scale))
+    assert np.allclose(by_formula, by_table[: len(by_formula)], rtol=1e-5)
+    assert by_formula[-1] < 2.0**-noise._DEEPEST
+
+
+@pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
+def test_tails_of_wide_noise_are_counted_too(mechanism: Mechanism) -> None:
+    """Before, such noise was left out, and the finding did not say so."""
+    scale = LARGEST_SCALE[mechanism]
+    words = np.random.default_rng(2).integers(0, 2**64, 20_000, dtype=np.uint64)
+    drawn_so = sampler_for(NoiseSpec(mechanism, scale)).draw_from(words, lambda _: iter([1 << 63] * 9))
+    assert exceedances([(mechanism, scale, drawn_so)]).passed
+    assert not exceedances([(mechanism, scale, np.rint(drawn_so * 0.9).astype(np.int64))]).passed
+
+
 @pytest.mark.parametrize(
     "secret",
     [
@@ -181,3 +228,19 @@ def test_boundaries_of_the_first_program_are_those_of_the_second() -> None:
     low, high = boundaries("discrete_laplace", Fraction(3), 64)
     assert all(a <= b for a, b in zip(low, high, strict=True))
     assert max(b - a for a, b in zip(low, high, strict=True)) < 2**70
+
+
+def test_a_choice_by_noise_that_is_too_wide_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is what the finding says; it is no fault of the release."""
+
+    def too_wide(*_: object) -> list[str]:
+        raise TooWideError("it has too many outcomes")
+
+    monkeypatch.setattr(clique_redraw, "budget_problems", lambda *_: [])
+    monkeypatch.setattr(clique_redraw, "redraw_problems", too_wide)
+    universe = SimpleNamespace(cliques=SimpleNamespace(rounds=2))
+    release: Any = SimpleNamespace(form=SimpleNamespace(universes=[universe]))
+    *_, found = clique_redraw.clique_findings(release, bytes(32))
+    assert (found.check, found.passed, found.detail) == (
+        "choices redrawn", True, "not tested: it has too many outcomes",
+    )  # fmt: skip

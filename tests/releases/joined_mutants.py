@@ -37,8 +37,8 @@ def _unit_of_one(patch: Patch) -> None:
     )
 
 
-def _without_visits(universes: Sequence[Universe], accounts: Sequence[Any]) -> Any:
-    return joint_statement(universes[:-1], accounts[:-1])
+def _without_visits(universes: Sequence[Universe], accounts: Sequence[Any], **how: bool) -> Any:
+    return joint_statement(universes[:-1], accounts[:-1], **how)
 
 
 def _persons_alone(universes: Sequence[Universe], accounts: Sequence[Any], companion: str, members: int) -> Any:

@@ -7,6 +7,7 @@ functions here restate a rho as an epsilon at a given delta. Each returns an upp
 from __future__ import annotations
 
 import math
+import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -94,7 +95,10 @@ def _best_order_less_one(rho: Fraction, delta: Fraction) -> float:
     value is near e^t = sqrt(ln(1/delta) / rho), which the textbook's conversion uses.
     """
     log_rho = math.log(rho.numerator) - math.log(rho.denominator)
-    surprise = math.log(delta.denominator) - math.log(delta.numerator)
+    surprise = (
+        math.log(delta.denominator) - math.log(delta.numerator) if 2 * delta < 1 else -math.log1p(-float(1 - delta))
+    )
+    surprise = max(surprise, sys.float_info.min)  # of a delta that is 1 to all digits of a float
     float_rho = math.exp(log_rho)
 
     def epsilon(t: float) -> float:

@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["household_statement", "joint_statement"]
 
 
-def joint_statement(universes: Sequence[Universe], accounts: Sequence[PrivacyAccount]) -> Statement:
+def joint_statement(
+    universes: Sequence[Universe], accounts: Sequence[PrivacyAccount], *, losses: bool = True
+) -> Statement:
     """About one person in all universes: the release's headline.
 
     Args:
         universes: the release's own first, then its companions.
         accounts: of each universe.
+        losses: whether with the bound from the distribution of the privacy loss, which takes a while.
     """
     main, *others = universes
     record = accounts[0].record
@@ -48,18 +51,18 @@ def joint_statement(universes: Sequence[Universe], accounts: Sequence[PrivacyAcc
     else:
         swapping = record.records * main.budget if main.unit.records == 1 else _two(main)
         budget = swapping + sum((_two(one) for one in others), Fraction(0))
-    zcdp, losses = None, None
+    zcdp, by_losses = None, None
     if main.framework == "zcdp":
         zcdp = zcdp_epsilon(budget, main.delta)
         plain = all(one.unit.records == 1 and one.reach == 1 and not one.bypass for one in universes)
-        if record.records == 1 and plain:
+        if losses and record.records == 1 and plain:
             moved = MOVED[main.neighbours]
             uses = [(m.use, moved) for one in universes for m in measurements_of(one) + choices_of(one)]
             earlier = [use for one in universes for _, use in earlier_of(one, moved)]
-            losses = pld_epsilon([*uses, *earlier], main.delta)
+            by_losses = pld_epsilon([*uses, *earlier], main.delta)
     delta = main.delta if main.framework == "zcdp" else Fraction(0)
     return statement_of(
-        ("person", ""), budget, (zcdp, losses), delta, _words(universes, record.records), record.records
+        ("person", ""), budget, (zcdp, by_losses), delta, _words(universes, record.records), record.records
     )
 
 

@@ -85,15 +85,22 @@ class _Spending:
     measured: tuple[Measurement, ...] | None
 
 
-def privacy_statements(universe: Universe, group_sizes: Sequence[int] = GROUP_SIZES) -> PrivacyAccount:
+def privacy_statements(
+    universe: Universe, group_sizes: Sequence[int] = GROUP_SIZES, *, losses: bool = True
+) -> PrivacyAccount:
     """All statements about one universe.
+
+    Args:
+        universe: that they are about.
+        group_sizes: of the groups of records that have one.
+        losses: whether with the bounds from distributions of the privacy loss and the comparison, which take a while.
 
     Raises:
         InputError: the budget or delta is out of range.
     """
     if universe.framework == "local":
         return local_account(universe)
-    account = _Account(universe.framework, universe.delta)
+    account = _Account(universe.framework, universe.delta, losses=losses)
     earlier_of(universe, 1)  # with bypassing there is no price for it
     spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
     if universe.series is not None:
@@ -267,8 +274,9 @@ def _most_on_queries(shares: Sequence[Fraction], moved: Sequence[Fraction]) -> F
 class _Account:
     """Turns sets of uses into statements at one delta."""
 
-    def __init__(self, framework: Framework, delta: Fraction) -> None:
+    def __init__(self, framework: Framework, delta: Fraction, *, losses: bool) -> None:
         self.zcdp = framework == "zcdp"
+        self.losses = losses
         self.framework = framework
         self.delta = delta if self.zcdp else Fraction(0)
 
@@ -283,7 +291,7 @@ class _Account:
         budget = spent * records if isinstance(spent, Fraction) else self.cost(uses or ())
         if not self.zcdp:
             return self._made(about, of, budget, (None, None), sentence, records)
-        losses = None if uses is None else pld_epsilon(uses, self.delta)
+        losses = None if uses is None or not self.losses else pld_epsilon(uses, self.delta)
         return self._made(about, of, budget, (zcdp_epsilon(budget, self.delta), losses), sentence, records)
 
     def nothing(self, budget: Fraction, sentence: str) -> Statement:
@@ -306,7 +314,7 @@ class _Account:
         return self._made("group", str(size), enlarged, (zcdp, None), sentence, size)
 
     def comparison(self, uses: Sequence[Use], moved: int) -> Comparison | None:
-        if not self.zcdp:
+        if not (self.zcdp and self.losses):
             return None
         gaussians = [use for use in uses if isinstance(use, DiscreteGaussian)]
         rhos = [use.rho(moved) for use in uses]

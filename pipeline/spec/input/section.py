@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
+from pipeline.errors import InputError
+from pipeline.model.number_ranges import number_range, ranges_at_odds
 from pipeline.model.record_source import BadReports, Form, RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.wide import expand_cells
@@ -121,6 +124,24 @@ class InputSpec(Section):
         return RecordSource(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
+def _check_ranges(values: Mapping[str, str], problems: Problems) -> None:
+    """Note what is written like a range of whole numbers and is none, or of which a number would have two values."""
+    wrong = False
+    for text in values:
+        try:
+            number_range(text)
+        except InputError as error:
+            problems.add(dotted([text]), str(error))
+            wrong = True
+    if not wrong and (found := ranges_at_odds(values)) is not None:
+        first, second, number = found
+        problems.add(
+            dotted([second]),
+            f"found {second!r} for {values[second]!r}, and {first!r} for {values[first]!r}: {number} would have two "
+            "values; each number is in ranges of one value",
+        )
+
+
 def check_input(section: InputSpec, schema: Schema, problems: Problems) -> None:
     """Note what in [input] does not fit the schema; `problems` are the universe's."""
     input_problems, before = problems.at("input"), len(problems.lines)
@@ -132,6 +153,8 @@ def check_input(section: InputSpec, schema: Schema, problems: Problems) -> None:
             input_problems.add(dotted(["values", name]), unknown("attribute", name, schema.names))
             continue
         allowed = schema.attribute(name).values
+        if section.form != "wide":  # there they are parts of columns' names
+            _check_ranges(values, input_problems.at(dotted(["values", name])))
         for text, value in values.items():
             if value not in allowed:
                 input_problems.add(dotted(["values", name, text]), unknown(f"value of {name}", value, allowed))

@@ -12,7 +12,7 @@ from releases.joined_specs import CHILDREN, HEAD, SIZE, WHERE, spec_of
 from auditor.form import read_form
 from features.joins.join import Join, largest_household
 from features.joins.resolve import stated_joins
-from pipeline.publishing.manifest import MEMBERS
+from pipeline.publishing.said_before import MEMBERS
 
 
 def largest(joins: Sequence[Join], up_to: int) -> int:

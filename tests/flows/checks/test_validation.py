@@ -244,14 +244,20 @@ def test_inputs_that_the_spec_does_not_have(line: str, says: str, folder: Path, 
     assert finding.text == refusal_of(spec, tmp_path)
 
 
-def test_inputs_that_are_to_be_accepted_are_said_before_a_run_refuses_them(folder: Path, tmp_path: Path) -> None:
-    """Nothing is wrong with the records: it is a decision, and said in the words of the run's refusal."""
+def test_inputs_that_are_to_be_accepted_are_refused_as_by_a_run(folder: Path, tmp_path: Path) -> None:
+    """Nothing is wrong with the records; with status 2, in the words of the run, until they are accepted by name."""
     spec = folder / "release.toml"
-    spec.write_text(spec.read_text() + '[provenance.inputs]\ngeography = { source = "records" }\n')
+    good = spec.read_text()
+    spec.write_text(good + '[provenance.inputs]\ngeography = { source = "records" }\n')
     found = validate(folder, spec)
-    assert found.findings == []
-    (remark,) = [one for one in found.remarks if "made from the records" in one]
-    assert remark == f"{refusal_of(spec, tmp_path)}; a run refuses it until then"
+    assert [one.text for one in found.findings] == [refusal_of(spec, tmp_path)]
+    assert found.remarks == []
+    done = CliRunner().invoke(app, ["validate", str(spec), str(folder)])
+    assert done.exit_code == 2
+    spec.write_text(
+        good + '[provenance]\naccept = ["geography"]\n[provenance.inputs]\ngeography = { source = "records" }\n'
+    )
+    assert validate(folder, spec).passed
 
 
 def refusal_of(spec: Path, folder: Path) -> str:

@@ -6,12 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model.number_ranges import FileNumbers, expand_numbers, number_range, whole_number
+from pipeline.errors import InputError
+from pipeline.model.number_ranges import FileNumbers, expand_numbers, number_range, ranges_at_odds, whole_number
 from pipeline.model.record_source import RecordSource
 
 NAMES = {"low": 0, "high": 1, "7": 2, "009": 3}
 ENDS = st.integers(0, 40)
-RANGES = st.builds(lambda first, last: f"{first}..{last}", ENDS, ENDS)
+RANGES = st.tuples(ENDS, ENDS).map(lambda ends: f"{min(ends)}..{max(ends)}")
+#: Pieces of texts that look like ranges, and of some that only have dots.
+PIECES = st.lists(st.sampled_from(["0", "4", "09", "17", "-", "+", ".", "..", " ", "a", "9" * 15, ","]), max_size=6)
 STATED = st.dictionaries(RANGES | ENDS.map(str) | st.sampled_from(["", "x"]), st.integers(0, 3), max_size=6)
 
 
@@ -44,9 +47,59 @@ def test_ends_may_be_far_apart_or_below_zero_and_numbers_written_otherwise() -> 
     assert found.place("0047") == found.place("47") != found.place("48")
 
 
-@pytest.mark.parametrize("text", ["5", "a..b", "1..", "..4", "01..4", "1.5..4", "0..1000000000000000", "+1..4"])
+@pytest.mark.parametrize("text", ["5", "a..b", "", "..", "0-4", "1.5", "a..4", "..."])
 def test_texts_that_are_no_ranges(text: str) -> None:
     assert number_range(text) is None
+
+
+@pytest.mark.parametrize("text", ["9..1", "1..", "..4", "1.5..4", "0..1000000000000000", "0...4", "0..4..9", "-1..-2"])
+def test_a_text_that_is_written_like_a_range_and_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InputError) as told:
+        number_range(text)
+    assert str(told.value).startswith(f"found {text!r}")
+    assert "two whole numbers of at most 15 digits, the lower one first" in str(told.value)
+
+
+@pytest.mark.parametrize(("text", "means"), [("01..4", "1..4"), ("+1..4", "1..4"), ("00..09", "0..9")])
+def test_ends_may_be_written_as_numbers_of_files_are(text: str, means: str) -> None:
+    """A number of a file is the same with zeros before it; what is bound to a reading is the text that was stated."""
+    found = number_range(text)
+    assert found is not None
+    assert found.text == means
+    assert FileNumbers({}, {text: 7})["3"] == 7
+    assert expand_numbers({text: "a"}) == {text: "a"}
+
+
+@given(PIECES.map("".join))
+def test_a_text_is_a_range_or_refused_or_looked_up_and_never_ignored(text: str) -> None:
+    """Judged by hand: both sides of the first two dots whole numbers, or one of them written like one."""
+    first, dots, last = text.partition("..")
+    sides = [side.strip() for side in (first, last)]
+    like = bool(dots) and "a" not in text and any(sign.isdigit() for sign in text)
+    whole = [side.lstrip("+-").isdigit() and len(side) - len(side.lstrip("+-")) <= 1 for side in sides]
+    try:
+        found = number_range(text)
+    except InputError:
+        too_long = any(len(side.lstrip("+-").lstrip("0")) > 15 for side in sides)
+        assert like
+        assert not all(whole) or too_long or int(sides[0]) > int(sides[1])
+        return
+    assert (found is not None) == like
+    if found is not None:
+        assert (found.first, found.last) == tuple(map(int, sides))
+        assert found.size > 0
+
+
+@given(STATED)
+def test_ranges_at_odds_are_those_in_which_a_number_would_have_two_values(stated: dict[str, int]) -> None:
+    ranges = [(number_range(text), value) for text, value in stated.items()]
+    means = [{value for one, value in ranges if one is not None and one.first <= n <= one.last} for n in range(41)]
+    found = ranges_at_odds(stated)
+    assert (found is not None) == any(len(values) > 1 for values in means)
+    if found is not None:
+        first, second, number = found
+        assert stated[first] != stated[second]
+        assert len(means[number]) > 1
 
 
 def test_a_range_is_what_its_text_says() -> None:

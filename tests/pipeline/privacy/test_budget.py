@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.privacy.budget import LARGEST_SCALE, Framework, Mechanism, Neighbours, NoiseSpec, farthest, noise_for
+from pipeline.privacy.budget import (
+    LARGEST_SCALE,
+    LEAST_SCALE,
+    Framework,
+    Mechanism,
+    Neighbours,
+    NoiseSpec,
+    farthest,
+    noise_for,
+)
 
 ExactTails = Callable[[NoiseSpec], list[Decimal]]
 
@@ -100,10 +109,13 @@ def test_variance_never_underflows() -> None:
     huge = [noise_for(f, Fraction(10**9), Fraction(1), Fraction(1), "change-one") for f in ("zcdp", "pure")]
     assert huge[0].variance == pytest.approx(1e-15)  # a millionth of sigma^2 = 1e-9
     assert huge[1].variance == pytest.approx(8e-24)  # a millionth of 2 b^2, b = 2e-9
-    assert noise_for("zcdp", Fraction(10**400), Fraction(1), Fraction(1), "change-one").variance > 0
     mechanisms: tuple[Mechanism, ...] = ("discrete_gaussian", "discrete_laplace")
-    assert set(mechanisms) == set(LARGEST_SCALE)
+    assert set(mechanisms) == set(LARGEST_SCALE) == set(LEAST_SCALE)
     for mechanism in mechanisms:
+        least = LEAST_SCALE[mechanism]
+        assert 1e-107 < NoiseSpec(mechanism, least).variance < 1e-100  # its square is no float's underflow
+        with pytest.raises(InputError, match=r"noise scale: found .*; at least 1e-.* is needed: a budget so large"):
+            NoiseSpec(mechanism, least / 2)
         steps = [NoiseSpec(mechanism, Fraction(2) ** i / 1000).variance for i in range(20)]
         assert all(math.isfinite(v) for v in steps)
         assert steps == sorted(steps)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from releases.command import feature_module
 
-from pipeline.errors import SpecError
+from pipeline.errors import InputError, SpecError
 from pipeline.model.number_ranges import expand_numbers
 from pipeline.model.schema import Attribute
 from pipeline.records.columns import AttributeReader
@@ -84,3 +85,33 @@ def test_what_stands_in_the_file_by_ranges() -> None:
     reader = AttributeReader.make(Attribute("age", AGES), "age", values=given.values["age"])
     read = {text: AGES[reader.numbers[text]] for text in ("91", "92", "93", "5")}
     assert read == {"91": "90", "92": "0", "93": "90", "5": "5"}
+
+
+#: Texts that are written like ranges and are none.
+NO_RANGES = ("9..1", "90..0", "85..", "..4", "0...4", "1.5..4", "0..1000000000000000")
+
+
+@pytest.mark.parametrize("text", NO_RANGES)
+def test_a_range_that_is_none_is_refused_wherever_one_is_written(text: str) -> None:
+    """In groups, in what stands in the file, and in bins: none is a text that nothing of the file matches."""
+    with pytest.raises(SpecError, match=rf"schema\.recodes\.groups\.groups\.some: the range '{text}'"):
+        spec(f'some = "{text}", rest = "0..90"')
+    with pytest.raises(SpecError, match=rf"a\.toml: input\.values\.age\.\"{text}\": found '{text}'"):
+        spec('all = "0..90"', f'[input.values.age]\n"{text}" = "90"')
+    with pytest.raises(InputError, match=f"found '{text}'"):
+        feature_module("features.marginals.bins").Bins.of("hours", [text])
+
+
+def test_a_number_of_two_ranges_has_no_value_and_texts_are_texts() -> None:
+    with pytest.raises(SpecError) as told:
+        spec('all = "0..90"', '[input.values.age]\n"91..99" = "90"\n"95..120" = "89"')
+    assert str(told.value) == (
+        "a.toml: input.values.age.\"95..120\": found '95..120' for '89', and '91..99' for '90': 95 would have two "
+        "values; each number is in ranges of one value"
+    )
+    given = spec(
+        'all = "0..90"', '[input.values.age]\n"91..99" = "90"\n"95..120" = "90"\n"a..b" = "0"\n".." = "1"'
+    ).input
+    assert given is not None
+    reader = AttributeReader.make(Attribute("age", AGES), "age", values=given.values["age"])
+    assert [AGES[reader.numbers[text]] for text in ("120", "a..b", "..")] == ["90", "0", "1"]

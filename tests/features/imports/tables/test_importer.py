@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from releases.imported import open_problems
 
 from features.imports.tables.importer import TableRequest, TableSource, import_table
 from features.registry import part_of
-from flows.checks.validation import validate
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.tabulate import tabulate
@@ -25,8 +25,7 @@ def imported(out: Path, source: object, query: str | None = None, **more: object
     spec = load_spec(import_table(request, out).spec)
     assert spec.input is not None
     assert isinstance(spec.input.file, Path)
-    found = validate(spec.input.file, out / "release.toml")
-    assert found.findings == []
+    assert open_problems(spec.input.file, out / "release.toml") == []
     return spec
 
 

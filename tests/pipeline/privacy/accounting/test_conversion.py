@@ -114,7 +114,7 @@ def test_epsilon_is_rounded_up() -> None:
 
 
 @pytest.mark.parametrize("rho", [0, 1e-300, 1e-12, 1e9, 1e100, Fraction(1, 10**400)])
-@pytest.mark.parametrize("delta", [1e-300, 1e-10, 0.999, Fraction(1, 10**400)])
+@pytest.mark.parametrize("delta", [1e-300, 1e-10, 0.999, Fraction(1, 10**400), 1 - Fraction(1, 10**30)])
 def test_extreme_budgets_have_a_finite_statement(rho: float, delta: float) -> None:
     assert 0 <= zcdp_epsilon(rho, delta) < math.inf
     assert zcdp_epsilon(0, delta) == 0
