@@ -458,6 +458,13 @@ class Release:
         wanted = (self.spec.report.language or "") if language is None else language
         return pd.Series(codes if names is None else names.in_language(wanted), index=codes, name="name")
 
+    def are_those_of(self, other: Numbers) -> bool:
+        """See `Numbers.are_those_of`."""
+        return isinstance(other, Release) and (self.manifest, self.universe.name) == (
+            other.manifest,
+            other.universe.name,
+        )
+
     def index_of(self, level: str) -> int:
         """The number of a level, 0 at the top; InputError where there is none."""
         if level not in self.levels:
