@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 UP_TO: Final = "up to {value}"
 #: Of the other records, which are in no file.
 _ABOVE: Final = "above"
-#: The first number in a label, with the letters after it: "under_5", "10k_25k".
-_NUMBER: Final = re.compile(r"(\d+)([^\W\d_]*)")
+#: Ways to read the first number in a label, with the letters after it: "under_5", "10k_25k"; a minus before it, as of
+#: "-10..-1", and marks between thousands, as of "$1,000 to $2,499", may be part of it or not.
+_NUMBERS: Final = tuple(
+    re.compile(rf"({minus}(?:{digits}))([^\W\d_]*)")
+    for minus in ("", r"(?:(?<!\S)[-\u2212\u2013])?")
+    for digits in (r"\d+", *(rf"\d{{1,3}}(?:[{marks}]\d{{3}})+(?!\d)|\d+" for marks in (r",'\u2019\s", r",.'\u2019\s")))
+)
+_MARKS: Final = re.compile(r"[^\d-]")
+_MINUS: Final = re.compile(r"[\u2212\u2013]")
 
 
 @dataclass(frozen=True)
@@ -134,8 +141,8 @@ def _listed(terms: Sequence[str]) -> str:
 def _disorder(term: str, query: Query, axis: int, schema: Schema) -> str | None:
     """Why the values or groups of a term are in no order; None where nothing speaks against it.
 
-    Groups have to be ranges of the attribute's values, in the order of these. Numbers in labels must not fall, where
-    they are in the same unit: "10_14" before "5_9" is no order, "100k" before "1m" may be.
+    Groups have to be ranges of the attribute's values, in the order of these. Numbers in labels must not fall in every
+    way to read them, where they are in the same unit: "10_14" before "5_9" is no order, "100k" before "1m" may be.
     """
     labels, group = query.labels[axis], query.groups[axis]
     attribute = schema.attributes[axis]
@@ -148,11 +155,21 @@ def _disorder(term: str, query: Query, axis: int, schema: Schema) -> str | None:
             f"after {before!r} of {labels[group[falls[0]]]!r}; groups that are ranges of the values, in their order, "
             "are needed"
         )
-    numbers = [(label, found) for label in labels if (found := _NUMBER.search(label)) is not None]
+    fallen = [_fall(labels, number) for number in _NUMBERS]
+    if fallen[0] is not None and all(fallen):
+        before, label = fallen[0]
+        return (
+            f"the values of {term!r} are in no order: {label!r} stands after {before!r}; values in their order are "
+            "needed"
+        )
+    return None
+
+
+def _fall(labels: Sequence[str], number: re.Pattern[str]) -> tuple[str, str] | None:
+    """Two labels one after the other whose numbers, in the same unit and read so, fall; None where none do."""
+    numbers = [(label, found) for label in labels if (found := number.search(label)) is not None]
     for (before, one), (label, other) in pairwise(numbers):
-        if one[2].casefold() == other[2].casefold() and int(other[1]) < int(one[1]):
-            return (
-                f"the values of {term!r} are in no order: {label!r} stands after {before!r}; values in their order are "
-                "needed"
-            )
+        first, second = (int(_MARKS.sub("", _MINUS.sub("-", found[1]))) for found in (one, other))
+        if one[2].casefold() == other[2].casefold() and second < first:
+            return before, label
     return None

@@ -35,6 +35,9 @@ class Numbers(Protocol):
 
     spine: Spine
 
+    def are_those_of(self, other: Numbers) -> bool:
+        """Whether another's numbers are the same, of one universe of one release."""
+
     def index_of(self, level: str) -> int:
         """The number of a level, 0 at the top; InputError where there is none."""
 

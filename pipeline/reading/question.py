@@ -155,13 +155,13 @@ class Question:
             to: with one number, or with the same labels.
 
         Raises:
-            InputError: there is no such level, or `to` has other numbers.
+            InputError: there is no such level, or `to` has other labels, or is of another release, companion or clique.
         """
-        return derived.ratios(Places.at(self.release, level), self._asked(), to._asked())
+        return derived.ratios(Places.at(self.release, level), self._asked(), self._asked_of_the_same(to))
 
     def ratios_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], to: Question) -> pd.DataFrame:
         """The ratios of areas taken together, as in `over`."""
-        return derived.ratios(Places.over(self.release, areas), self._asked(), to._asked())
+        return derived.ratios(Places.over(self.release, areas), self._asked(), self._asked_of_the_same(to))
 
     def medians_at(self, level: str) -> pd.DataFrame:
         """For every geounit of a level: the median of the one attribute asked for, by the order of its values.
@@ -220,6 +220,16 @@ class Question:
     def _asked(self) -> Asked:
         marginal, kept, labels = self._marginal()
         return Asked(marginal, kept, labels, self.allowed)
+
+    def _asked_of_the_same(self, to: Question) -> Asked:
+        """What another question asks for, of the same numbers: those of others have errors and cells of their own."""
+        if not self.release.are_those_of(to.release):
+            other = "another release of that name" if to.release.name == self.release.name else to.release.name
+            raise InputError(
+                f"ratio: found numbers of {self.release.name} and, to divide by, of {other}; both have to be of the "
+                "same records in one release, and with [marginals] of one clique: divide counts of `at` or `over`"
+            )
+        return to._asked()
 
     def _cumulated(self, asked: Callable[[Question], pd.DataFrame]) -> pd.DataFrame:
         position = derived.position_of_one_attribute(self._asked(), self.release.schema, "cumulative")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -458,6 +458,13 @@ class Release:
         wanted = (self.spec.report.language or "") if language is None else language
         return pd.Series(codes if names is None else names.in_language(wanted), index=codes, name="name")
 
+    def are_those_of(self, other: Numbers) -> bool:
+        """See `Numbers.are_those_of`."""
+        return isinstance(other, Release) and (self.manifest, self.universe.name) == (
+            other.manifest,
+            other.universe.name,
+        )
+
     def index_of(self, level: str) -> int:
         """The number of a level, 0 at the top; InputError where there is none."""
         if level not in self.levels:
@@ -621,8 +628,19 @@ class Release:
         return f"<p><strong>Release {html.escape(self.name)}</strong></p><table>{rows}</table>"
 
 
+#: Of a frame with one row a number: the number, and the ends of its interval.
+TIDY_NUMBERS: Final = ("value", "low", "high")
+
+
+def tidy_heads(terms: Sequence[str], others: Sequence[str]) -> list[str]:
+    """What the columns of terms are called beside the others: the term, or "attribute TERM" where that is taken."""
+    return [f"attribute {term}" if term in others else term for term in terms]
+
+
 def tidy_table(table: ReleasedTable, query: Query) -> pd.DataFrame:
     """Columns geocode, a column a term of the query, value, low, high, reliability; `n * size` rows.
+
+    A term that is called like one of the others is "attribute TERM".
 
     Args:
         table: `(n, size)` numbers.
@@ -634,7 +652,10 @@ def tidy_table(table: ReleasedTable, query: Query) -> pd.DataFrame:
     margins = unknown if table.margins is None else table.margins
     keys = np.array([one.key for one in CLASSES])
     columns = {"geocode": np.repeat(table.geocodes.astype(object), size)}
-    columns |= {term: np.tile(query.labels_of(term).astype(object), n) for term in query.terms}
-    columns |= {"value": table.counts.ravel(), "low": lows.ravel(), "high": highs.ravel()}
+    heads = tidy_heads(query.terms, ("geocode", *TIDY_NUMBERS, "reliability"))
+    columns |= {
+        head: np.tile(query.labels_of(term).astype(object), n) for head, term in zip(heads, query.terms, strict=True)
+    }
+    columns |= dict(zip(TIDY_NUMBERS, (table.counts.ravel(), lows.ravel(), highs.ravel()), strict=True))
     columns["reliability"] = keys[classes_in(table.counts, margins)].astype(object).ravel()
     return pd.DataFrame(columns)

@@ -200,7 +200,7 @@ def _decimals_of_share(width: float) -> int:
 def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
     """Print counts with their intervals; those that are `exact` say so."""
     if not options.is_text:
-        show_frame(opened, _one_a_row(numbers, options) if options.tidy else numbers, options)
+        show_frame(opened, _one_a_row(opened, numbers, options) if options.tidy else numbers, options)
         return
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
@@ -221,6 +221,8 @@ def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | No
 def show_frame(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
     """Print all rows as a program or a page takes them, with the names of their areas."""
     frame = _with_names(opened, _whole(numbers) if options.tidy else numbers, options)
+    if frame.index.name in frame.columns:  # a value or an attribute is called like what the rows are of
+        frame = frame.rename_axis(f"{frame.index.name} of the row")
     if options.form is Form.csv:
         typer.echo(frame.to_csv(lineterminator="\n"), nl=False)
         return
@@ -250,30 +252,50 @@ def _plain(value: Any) -> str:
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-def _one_a_row(numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
+def _one_a_row(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
     """One row a number: what it is of, a column a term of the query where it has terms, its value, low and high."""
     import numpy as np
     import pandas as pd
 
-    from pipeline.reading.question import SUM
+    from pipeline.reading.release import TIDY_NUMBERS, tidy_heads
     from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX
 
     labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
-    labels = labels[:-1] if labels[-1] == SUM and len(labels) > 1 else labels  # which the others add up to
-    terms = [term.strip() for term in (options.question or "").split("*")]
-    parts = [[part.strip() for part in label.split(" * ")] for label in labels]
-    if options.question is None or any(len(part) != len(terms) for part in parts):
-        terms, parts = ["number"], [[label] for label in labels]
+    if options.question is not None and options.show is Show.counts and len(labels) > 1:
+        labels = labels[:-1]  # the sum, which the others add up to
+    terms, parts = _said_of(opened, labels, options)
 
     def flat(suffix: str) -> list[object]:
         wanted = [numbers.get(label + suffix, pd.Series(np.nan, numbers.index)) for label in labels]
         return [value for row in zip(*wanted, strict=True) for value in row]
 
+    heads = tidy_heads(terms, (*TIDY_NUMBERS, str(numbers.index.name)))
     columns: dict[str, list[object]] = {
-        term: [*(part[place] for part in parts)] * len(numbers) for place, term in enumerate(terms)
+        head: [*(part[place] for part in parts)] * len(numbers) for place, head in enumerate(heads)
     }
-    columns |= {"value": flat(""), "low": flat(LOW_SUFFIX), "high": flat(HIGH_SUFFIX)}
+    columns |= dict(zip(TIDY_NUMBERS, (flat(""), flat(LOW_SUFFIX), flat(HIGH_SUFFIX)), strict=True))
     return pd.DataFrame(columns, index=numbers.index.repeat(len(labels)))
+
+
+def _said_of(
+    opened: Release, labels: Sequence[str], options: QueryOptions
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """What numbers are of: terms, and of each label the value of each term.
+
+    Labels have the terms in the schema's order, whatever the order in which they were asked for.
+    """
+    alone = [[label] for label in labels]
+    if options.show is Show.difference:
+        return ["figure"], alone
+    if options.question is None:
+        return ["number"], alone
+    query = opened.query(options.question).query
+    values = zip(*(query.labels_of(term).tolist() for term in query.terms), strict=True)
+    of_label = dict(zip(query.answer_labels(), values, strict=False))
+    if query.terms and all(label in of_label for label in labels):
+        return query.terms, [of_label[label] for label in labels]
+    # Cumulative numbers are "up to" a value, and "total" has no terms.
+    return ["number"] if len(query.terms) > 1 else query.terms or [query.name], alone
 
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> list[str]:

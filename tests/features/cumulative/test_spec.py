@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -131,6 +133,37 @@ def test_what_has_no_order_is_refused_in_one_sentence(stated: str, message: str)
     (line,) = str(refused.value).splitlines()
     assert line.startswith("spec: tables.people.cumulative: ")
     assert message in line
+
+
+def _labels_in_order(rng: np.random.Generator) -> list[str]:
+    """Classes of rising numbers as offices write them: a minus, marks between thousands, a currency, an open end."""
+    ends = np.unique(np.concatenate([rng.integers(-20_000, 20_000, 6), rng.integers(-50, 50, 4), [999, 1000]]))
+    ends = ends if rng.random() < 0.5 else ends[ends >= 0]
+    mark, currency = rng.choice(["", ",", ".", "'", " ", "\u202f"]), rng.choice(["", "$", "EUR "])
+    minus, between = rng.choice(["-", "\u2212"]), rng.choice([" to ", "..", "-"])
+
+    def text(number: int) -> str:
+        digits = f"{abs(number):,}".replace(",", mark)
+        return f"{minus}{digits}" if number < 0 else f"{currency}{digits}"
+
+    classes = [f"{text(low)}{between}{text(high - 1)}" for low, high in pairwise(ends.tolist())]
+    return [*classes, f"{text(int(ends[-1]))} and more"]
+
+
+def test_numbers_in_order_are_taken_however_they_are_written() -> None:
+    """And never the other way round, where every way to read them falls."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        labels = _labels_in_order(rng)
+        stated = BEGIN + f"[schema.attributes]\nvalue = {json.dumps(labels, ensure_ascii=False)}\n"
+        people = "[tables.people]\nquery = 'value'\ncumulative = true\n"
+        (found,) = parse_spec(stated + people).universes()[0].tables
+        assert cumulated_in(found) is not None, labels
+        if any(label[0] in "-\u2212" for label in labels):
+            continue  # turned round, and with no minus for a minus, these may rise
+        turned = json.dumps(labels[::-1], ensure_ascii=False)
+        with pytest.raises(SpecError, match="are in no order"):
+            parse_spec(BEGIN + f"[schema.attributes]\nvalue = {turned}\n" + people)
 
 
 def test_amounts_are_not_cumulated() -> None:

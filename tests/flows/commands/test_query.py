@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import shlex
+from itertools import pairwise, permutations, product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from releases.command import printed, spinewise
+from releases.small import run
 
 from geography.errors import SpinewiseError
 from pipeline.model.labels import Labels
@@ -221,13 +225,20 @@ def test_no_digit_is_cut_off_on_a_terminal_of_80_columns(town: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--table", "sex", "--at", "tract"), ("age * sex", "--at", "county"), ("total", "--area", "A,B01")]
+    "arguments",
+    [
+        ("--table", "sex", "--at", "tract"),
+        ("age * sex", "--at", "county"),
+        ("total", "--area", "A,B01"),
+        ("sex", "--at", "county", "--show", "shares"),
+    ],
 )
 def test_one_row_a_number(town: Path, arguments: tuple[str, ...]) -> None:
     """The same numbers as side by side, each once, with what it is of."""
     wide = pd.read_csv(io.StringIO(invoke(town, *arguments, "--format", "csv")), index_col=0)
     text = invoke(town, *arguments, "--tidy", "--format", "csv")
-    assert ".0" not in text  # counts and the ends of their intervals are whole numbers
+    if "--show" not in arguments:
+        assert not re.search(r"\.0\b", text)  # counts and the ends of their intervals are whole numbers
     tidy = pd.read_csv(io.StringIO(text))
     labels = [name for name in wide.columns if ":" not in name and name not in ("name", "sum")]
     terms = [name for name in tidy.columns[1:] if name not in ("name", "value", "low", "high", "reliability")]
@@ -238,6 +249,89 @@ def test_one_row_a_number(town: Path, arguments: tuple[str, ...]) -> None:
         found = wide.loc[row.iloc[0]]
         assert row["value"] == found[label]
         assert (row["low"], row["high"]) == (found[f"{label}:low90"], found[f"{label}:high90"])
+
+
+def _frame(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+
+
+def test_a_number_stands_beside_its_own_values_in_any_order_of_the_query(town: Path) -> None:
+    """Columns are called after what is in them: each number is that of the same conditions, asked for alone."""
+    schema = open_release(town).schema
+    values = {one.name: one.values for one in schema.attributes}
+    leaves = pd.read_parquet(town / "public" / "histograms" / "county.parquet")
+    for terms in [*permutations(values, 2), tuple(reversed(values))]:
+        tidy = _frame(invoke(town, " * ".join(terms), "--at", "county", "--tidy", "--format", "csv"))
+        assert {*tidy.columns} == {"geocode", *terms, "value", "low", "high"}
+        assert len(tidy) == leaves["geocode"].nunique() * math.prod(len(values[term]) for term in terms)
+        counted = leaves.astype(dict.fromkeys(terms, str)).groupby(["geocode", *terms], observed=True)["count"].sum()
+        for row in tidy.to_dict("records"):
+            key = (row["geocode"], *(row[term] for term in terms))
+            assert int(row["value"]) == counted.get(key, 0), key
+
+
+def test_the_detail_has_a_column_for_each_attribute(town: Path) -> None:
+    """And the two areas of a difference are no values of the attribute."""
+    names = open_release(town).schema.names
+    detail = _frame(invoke(town, "detailed", "--at", "county", "--tidy", "--csv"))
+    assert [*detail.columns] == ["geocode", *names, "value", "low", "high"]
+    for query in ("total", names[0], " * ".join(names)):
+        shown = invoke(town, query, "--area", "A", "--area", "B01", "--show", "difference", "--tidy", "--json")
+        frame = pd.DataFrame(json.loads(shown))
+        assert [*frame.columns] == ["number", "figure", "value", "low", "high"]
+        assert [*frame["figure"][:3]] == ["first", "second", "difference"]
+
+
+def named_release(folder: Path, names: dict[str, tuple[str, ...]]) -> Path:
+    """A release of two counties and three blocks whose attributes and values are called so."""
+    choice = np.random.default_rng(1).choice
+    persons = {"block": choice(["901", "902", "911"], 90), **{name: choice(of, 90) for name, of in names.items()}}
+    pd.DataFrame(persons).to_csv(folder / "persons.csv", index=False)
+    (folder / "blocks.csv").write_text("block\n901\n902\n911\n")
+    attributes = "\n".join(f"{name} = {json.dumps(of)}" for name, of in names.items())
+    tables = "\n".join(f'{name} = "{name}"' for name in names)
+    (folder / "release.toml").write_text(
+        f"""
+name = "named"
+privacy = {{ rho = "1", key = "insecure-test:1" }}
+geography = {{ file = "blocks.csv", column = "block", levels = {{ county = 2, block = 3 }} }}
+schema.attributes = {{ {attributes.replace(chr(10), ", ")} }}
+strategy = {{ levels = {{ county = "1/2", block = "1/2" }}, queries = {{ detailed = "1" }} }}
+input = {{ file = "persons.csv", form = "microdata", geocode = "block" }}
+publish = {{ margins = false }}
+[tables]
+{tables}
+"""
+    )
+    return run(folder / "release.toml", folder / "out")
+
+
+def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
+    """Attributes and values are called as they are: none is lost, and each number stays with its values."""
+    names = {
+        "value": ("low", "area", "geo"),
+        "low": ("sum", "value"),
+        "area": ("sum of these", "high"),
+        "name": ("u", "v"),
+    }
+    release = named_release(tmp_path, names)
+    opened = open_release(release)
+    leaves = pd.read_parquet(release / "public" / "histograms" / "block.parquet")
+    everywhere = [("--at", "block"), ("--area", "901,902")]
+    for (first, second), place in product([*pairwise([*names, "value"]), ("area", "value")], everywhere):
+        index = "geocode" if place[0] == "--at" else "area"
+        rows = json.loads(invoke(release, f"{first} * {second}", *place, "--tidy", "--json"))
+        heads = [f"attribute {one}" if one in ("value", "low", index) else one for one in (first, second)]
+        for row in rows:
+            inside = leaves["geocode"].isin([row["geocode"]] if index == "geocode" else ["901", "902"])
+            same = inside & (leaves[first] == row[heads[0]]) & (leaves[second] == row[heads[1]])
+            assert row["value"] == leaves.loc[same, "count"].sum(), row
+        assert sum(row["value"] for row in rows) == leaves.loc[inside | (index == "geocode"), "count"].sum()
+        alone = json.loads(invoke(release, first, *place, "--json"))
+        assert all({*names[first]} <= {*row} for row in alone), alone
+        tidy = opened.table(first, "block", tidy=True)
+        assert [*tidy][2:] == ["value", "low", "high", "reliability"]
+        assert {*tidy[heads[0] if first != "area" else first]} == {*names[first]}
 
 
 def test_markdown_says_what_the_text_says(town: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,25 @@ def test_ratios_cover_the_truth(release: Release) -> None:
     assert area["total:low90"].iloc[0] < area["total"].iloc[0] < area["total:high90"].iloc[0]
     with pytest.raises(InputError, match="ratio: found numbers for total and, to divide by, for f, m"):
         children.ratios_at("tract", to=release.query("sex"))
+
+
+def test_a_ratio_is_that_of_what_is_asked_for_or_is_refused(town: Path, named_town: Path, country: Path) -> None:
+    """Numbers of other records or releases are never taken for those of the first, whose cells may be as many."""
+    opened = [open_release(one) for one in (town, town, named_town, country)]
+    opened += [one.companion(name) for one in opened for name in one.companions]
+    assert len(opened) > 5
+    for one, other in product(opened, opened):
+        same = (one.directory, one.universe.name) == (other.directory, other.universe.name)
+        counts, below = one.query("total"), other.query("total")
+        if not same:
+            with pytest.raises(InputError, match=r"ratio: found numbers of .* and, to divide by, of "):
+                counts.ratios_at("tract", to=below)
+            with pytest.raises(InputError, match=r"ratio: found numbers of "):
+                counts.ratios_over(list(one.spine.levels[1].geocodes), to=below)
+            continue
+        expected = counts.at("tract")["total"] / below.at("tract")["total"]
+        found = counts.ratios_at("tract", to=below)["total"]
+        np.testing.assert_allclose(found.to_numpy(), expected.where(expected.notna()).to_numpy())
 
 
 def test_medians_cover_the_truth(release: Release) -> None:
