@@ -49,6 +49,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.storage.readable import unchecked
 from postprocess.statistics import NORMAL_QUANTILE
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "wages.toml"
@@ -217,7 +218,7 @@ def measured(folder: Path, keys: int, less: int) -> list[dict[str, Any]]:
             share = next(m.share for m in strategy.queries if m.query.terms == query.terms) * strategy.share
             scale, cut = opendp_scale(universe.budget * share, less), less <= 0
             others = [np.abs(opendp_sums(sums, scale, cut=cut) - sums).mean() for _ in range(OPENDP_DRAWS)]
-            means = read_means(path_of(run, universe.name, table, level))
+            means = read_means(unchecked(path_of(run, universe.name, table, level)))
             lows, highs, assured = means.sums.lows, means.sums.highs, means.means
             assert lows is not None
             assert highs is not None

@@ -38,6 +38,7 @@ from pipeline.release.tables import ReleasedTable, read_table
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.storage.readable import unchecked
 from postprocess.statistics import Counted, average_sizes
 
 Floats = NDArray[np.float64]
@@ -63,7 +64,7 @@ def true_averages(spec: ReleaseSpec) -> list[Floats]:
 
 def without_persons(run: RunDirectory, sizes: HouseholdSizes) -> tuple[Floats, Floats]:
     """The ends of intervals as if the persons were known exactly."""
-    homes = read_table(run.universe("households").table("total", sizes.level))
+    homes = read_table(unchecked(run.universe("households").table("total", sizes.level)))
     assert homes.lows is not None
     assert homes.highs is not None
     persons = Counted(sizes.persons, sizes.persons.astype(float), sizes.persons.astype(float))
@@ -86,7 +87,7 @@ def measured(keys: int) -> dict[str, Any]:
             checked = check_stated(Request(EXAMPLE, Path(out), None, 1, i_know=True), spec)
             run = RunDirectory(run_release(checked, Silent()))
             for level, right in zip(read_spine(spec.geography).levels, true, strict=True):
-                sizes = read_household_sizes(sizes_file(run, "households", level.name))
+                sizes = read_household_sizes(unchecked(sizes_file(run, "households", level.name)))
                 averages = sizes.averages
                 assert averages.lows is not None
                 assert averages.highs is not None
@@ -194,12 +195,14 @@ def of_block_groups(keys: int) -> dict[str, Any]:
 
 def covered_in(run: RunDirectory, level: str, true: pd.DataFrame) -> dict[str, float]:
     """Of one release's areas of a level with households in truth and release."""
-    sizes = read_household_sizes(sizes_file(run, "households", level))
+    sizes = read_household_sizes(unchecked(sizes_file(run, "households", level)))
     right = true.loc[sizes.geocodes.tolist()]
     there = ((right["households"] > 0) & (sizes.households > 0)).to_numpy()
     average = (right["persons"] / right["households"]).to_numpy()
     names = {"persons": "", "households": "households"}
-    counted = {name: _counted(read_table(run.universe(of).table("total", level))) for name, of in names.items()}
+    counted = {
+        name: _counted(read_table(unchecked(run.universe(of).table("total", level)))) for name, of in names.items()
+    }
     as_they_are = average_sizes(counted["persons"], counted["households"], 1, 7)
 
     def share(lows: Any, highs: Any, truth: Any) -> float:

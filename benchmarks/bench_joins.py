@@ -48,6 +48,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.storage.readable import unchecked
 
 Counted = NDArray[np.int64]
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "one_population.toml"
@@ -70,7 +71,9 @@ def released(spec: ReleaseSpec, folder: Path) -> dict[str, list[sp.csr_array]]:
     spine = read_spine(spec.geography)
     return {
         universe.name: [
-            read_histogram(run.universe(universe.name).histogram(level.name), level.geocodes, universe.schema)
+            read_histogram(
+                unchecked(run.universe(universe.name).histogram(level.name)), level.geocodes, universe.schema
+            )
             for level in spine.levels
         ]
         for universe in spec.universes()

@@ -8,6 +8,7 @@ from geography.errors import InputError, SpineError, SpinewiseError
 
 __all__ = [
     "BudgetRefusedError",
+    "ChangedFileError",
     "InputError",
     "MemoryShortError",
     "RecordsError",
@@ -29,6 +30,12 @@ class RecordsError(InputError):
 
 class ReleaseError(SpinewiseError):
     """A release directory is damaged or contradicts itself, or cannot be written."""
+
+
+class ChangedFileError(ReleaseError):
+    """A file of a finished release is missing, or is not the one that its manifest lists; nothing of it is used."""
+
+    exit_status = 2
 
 
 class MemoryShortError(SpinewiseError):

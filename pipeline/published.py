@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import scipy.sparse as sp
 
 from geography.spine import LeftOut, Level, Spine
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import ChangedFileError, InputError
 from pipeline.model.area_names import AreaNames
 from pipeline.model.links.link import Link
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, check_public_file, check_public_files, read_manifest
+from pipeline.release.manifest import Manifest, check_public_files, read_manifest
+from pipeline.release.published_files import PublishedFiles
 from pipeline.release.spine import read_public_names, read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.slots import installed_slots
+from pipeline.storage.readable import Readable
 
 
 @dataclass(frozen=True, eq=False)
-class PublishedRelease:
+class PublishedRelease(PublishedFiles):
     """A release's public side.
 
     Attributes:
         universes: as the manifest's spec resolves to, the release's own first.
     """
 
-    run: RunDirectory
-    manifest: Manifest
     spec: ReleaseSpec
     universes: tuple[Universe, ...]
     spine: Spine
-    _unchanged: set[Path] = field(default_factory=set, init=False)
-
-    def unchanged(self, path: Path) -> Path:
-        """The path of a public file that is to be read: hashed when it is first asked for.
-
-        Raises:
-            ReleaseError: the file is missing, or not what the manifest says.
-        """
-        if path not in self._unchanged:
-            check_public_file(self.run, self.manifest, path)
-            self._unchanged.add(path)
-        return path
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
@@ -55,9 +44,7 @@ class PublishedRelease:
     @cached_property
     def names(self) -> AreaNames:
         """The names of areas, of each level that has some; ReleaseError where a file is damaged."""
-        for level in self.spec.geography.names or ():
-            self.unchanged(self.run.names(level))
-        return published_names(self.run, self.spec, self.spine)
+        return published_names(self.run, self.unchanged, self.spec, self.spine)
 
     def histogram(self, universe: Universe, level: Level) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)`."""
@@ -65,10 +52,16 @@ class PublishedRelease:
         return read_histogram(path, level.geocodes, universe.schema, signed=universe.measure.signed)
 
 
-def published_names(run: RunDirectory, spec: ReleaseSpec, spine: Spine) -> AreaNames:
-    """The names of areas that a release has published, by level; ReleaseError where a file is damaged."""
+def published_names(
+    run: RunDirectory, readable: Callable[[Path], Readable], spec: ReleaseSpec, spine: Spine
+) -> AreaNames:
+    """The names of areas that a release has published, by level; ReleaseError where a file is damaged.
+
+    Args:
+        readable: gives a file to be read, see `UniverseFiles`.
+    """
     return {
-        level: read_public_names(run.names(level), level, spine.level(level).geocodes, tuple(section.name))
+        level: read_public_names(readable(run.names(level)), level, spine.level(level).geocodes, tuple(section.name))
         for level, section in (spec.geography.names or {}).items()
     }
 
@@ -119,11 +112,13 @@ def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
     run = release_at(folder)
     if check_hashes and (problems := check_public_files(run)):
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise ReleaseError(f"{run.root}: {problems[0]}{more}")
+        raise ChangedFileError(
+            f"{run.root}: {problems[0]}{more}; get the release again, as it was published: `spinewise verify "
+            f"{run.root}` names every file that differs"
+        )
     manifest = read_manifest(run.manifest)
-    check_public_file(run, manifest, run.spine)
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest)).as_released(manifest.files)
-    spine = read_public_spine(run.spine, spec.geography.level_names)
+    spine = read_public_spine(PublishedFiles(run, manifest).unchanged(run.spine), spec.geography.level_names)
     if spec.geography.within is not None:
         spine = replace(spine, left_out=LeftOut())  # records elsewhere are known by not being here
     return PublishedRelease(run, manifest, spec, spec.universes(), spine)

@@ -12,8 +12,8 @@ import pandas as pd
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.execution.workers import default_workers
-from pipeline.questions.manifest import ANSWER, AnswerManifest, read_answer
-from pipeline.questions.released.combined import COMBINED, Combination
+from pipeline.questions.manifest import ANSWER, AnswerManifest, read_answer, unchanged_answer_file
+from pipeline.questions.released.combined import Combination, unchanged_combined
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.combining import combine_answer, is_combined
@@ -34,10 +34,15 @@ class Answer:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The noisy numbers with the ends of their 90 % intervals; they are unbiased, and may be negative."""
+        """The noisy numbers with the ends of their 90 % intervals; they are unbiased, and may be negative.
+
+        Raises:
+            ReleaseError: the file is not the one that the answer's manifest lists.
+        """
         manifest = self.manifest
         texts = [*manifest.terms, manifest.place]
-        return pd.read_csv(self.directory / "public" / ANSWER, dtype=dict.fromkeys(texts, str))
+        path = unchanged_answer_file(self.directory / "public" / ANSWER, manifest)
+        return pd.read_csv(path, dtype=dict.fromkeys(texts, str))
 
     def combine(self, release: Path | str) -> Combination:
         """Put the counts together with those of a finished release, by least squares; costs nothing.
@@ -56,12 +61,14 @@ class Answer:
 
         Raises:
             InputError: nothing was combined yet.
+            ReleaseError: the file is not the one that was made then.
         """
         if not is_combined(RunDirectory(self.directory)):
             raise InputError(f"{self.directory}: is not combined with a release; see Answer.combine")
         manifest = self.manifest
         texts = [*manifest.terms, manifest.place]
-        return pd.read_csv(self.directory / "public" / COMBINED, dtype=dict.fromkeys(texts, str))
+        path = unchanged_combined(RunDirectory(self.directory))
+        return pd.read_csv(path, dtype=dict.fromkeys(texts, str))
 
 
 def update(

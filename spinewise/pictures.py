@@ -46,7 +46,7 @@ def plot(
     opened = release if isinstance(release, Release) else open_release(Path(release).expanduser())
     frame = _numbers(opened, table, level, number)
     several = frame["number"].nunique() > 1
-    has_map = opened.run.polygons(level).is_file()
+    has_map = opened.run.name_of(opened.run.polygons(level)) in opened.manifest.files
     if kind not in (None, "map", "bars"):
         raise InputError(f"kind: found {kind!r}; allowed are 'map' and 'bars'")
     if kind == "map" and not has_map:
@@ -152,7 +152,7 @@ def _map(alt: Any, opened: Release, frame: pd.DataFrame, level: str) -> tuple[An
     """The map, and how many areas have no polygon."""
     from pipeline.inputs.polygons import flattening, read_public_areas
 
-    areas = read_public_areas(opened.run.polygons(level))
+    areas = read_public_areas(opened.files.readable(opened.run.polygons(level)))
     rows, narrower = {row["geocode"]: row for row in _records(frame)}, flattening(areas)
 
     def place(point: Any) -> list[float]:

@@ -26,6 +26,7 @@ from pipeline.model.schema import AmountAttribute
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings
+from pipeline.storage.readable import Readable
 from postprocess.statistics import Averages, Counted, average_sizes
 
 #: Suffixes of the columns of an answer.
@@ -138,7 +139,7 @@ def write_means(target: Path, staging: Path, means: Means) -> None:
         sink.write(strings(means.geocodes), *arrays)
 
 
-def read_means(path: Path, rows: int | None = None) -> Means:
+def read_means(path: Readable, rows: int | None = None) -> Means:
     """What `write_means` wrote, of at most `rows` geounits.
 
     Raises:

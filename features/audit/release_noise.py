@@ -52,7 +52,7 @@ def _residuals(
     residuals, problems = {}, []
     for entry in expected:
         try:
-            values = read_measurement(entry.path).values
+            values = read_measurement(release.unchanged(entry.path)).values
         except SpinewiseError as error:
             problems.append(str(error))
             continue

@@ -44,7 +44,7 @@ def selected_findings(release: PublishedRelease, key: MasterKey | None) -> Itera
 
 def _read(path: Path, selection: Selection, release: PublishedRelease) -> Selected | str:
     try:
-        parts = list(read_selected(path, selection, len(release.spine.level(selection.level))))
+        parts = list(read_selected(release.unchanged(path), selection, len(release.spine.level(selection.level))))
     except ReleaseError as error:
         return str(error)
     geocodes = np.concatenate([np.zeros(0, dtype=np.str_), *(part.geocodes for part in parts)])

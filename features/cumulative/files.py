@@ -100,7 +100,8 @@ def publish_cumulative(job: Job, universe: Universe, number: int, margins: Margi
         fact = cumulated_in(table)
         if fact is not None and level.name in table.levels:
             files = job.folder(universe)
-            published = read_table_parts(files.table(table.name, level.name), len(level), level.geocodes)
+            path = job.own(files.table(table.name, level.name))
+            published = read_table_parts(path, len(level), level.geocodes)
             rules = [margins.rule(cut, number) for cut in fact.tabulated(table)]
             target = fact.file(files, table, level.name)
             write_table(target, job.run.staging, _cumulated(published, table, fact, rules))

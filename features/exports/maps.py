@@ -98,7 +98,7 @@ def _frames(
 
 def _shapes(release: PublishedRelease, level: str, geopandas: Any) -> dict[str, Any]:
     """Geocode -> polygon, for the areas of a level that have one."""
-    areas = read_public_areas(release.run.polygons(level))
+    areas = read_public_areas(release.unchanged(release.run.polygons(level)))
     features = [
         {
             "properties": {},

@@ -90,7 +90,7 @@ def _check(release: PublishedRelease, joined: list[str]) -> None:
 def _write_households(release: PublishedRelease, joined: _Joined, files: CsvFiles) -> int:
     """Write the households; returns how many there are."""
     written = 0
-    for part in plain_parts(release.run.universe(joined.households.name).microdata):
+    for part in plain_parts(release.unchanged(release.run.universe(joined.households.name).microdata)):
         columns = {
             "household_id": part.column(joined.number),
             **_places(release.spine, part.column("geocode")),
@@ -106,7 +106,7 @@ def _person_parts(release: PublishedRelease, joined: _Joined, n_households: int)
     """Members of households, and persons outside of them, part by part; a person's id is the row in microdata."""
     seen = np.zeros(n_households + 1, dtype=np.int32)
     first = 1
-    for part in plain_parts(release.run.universe(joined.persons.name).microdata):
+    for part in plain_parts(release.unchanged(release.run.universe(joined.persons.name).microdata)):
         ids = pa.array(np.arange(first, first + part.num_rows))
         first += part.num_rows
         inside = part.column(joined.home).is_valid()

@@ -157,11 +157,14 @@ def _nmf(release: PublishedRelease, folder: Path) -> None:
         directory = release.run.universe(universe.name)
         for level in universe.strategy.levels:
             measured = [
-                (directory.measurement(level.level, measured_query.query.name), measured_query.query)
+                (
+                    release.unchanged(directory.measurement(level.level, measured_query.query.name)),
+                    measured_query.query,
+                )
                 for measured_query in level.queries
             ]
             measured += [
-                (directory.invariant(name, query.name), query)
+                (release.unchanged(directory.invariant(name, query.name)), query)
                 for name, query in universe.invariants
                 if name == level.level
             ]

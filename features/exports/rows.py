@@ -14,6 +14,7 @@ from pipeline.published import PublishedRelease
 from pipeline.release.measurements import open_measurement
 from pipeline.release.tables import read_table_parts
 from pipeline.storage.plain_tables import plain_parts
+from pipeline.storage.readable import Readable
 
 #: Kinds of files with a row for each geounit of a level, in the spine's order.
 _BY_AREA = ("table", "counts", "numbers")
@@ -57,6 +58,10 @@ class Rows:
             self._names[level] = area_names(self._release, level)
         return self._names[level]
 
+    def source(self, file: DataFile) -> Readable:
+        """The published file; ChangedFileError where it is not the release's."""
+        return self._release.unchanged(file.source)
+
     def described(self, file: DataFile) -> DataFile:
         """The file as it is exported: with the column of names, where it has one."""
         if file.kind not in _BY_AREA or self.names(file.level) is None:
@@ -71,28 +76,29 @@ class Rows:
             file: of the release.
             cells: for files that spreadsheets open, see `with_names`.
         """
+        source = self.source(file)
         if file.kind == "measurement":
-            return _labelled(file)
+            return _labelled(file, source)
         names = self.names(file.level) if file.kind in _BY_AREA else None
         if file.widened:
-            return with_names(_widened(file), names, cells=cells)
+            return with_names(_widened(source), names, cells=cells)
         if file.wide is not None and names is not None:
             codes = self._release.spine.level(file.level).geocodes.tolist()
-            return with_names_by_code(plain_parts(file.source), dict(zip(codes, names, strict=True)), cells=cells)
-        return with_names(plain_parts(file.source), names, cells=cells)
+            return with_names_by_code(plain_parts(source), dict(zip(codes, names, strict=True)), cells=cells)
+        return with_names(plain_parts(source), names, cells=cells)
 
 
-def _widened(file: DataFile) -> Iterator[pa.Table]:
+def _widened(source: Readable) -> Iterator[pa.Table]:
     """A long table with a column for each answer."""
-    for part in read_table_parts(file.source):
+    for part in read_table_parts(source):
         columns = {name: pa.array(values) for name, values in part.columns()}
         yield pa.table({"geocode": pa.array(part.geocodes.tolist(), pa.string()), **columns})
 
 
-def _labelled(file: DataFile) -> Iterator[pa.Table]:
+def _labelled(file: DataFile, source: Readable) -> Iterator[pa.Table]:
     """A measurement with a column for each answer, under its label."""
     geocode, *answers, variance = (column.name for column in file.columns)
-    with open_measurement(file.source) as opened:
+    with open_measurement(source) as opened:
         step = max(1, _AT_ONCE // len(answers))
         for start in range(0, max(1, len(opened)), step):
             part = opened.read(start, min(start + step, len(opened)))

@@ -74,11 +74,12 @@ def write_workbooks(release: PublishedRelease, folder: Path, files: Sequence[Dat
 
 def _sheet(file: DataFile, release: PublishedRelease, n_areas: int, rows: Rows, texts: Texts) -> Sheet:
     titles = {column.name: column.title for column in file.columns}
+    source = release.unchanged(file.source)
     if file.read is not None:
-        numbers = file.read(file.source, n_areas)
+        numbers = file.read(source, n_areas)
         geocodes, columns = numbers.geocodes, iter(numbers.columns())
     else:
-        table = read_table(file.source, n_areas)
+        table = read_table(source, n_areas)
         geocodes, columns = table.geocodes, _with_flags(table, texts)
     headed = tuple((_head(name, titles), values) for name, values in columns)
     heads = [head for head, _ in headed]

@@ -62,7 +62,8 @@ def _by_intervals(release: Release, table: Table, level: str, people: NDArray[np
     fitness = empty_fitness(release.universe, release.labels, table, level, INTERVALS)
     first = 0
     geocodes = release.spine.level(level).geocodes
-    for part in read_table_parts(release.files.table(table.name, level), geocodes=geocodes):
+    path = release.files.readable(release.files.table(table.name, level))
+    for part in read_table_parts(path, geocodes=geocodes):
         if part.lows is not None and part.highs is not None:
             inside = people[first : first + len(part.counts)]
             fitness.add_expected(part.counts, (part.highs - part.lows) / (2 * QUANTILE), inside)

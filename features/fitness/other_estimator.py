@@ -46,7 +46,7 @@ def estimated_otherwise(run: RunDirectory, workers: int, progress: Progress) -> 
         for path in input_files(job):
             target = run.public / path.relative_to(again.public)
             make_folder(path.parent)
-            path.symlink_to(target)
+            path.symlink_to(release.unchanged(target))
         parts = publications(job)
         progress.begin(tuple(step for part in parts for step in part.estimating()))
         for part in parts:
@@ -55,7 +55,7 @@ def estimated_otherwise(run: RunDirectory, workers: int, progress: Progress) -> 
         histograms = {
             universe.name: [
                 read_histogram(
-                    again.universe(universe.name).histogram(level.name),
+                    job.own(again.universe(universe.name).histogram(level.name)),
                     level.geocodes,
                     universe.schema,
                     signed=universe.measure.signed,

@@ -83,7 +83,9 @@ def households_view(facts: ReleaseFacts) -> HouseholdsView | None:
 def level_sizes(facts: ReleaseFacts) -> tuple[LevelSizes, ...]:
     """Of every companion and level of which they are published; errors as `read_household_sizes`."""
     return tuple(
-        _of_level(read_household_sizes(sizes_file(facts.run, source.residents.companion, level.name), len(level)))
+        _of_level(
+            read_household_sizes(facts.own(sizes_file(facts.run, source.residents.companion, level.name)), len(level))
+        )
         for level in facts.spine.levels
         for source in size_sources(facts.links, level.name)
     )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.release.tables import INTERVAL_SUFFIXES
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings
+from pipeline.storage.readable import Readable
 from postprocess.statistics import Averages
 
 #: Columns of the file; the interval's follow the last.
@@ -79,7 +80,7 @@ def write_household_sizes(target: Path, staging: Path, sizes: HouseholdSizes) ->
             sink.write(strings(sizes.geocodes[rows]), *arrays)
 
 
-def read_household_sizes(path: Path, rows: int | None = None) -> HouseholdSizes:
+def read_household_sizes(path: Readable, rows: int | None = None) -> HouseholdSizes:
     """What `write_household_sizes` wrote, of at most `rows` geounits.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +25,7 @@ from pipeline.release.provenance import CentralRelease, read_central_release
 from pipeline.release.receipts import charging
 from pipeline.release.status import EXAMPLE
 from pipeline.storage.files import sha256_file, write_json
+from pipeline.storage.readable import Readable, unchecked
 
 #: Noisy counts of a central release by level, and which release that is; nothing without one.
 CentralCounts = tuple[dict[str, NDArray[np.int64]], CentralRelease | None]
@@ -122,7 +123,7 @@ def _counts(
     named = [one.query.name for one in at_level if one.query.terms == measured.query.terms]
     if not named:
         raise InputError(f"{where}: it does not measure {measured.query.name!r} at the level {level!r}")
-    found = read_measurement(release.run.universe(main.name).measurement(level, named[0]))
+    found = read_measurement(release.unchanged(release.run.universe(main.name).measurement(level, named[0])))
     noise, header = central.noise(level), found.header
     if (header.mechanism, header.scale) != (noise.mechanism, noise.scale) or header.others:
         raise InputError(
@@ -155,15 +156,19 @@ def write_central(run: RunDirectory, universes: Sequence[Universe], spine: Spine
         write_json(run.central, release.model_dump(mode="json"), run.staging)
 
 
-def read_public_central(run: RunDirectory, universe: Universe) -> CentralCounts:
-    """The same as a release from reports has published them; ReleaseError where a file is damaged or missing."""
+def read_public_central(run: RunDirectory, readable: Callable[[Path], Readable], universe: Universe) -> CentralCounts:
+    """The same as a release from reports has published them; ReleaseError where a file is damaged or missing.
+
+    Args:
+        readable: gives a file to be read, see `UniverseFiles`.
+    """
     if not universe.source.releases:
         return {}, None
     counts = {
-        level: read_measurement(run.main.measurement(level, query.name)).values
+        level: read_measurement(readable(run.main.measurement(level, query.name))).values
         for level, query in universe.source.given(universe.strategy)
     }
-    return counts, read_central_release(run.central)
+    return counts, read_central_release(readable(run.central))
 
 
 def central_differences(run: RunDirectory, universe: Universe, spine: Spine, folder: Path, status: str) -> list[str]:
@@ -188,7 +193,7 @@ def central_differences(run: RunDirectory, universe: Universe, spine: Spine, fol
     here = replace(universe, source=replace(survey, central=replace(survey.central, release=folder.resolve())))
     try:
         found, which = read_central(here, spine, example=status == EXAMPLE)
-        copied, stated = read_public_central(run, universe)
+        copied, stated = read_public_central(run, unchecked, universe)
     except SpinewiseError as error:
         return [str(error)]
     assert which is not None
@@ -220,7 +225,7 @@ def central_problems(run: RunDirectory, universe: Universe, *, official: bool) -
     if not names:
         return []
     try:
-        stated = read_central_release(run.central)
+        stated = read_central_release(unchecked(run.central))
     except ReleaseError as error:
         return [str(error)]
     if [stated.release] != names or stated.status not in (("official",) if official else ("official", EXAMPLE)):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from features.local.public_input import CentralInput
     from features.local.survey import Survey
     from pipeline.metadata.products import Product
-    from pipeline.release.layout import RunDirectory
+    from pipeline.release.published_files import PublishedFiles
     from pipeline.spec.problems import Problems
     from pipeline.spec.release_spec import ReleaseSpec
     from pipeline.spec.resolve import SourceScope
@@ -70,8 +70,9 @@ class LocalKeys(FeatureKeys):
         return trials(seed)
 
     @classmethod
-    def remarks(cls, run: RunDirectory) -> Sequence[str]:
+    def remarks(cls, files: PublishedFiles) -> Sequence[str]:
         """See `pipeline.execution.console.HasRemarks`."""
         from features.local.unlisted import signs_in
 
-        return signs_in(run.reports)
+        path = files.run.reports
+        return signs_in(files.unchanged(path)) if files.run.name_of(path) in files.manifest.files else []

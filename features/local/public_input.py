@@ -19,6 +19,7 @@ from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_numb
 from pipeline.metadata.products import ReleaseScope, files_of
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
+from pipeline.release.published_files import PublishedFiles
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256
 
@@ -38,9 +39,9 @@ class CentralInput(PublicInput[CentralCounts]):
             found.append(read_central(scope.universes[0], scope.spine, example=scope.spec.purpose == "example"))
         return found[-1]
 
-    def again(self, scope: InputScope, run: RunDirectory) -> CentralCounts:
+    def again(self, scope: InputScope, files: PublishedFiles) -> CentralCounts:
         """See `PublicInput.again`."""
-        return read_public_central(run, scope.universes[0])
+        return read_public_central(files.run, files.unchanged, scope.universes[0])
 
     def write(self, scope: InputScope, run: RunDirectory, found: CentralCounts) -> None:
         """See `PublicInput.write`."""

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from features.local.collect.mechanism import Counts, Reals, Reports
 from features.local.collect.rappor import Rappor
 from features.local.collected import Collected
 from features.local.collected_words import CollectedWords
+from pipeline.storage.readable import Readable
 
 #: How the public file of the reports calls it.
 UNLISTED: Final = "unlisted words"
@@ -146,8 +146,8 @@ def signs_of(reports: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def signs_in(file: Path) -> list[str]:
-    """`signs_of`, of the public file of a release; nothing where there is none, or where it is damaged."""
+def signs_in(file: Readable) -> list[str]:
+    """`signs_of`, of the public file of a release; nothing where it is none of reports of words."""
     try:
         return signs_of(json.loads(file.read_bytes()))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

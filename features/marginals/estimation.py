@@ -176,7 +176,8 @@ class CliqueEstimation:
         """The records of all leaves, some leaves at a time, in the order of their values."""
         job, leaves = self.job, self.job.spine.leaf_level
         tables = [
-            read_histogram(job.folder(one).histogram(leaves.name), leaves.geocodes, one.schema) for one in job.universes
+            read_histogram(job.own(job.folder(one).histogram(leaves.name)), leaves.geocodes, one.schema)
+            for one in job.universes
         ]
         many = np.asarray(tables[0].sum(axis=1)).ravel()
         cells = max(table.shape[1] for table in tables)

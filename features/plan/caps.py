@@ -18,7 +18,7 @@ from pipeline.errors import InputError
 from pipeline.estimation.expectation import ExpectedRow
 from pipeline.model.exact import parse_exact
 from pipeline.model.universe import Universe
-from pipeline.questions.manifest import MEASUREMENTS, read_answer
+from pipeline.questions.manifest import MEASUREMENTS, read_answer, unchanged_answer_file
 from pipeline.questions.resolved import RECORDS
 from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
@@ -53,7 +53,7 @@ class RecordsPerUnit:
             raise InputError(
                 f"{root}: answers {manifest.question!r}; the answer to 'count units by {RECORDS}' is needed"
             )
-        measured = read_measurements(run.public / MEASUREMENTS, manifest)
+        measured = read_measurements(unchanged_answer_file(run.public / MEASUREMENTS, manifest), manifest)
         noisy = dict(zip((key[-1] for key in measured.keys), measured.numbers["count"].tolist(), strict=True))
         return cls({int(label.rstrip("+")): Fraction(count) for label, count in noisy.items()}, True)
 

@@ -23,6 +23,7 @@ from pipeline.release.run_directory import make_run_folders, open_run
 from pipeline.release.software import software
 from pipeline.runs.questions.combining import combine_answer, is_combined
 from pipeline.storage.files import sha256_file, write_bytes, write_json
+from pipeline.storage.readable import unchecked
 from pipeline.storage.temporary import temporary_folder
 
 #: In restricted/: where a rerun finds the spec and the records.
@@ -76,7 +77,7 @@ def kept(request: QuestionRequest, checked: CheckedQuestion) -> dict[str, object
 def write_answer(run: RunDirectory, checked: CheckedQuestion, said: Mapping[str, Any]) -> None:
     """Write answer.csv and the manifest, from the noisy numbers in public/ and what was said of key and records."""
     stated = _manifest(checked, said, {})
-    measured = read_measurements(run.public / MEASUREMENTS, stated)
+    measured = read_measurements(unchecked(run.public / MEASUREMENTS), stated)  # just drawn: no manifest yet
     write_bytes(run.public / ANSWER, answer_bytes(stated, measured), run.staging)
     files = {name: sha256_file(run.public / name) for name in (ANSWER, MEASUREMENTS)}
     write_bytes(run.public / MANIFEST, manifest_bytes(stated.model_copy(update={"files": files})), run.staging)

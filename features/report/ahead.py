@@ -22,8 +22,8 @@ from pipeline.execution.job import Job
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.reading.sums import answer_weights, together
-from pipeline.release.layout import UniverseDirectory
 from pipeline.release.long_tables import is_long
+from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors
@@ -57,7 +57,8 @@ def begin_tables(job: Job) -> None:
         for level, table in tables_by_level(universe, job.spine):
             areas, name = job.spine.levels[level], _table(universe, level, table)
             if len(areas) * table.query.size <= _MOST_NUMBERS and not is_long(table.query.size):
-                path, exact = job.folder(universe).table(table.name, areas.name), _exact(begun, level, table)
+                path = job.own(job.folder(universe).table(table.name, areas.name))
+                exact = _exact(begun, level, table)
                 job.begun[name] = [job.workers.begin(packed_table, path, len(areas), exact)]
 
 
@@ -137,7 +138,7 @@ class AlikeAreas:
     """
 
     universe: Universe
-    files: UniverseDirectory
+    files: UniverseFiles
     spine: Spine
     estimator: str
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +27,7 @@ from pipeline.pages.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.pages.encoding import packed_numbers
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
+from pipeline.storage.readable import Readable
 
 #: Numbers of one table and level beyond which the report leaves it to the table's own file.
 _MOST_BESIDE = 1_000_000_000
@@ -103,7 +103,7 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
                         tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
         for linked_table in linked:
             if level.name in linked_table.levels:
-                path = linked_table.file(sources.run.public, level.name)
+                path = sources.own(linked_table.file(sources.run.public, level.name))
                 chunk = _without_margins(explorer, sources, path, level)
                 if chunk is not None:
                     tables["", linked_table.name]["levels"][level.name] = chunk  # type: ignore[index]
@@ -141,7 +141,7 @@ def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str,
     label = sources.words("").level(level.name)
     entry = areas_of_level(explorer.chunks, sources.spine, number, label, names)
     if level.name in sources.spec.report.polygons:
-        _add_map(explorer, entry, level, read_public_areas(sources.polygons_file(level.name)))
+        _add_map(explorer, entry, level, read_public_areas(sources.own(sources.polygons_file(level.name))))
     return entry
 
 
@@ -192,7 +192,7 @@ def _table(
         explorer.summaries[key] = packed.summary
         explorer.add_total(universe.name, packed)
         return {"numbers": explorer.chunks.add(packed.text), "rows": len(level), "ends": packed.ends}
-    path = sources.table_file(universe, table, level.name)
+    path = sources.own(sources.table_file(universe, table, level.name))
     numbers = TableNumbers(path, len(level), _exact(sources, universe, table, level))
     explorer.summaries[key] = numbers.summary
     if universe.measure.signed:
@@ -205,7 +205,9 @@ def _table(
     return None if entry is None else entry | {"ends": numbers.ends}
 
 
-def _without_margins(explorer: Explorer, sources: ReportSources, path: Path, level: Level) -> dict[str, object] | None:
+def _without_margins(
+    explorer: Explorer, sources: ReportSources, path: Readable, level: Level
+) -> dict[str, object] | None:
     """The same of a table that has no margins."""
     counts = read_table(path, len(level)).counts
     name = path.relative_to(sources.run.public).as_posix()

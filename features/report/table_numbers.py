@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from features.report.summaries import MarginSummary
 from pipeline.pages.chunks import LARGEST
 from pipeline.pages.encoding import packed_numbers
 from pipeline.release.tables import ReleasedTable, read_table_parts, small_parts
+from pipeline.storage.readable import Readable
 
 
 class TableNumbers:
@@ -31,7 +31,7 @@ class TableNumbers:
     """
 
     def __init__(
-        self, path: Path, areas: int, exact: tuple[NDArray[np.bool_], NDArray[np.int64]] | None = None
+        self, path: Readable, areas: int, exact: tuple[NDArray[np.bool_], NDArray[np.int64]] | None = None
     ) -> None:
         self._path, self._areas, self._exact = path, areas, exact
         self.summary = MarginSummary()
@@ -70,7 +70,7 @@ class PackedTable:
 
 
 def packed_table(
-    path: Path, areas: int, exact: tuple[NDArray[np.bool_], NDArray[np.int64]] | None = None
+    path: Readable, areas: int, exact: tuple[NDArray[np.bool_], NDArray[np.int64]] | None = None
 ) -> PackedTable:
     """A table, packed as one; the arguments are those of `TableNumbers`.
 

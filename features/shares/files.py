@@ -19,6 +19,7 @@ from pipeline.metadata.products import Product, ReleaseScope
 from pipeline.release.facilities import read_numbers_of_level
 from pipeline.release.layout import UniverseDirectory, file_name
 from pipeline.storage.files import write_parquet
+from pipeline.storage.readable import Readable
 
 
 def path_of(folder: UniverseDirectory, name: str) -> Path:
@@ -74,7 +75,7 @@ def write_shares(
     write_parquet(target, pa.table(columns, schema=_share_columns(share)), staging, header)
 
 
-def read_public_shares(path: Path, share: PublicShare, geocodes: NDArray[np.str_]) -> NDArray[np.float64]:
+def read_public_shares(path: Readable, share: PublicShare, geocodes: NDArray[np.str_]) -> NDArray[np.float64]:
     """The numbers written by `write_shares`; ReleaseError where they are of others."""
     columns, whose = _share_columns(share), f"the shares {share.name!r}"
     numbers = read_numbers_of_level(path, columns, whose, share.level, geocodes).astype(np.float64)

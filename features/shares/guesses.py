@@ -140,7 +140,9 @@ def _stated(numbers: str, where: str) -> Guess:
 def _persons(release: Release, share: PublicShare) -> dict[str, float]:
     """Per answer's label, what was released of it for each 1 of the public number, over the whole area."""
     geocodes = release.spine.level(share.level).geocodes
-    numbers = read_public_shares(path_of(release.files, share.name), share, geocodes).sum(axis=0)
+    numbers = read_public_shares(release.files.readable(path_of(release.files, share.name)), share, geocodes).sum(
+        axis=0
+    )
     counts = np.asarray(release.histogram(release.levels[0]).sum(axis=0)).ravel()
     answers = np.bincount(share.query.cell_answer, weights=counts, minlength=share.query.size)
     labels = share.query.answer_labels()

@@ -14,6 +14,7 @@ from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_file
 from pipeline.metadata.products import ReleaseScope, files_of
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
+from pipeline.release.published_files import PublishedFiles
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256
 
@@ -43,12 +44,14 @@ class SharesInput(PublicInput[ShareNumbers]):
                     found[universe.name].append(read_shares(share, scope.spine))
         return found
 
-    def again(self, scope: InputScope, run: RunDirectory) -> ShareNumbers:
+    def again(self, scope: InputScope, files: PublishedFiles) -> ShareNumbers:
         """See `PublicInput.again`."""
         return {
             universe.name: [
                 read_public_shares(
-                    path_of(run.universe(universe.name), share.name), share, scope.spine.level(share.level).geocodes
+                    files.unchanged(path_of(files.run.universe(universe.name), share.name)),
+                    share,
+                    scope.spine.level(share.level).geocodes,
                 )
                 for share in shares_of(universe)
             ]

@@ -15,16 +15,18 @@ import numpy as np
 
 from features.witness.check_proof import FORMAT
 from pipeline.errors import InputError, ReleaseError
-from pipeline.questions.manifest import read_answer
+from pipeline.questions.manifest import read_answer, unchanged_answer_file
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
+from pipeline.release.manifest import RowRoots, read_manifest
 from pipeline.release.merkle import LongTree, inclusion_path, leaf_hash, root_of
+from pipeline.release.published_files import PublishedFiles
 from pipeline.release.rows import TableLeaf, leaf_of, row_hashes
 from pipeline.release.tables import ReleasedTable, read_table_facts, read_table_parts
 from pipeline.signatures.answers import answer_leaves, changed_files, read_rows, row_data
 from pipeline.signatures.notes import read_note, split_note
 from pipeline.signatures.statement import named, signature_of, statement_of
 from pipeline.storage.files import open_parquet, reading
+from pipeline.storage.readable import Readable, unchecked
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,17 @@ def make_proof(run: RunDirectory, wanted: Wanted) -> bytes:
         return _written(_answer_proof(run, wanted, note))
     if wanted.group:
         raise InputError("--group: rows of a release are named by their area; groups are those of an answer")
-    file, index = _find(run, wanted)
-    leaves = _leaves(run)
+    files = PublishedFiles(run, read_manifest(run.manifest))
+    rows = files.manifest.rows
+    assert rows is not None, "statement_of has read it"
+    file, index = _find(files, wanted)
+    leaves = _leaves(run, rows)
     place = next(number for number, leaf in enumerate(leaves) if leaf.file == file)
     row, leaf, path = _row(run, leaves[place], index)
     hashes = [leaf_hash(each.data()) for each in leaves]
-    rows = read_manifest(run.manifest).rows
-    assert rows is not None, "statement_of has read it"
     if leaf != leaves[place] or root_of(hashes).hex() != rows.root:
+        for each in leaves:
+            files.unchanged(_inside(run, each.file))  # names the one that was changed
         raise ReleaseError(f"public/{file} was changed: its rows do not have the root that the manifest states")
     table = {name: value for name, value in leaf.__dict__.items() if name not in ("rows", "root")}
     content: dict[str, Any] = {
@@ -104,7 +109,7 @@ def _answer_proof(run: RunDirectory, wanted: Wanted, note: bytes) -> dict[str, A
     if place is None:
         raise InputError(f"--table: found {wanted.table!r}; the answer has {_list(leaf.table for leaf in leaves)}")
     leaf = leaves[place]
-    header, *rows = read_rows(run.public / leaf.file)
+    header, *rows = read_rows(unchanged_answer_file(run.public / leaf.file, manifest))
     asked = dict(wanted.group) | ({} if wanted.area is None else {manifest.place: wanted.area})
     if unknown := [name for name in asked if name not in header]:
         raise InputError(f"--area, --group: the answer is not by {unknown[0]!r}; it has {', '.join(header)}")
@@ -128,18 +133,20 @@ def _answer_proof(run: RunDirectory, wanted: Wanted, note: bytes) -> dict[str, A
     }
 
 
-def _find(run: RunDirectory, wanted: Wanted) -> tuple[str, int]:
+def _find(published: PublishedFiles, wanted: Wanted) -> tuple[str, int]:
     """The file in which the area has a row, and the row's place."""
+    run = published.run
     folder = run.universe(wanted.companion).public / "tables" / wanted.table
     assert wanted.area is not None, "only an answer's rows are named without an area"
-    files = {path.stem: path for path in sorted(folder.glob("*.parquet"))} if "/" not in wanted.table else {}
+    listed = [run.public / name for name in sorted(published.manifest.files)]
+    files = {path.stem: path for path in listed if path.parent == folder} if "/" not in wanted.table else {}
     if not files:
         raise InputError(f"--table: found {wanted.table!r}; the release has {_tables(run, wanted.companion)}")
     if wanted.level is not None and wanted.level not in files:
         raise InputError(f"--level: found {wanted.level!r}; the table {wanted.table} is published for {_list(files)}")
     found = []
     for level, path in files.items():
-        if wanted.level in (None, level) and (index := _place_of(path, wanted.area)) is not None:
+        if wanted.level in (None, level) and (index := _place_of(published.unchanged(path), wanted.area)) is not None:
             found.append((level, run.name_of(path), index))
     if not found:
         levels = _list(files) if wanted.level is None else wanted.level
@@ -158,7 +165,7 @@ def _tables(run: RunDirectory, companion: str) -> str:
     return ", ".join(sorted(path.name for path in folder.glob("*"))) or "no tables"
 
 
-def _place_of(path: Path, area: str) -> int | None:
+def _place_of(path: Readable, area: str) -> int | None:
     """The row of a geocode, from 0."""
     with open_parquet(path) as file, reading(path):
         codes = np.asarray(file.read(columns=["geocode"]).column(0).to_numpy(), dtype=np.str_)
@@ -166,15 +173,16 @@ def _place_of(path: Path, area: str) -> int | None:
     return int(places[0]) if len(places) else None
 
 
-def _leaves(run: RunDirectory) -> list[TableLeaf]:
-    """Every table as the manifest states it, in the order of the tree."""
-    rows = read_manifest(run.manifest).rows
-    assert rows is not None, "statement_of has read it"
+def _leaves(run: RunDirectory, rows: RowRoots) -> list[TableLeaf]:
+    """Every table as the manifest states it, in the order of the tree.
+
+    Of each file the head is read, which the root of the tree covers: all tables are not hashed for one row.
+    """
     leaves = []
     for file, root in sorted(rows.tables.items()):
         parts = file.split("/")
         universe = parts[1] if parts[0] == "companions" else ""
-        facts = read_table_facts(_inside(run, file))
+        facts = read_table_facts(unchecked(_inside(run, file)))
         leaves.append(leaf_of(facts, file, universe, root.rows, bytes.fromhex(root.root)))
     return leaves
 
@@ -190,7 +198,7 @@ def _inside(run: RunDirectory, file: str) -> Path:
 def _row(run: RunDirectory, stated: TableLeaf, index: int) -> tuple[ReleasedTable, TableLeaf, list[bytes]]:
     """The row, the leaf of its table as its rows give it, and the row's path."""
     tree, row = LongTree(index), None
-    for part in read_table_parts(_inside(run, stated.file)):
+    for part in read_table_parts(unchecked(_inside(run, stated.file))):
         at = index - tree.size
         if 0 <= at < len(part.geocodes):
             row = part.rows(slice(at, at + 1))

@@ -57,7 +57,7 @@ class CarriedPeriods:
 
     def _counts(self, one: InSeries, query: Query, start: int, stop: int) -> NDArray[np.float64]:
         """The counts of a release before with their noise."""
-        path = one.run.main.measurement(self.level, query.name)
+        path = one.unchanged(one.run.main.measurement(self.level, query.name))
         with open_measurement(path, len(self.geocodes)) as file:
             part = file.read(start, stop)
         if not np.array_equal(part.geocodes, self.geocodes[start:stop]) or not part.header.row:

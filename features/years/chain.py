@@ -13,11 +13,11 @@ from features.years.resolve import stated_problems
 from features.years.section import SeriesSection, TermsSection
 from geography.errors import InputError
 from geography.spine import Spine
-from pipeline.errors import ReleaseError
 from pipeline.model.series import FIRST, SeriesTerms
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, read_manifest
+from pipeline.release.manifest import read_manifest
+from pipeline.release.published_files import PublishedFiles
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
@@ -26,7 +26,6 @@ __all__ = [
     "InSeries",
     "check_areas",
     "check_exact",
-    "checked_files",
     "name_at",
     "placed_after",
     "predecessors",
@@ -36,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class InSeries:
+class InSeries(PublishedFiles):
     """A finished release of a series.
 
     Attributes:
@@ -44,8 +43,6 @@ class InSeries:
         hash: by which the next one names it: SHA-256 of its manifest, hexadecimal.
     """
 
-    run: RunDirectory
-    manifest: Manifest
     spec: ReleaseSpec
     section: SeriesSection
     hash: str
@@ -237,17 +234,6 @@ def _check_kept(one: InSeries) -> None:
             )
 
 
-def checked_files(one: InSeries, paths: tuple[Path, ...]) -> None:
-    """ReleaseError where published files are not those that the release's manifest lists."""
-    for path in paths:
-        name = one.run.name_of(path)
-        entry = one.manifest.files.get(name)
-        if not path.is_file():
-            raise ReleaseError(f"{path}: missing, and the manifest of its release lists it")
-        if entry is None or entry.sha256 != sha256_file(path):
-            raise ReleaseError(f"{path}: not the file that the manifest of its release lists")
-
-
 def check_areas(one: InSeries, spine: Spine, source: str) -> None:
     """InputError where a release before is of other areas: a series has one list of them.
 
@@ -256,8 +242,7 @@ def check_areas(one: InSeries, spine: Spine, source: str) -> None:
         spine: the areas of the next one.
         source: the spec that names these, for the message.
     """
-    checked_files(one, (one.run.spine,))
-    before = read_public_spine(one.run.spine, one.spec.geography.level_names)
+    before = read_public_spine(one.unchanged(one.run.spine), one.spec.geography.level_names)
     if before.fingerprint() == spine.fingerprint():
         return
     found = "areas have other parents"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.years.carried import CarriedPeriods
-from features.years.chain import InSeries, checked_files, predecessors, section_of
+from features.years.chain import InSeries, predecessors, section_of
 from features.years.public_input import PREDECESSORS
 from geography.codes import counted
 from geography.errors import InputError
@@ -103,7 +103,8 @@ def _check_before(job: Job, universe: Universe) -> None:
     for one in _before(job, universe.series):
         for level in universe.strategy.levels:
             if level.queries:
-                checked_files(one, _measurements(one.run, universe, level.level))
+                for path in _measurements(one.run, universe, level.level):
+                    one.unchanged(path)
                 _check_truth(one.run, universe, level.level)
 
 

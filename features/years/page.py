@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from features.years.chain import checked_files
 from features.years.numbers import Numbers, answers_of, pairs_of
 from features.years.revised import Revision
 from pipeline.model.query import Query
@@ -37,7 +36,6 @@ _SCRIPTS: Final = ("texts.js", "decode.js", "figures.js", "search.js", "history.
 def write_page(revision: Revision, folder: Path, staging: Path) -> None:
     """Write the page to a folder, and beside it what of its data is too large for it."""
     release = open_finished(revision.releases[-1].run.root, check_hashes=False)
-    checked_files(revision.releases[-1], tuple(map(release.run.names, release.spec.geography.names or {})))
     texts = texts_in(release.spec.report.language)
 
     def write(number: int, text: str) -> None:

@@ -10,6 +10,7 @@ from features.years.part import SeriesPart
 from pipeline.inputs.public_input import InputScope, PublicInput
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
+from pipeline.release.published_files import PublishedFiles
 from pipeline.spec.release_spec import ReleaseSpec
 
 __all__ = ["PREDECESSORS", "PredecessorsInput"]
@@ -35,9 +36,9 @@ class PredecessorsInput(PublicInput[Path | None]):
             check_areas(one, scope.spine, scope.spec.source)
         return part.folder
 
-    def again(self, scope: InputScope, run: RunDirectory) -> Path | None:
+    def again(self, scope: InputScope, files: PublishedFiles) -> Path | None:
         """The folder that the release is in."""
-        return run.root.parent
+        return files.run.root.parent
 
     def write(self, scope: InputScope, run: RunDirectory, found: Path | None) -> None:
         """There is nothing to write."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from features.years.chain import InSeries, check_exact, checked_files, released
+from features.years.chain import InSeries, check_exact, released
 from features.years.change import Change, change_precisions
 from features.years.design import Design, independent
 from features.years.history import Exact, LevelHistory, SeriesQuery, histories
@@ -178,10 +178,8 @@ def _kept(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> lis
     """What the numbers of each period keep, from its own public files."""
     found = []
     for one in releases:
-        folder = one.run.universe(universe.name)
+        folder = one.files_of(universe.name)
         own = one.spec.universes()[0]
-        checked_files(one, tuple(folder.constraint(number) for number in range(len(own.bounds))))
-        checked_files(one, tuple(folder.invariant(level, query.name) for level, query in universe.invariants))
         bounds = facility_bounds(own, published_facilities(folder, own, spine))
         declared = declared_constraints(own, spine, bounds, invariants_of(folder, universe, spine))
         found.append(carried_constraints(spine, declared))
@@ -190,7 +188,7 @@ def _kept(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> lis
 
 def _exact(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> list[Exact | None]:
     """The invariants of each level and of those below it, added up."""
-    published = [invariants_of(one.run.universe(universe.name), universe, spine) for one in releases]
+    published = [invariants_of(one.files_of(universe.name), universe, spine) for one in releases]
     known: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in spine.levels]
     for level, query in universe.invariants:
         values = np.array([answers[level, query.name] for answers in published], dtype=np.float64)
@@ -261,8 +259,7 @@ def _query(
 
 
 def _numbers(one: InSeries, spine: Spine, level: str, query: Query) -> IntArray:
-    path = one.run.main.measurement(level, query.name)
-    checked_files(one, (path,))
+    path = one.unchanged(one.run.main.measurement(level, query.name))
     found = read_measurement(path)
     if not np.array_equal(found.geocodes, spine.level(level).geocodes):
         raise ReleaseError(f"{path}: has other geounits than the last release; a series has one spine")

@@ -21,7 +21,7 @@ from features.years.page import write_page
 from features.years.revised import Revision
 from features.years.tables import DIRECTION_SUFFIX, change_table, period_table
 from geography.errors import InputError
-from pipeline.errors import ReleaseError
+from pipeline.errors import ChangedFileError, ReleaseError
 from pipeline.model.universe import Table
 from pipeline.release.layout import file_name
 from pipeline.release.software import software
@@ -33,6 +33,7 @@ from pipeline.storage.files import (
     write_bytes,
     write_parquet,
 )
+from pipeline.storage.readable import Readable
 from pipeline.storage.temporary import temporary_folder
 
 __all__ = ["BEFORE_SUFFIX", "REVISED_SUFFIX", "Vintage", "vintage_before", "write_revision"]
@@ -67,8 +68,10 @@ class Vintage:
             return None
         file = self.folder / path
         if not file.is_file() or sha256_file(file) != listed["sha256"]:
-            raise ReleaseError(f"{file}: not the file that {_STATED} beside it lists")
-        with open_parquet(file) as opened:
+            raise ChangedFileError(
+                f"{file}: not the file that {_STATED} beside it lists; bring it back, or name another --out"
+            )
+        with open_parquet(Readable(file)) as opened:
             return pa.concat_tables(read_row_groups(opened, file)).to_pandas().set_index(list(_KEY))
 
 

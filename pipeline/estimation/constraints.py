@@ -16,7 +16,7 @@ from pipeline.estimation.knowledge import Knowledge
 from pipeline.execution.job import Job
 from pipeline.model.universe import Bound, Universe
 from pipeline.release.facilities import read_public_facilities
-from pipeline.release.layout import UniverseDirectory
+from pipeline.release.published_files import UniverseFiles
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.problem import Constraints, Problem
@@ -49,14 +49,16 @@ class BoundedByFacilities(Knowledge):
         return replace(problem, rounding=(*problem.rounding, *bounded.values()))
 
 
-def published_facilities(folder: UniverseDirectory, universe: Universe, spine: Spine) -> Iterator[NDArray[np.int64]]:
+def published_facilities(folder: UniverseFiles, universe: Universe, spine: Spine) -> Iterator[NDArray[np.int64]]:
     """The published facilities of each bound of a universe, `(n_geounits, n_columns)`, each read when it is asked for.
 
     Raises:
         ReleaseError: a file is missing or damaged.
     """
     for number, bound in enumerate(universe.bounds):
-        yield read_public_facilities(folder.constraint(number), bound, spine.level(bound.level).geocodes)
+        yield read_public_facilities(
+            folder.readable(folder.constraint(number)), bound, spine.level(bound.level).geocodes
+        )
 
 
 def facility_bounds(universe: Universe, facilities: Iterable[NDArray[np.int64]]) -> Iterator[FacilityBounds]:

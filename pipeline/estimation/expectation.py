@@ -18,7 +18,7 @@ from pipeline.model.allocation import Noise, allocations
 from pipeline.model.query import Query
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
-from pipeline.release.layout import UniverseDirectory
+from pipeline.release.published_files import UniverseFiles
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.areas import area_variances
@@ -107,7 +107,7 @@ class Expectation:
         return cls(universe, spine, estimator, basis, geounit_classes(problem, basis), sizes_in(universe, invariants))
 
     @classmethod
-    def of_published(cls, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> Expectation:
+    def of_published(cls, universe: Universe, files: UniverseFiles, spine: Spine, estimator: str) -> Expectation:
         """The expectation of a universe whose public inputs and invariants are published in `files`.
 
         Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.model.source import ToCounts
 from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
+from pipeline.storage.readable import Readable
 from postprocess.arrays import wide_enough
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured
@@ -30,7 +30,7 @@ class MeasurementSource:
         to_counts: makes counts of what is stored; None where the file has counts.
     """
 
-    path: Path
+    path: Readable
     header: MeasurementHeader
     marginal: Marginal
     kinds: NDArray[np.signedinteger] | None = None

@@ -17,8 +17,8 @@ from pipeline.estimation.measurement_files import MeasurementSource, differing
 from pipeline.model.allocation import Allocation, allocations
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.release.layout import UniverseDirectory
 from pipeline.release.measurements import exact_header, header_of, open_measurement
+from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import declare
 from postprocess.marginal import Marginal
@@ -137,13 +137,13 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
 
 
 def measurements_in(
-    folder: UniverseDirectory, universe: Universe, spine: Spine, sizes: NDArray[np.int64] | None
+    folder: UniverseFiles, universe: Universe, spine: Spine, sizes: NDArray[np.int64] | None
 ) -> tuple[tuple[MeasurementSource, ...], ...]:
     """The same of a universe's folder, with the sizes that `Source.sizes` gives."""
     return tuple(
         tuple(
             MeasurementSource(
-                folder.measurement(level.name, measured.query.name),
+                folder.readable(folder.measurement(level.name, measured.query.name)),
                 header_of(universe, allocation, measured),
                 universe.source.measured(measured.query),
                 allocation.kinds,
@@ -181,16 +181,14 @@ def allocations_of(job: Job, universe: Universe) -> tuple[Allocation, ...]:
     return allocations(universe, job.spine, sizes_of(job, universe))
 
 
-def invariants_of(
-    folder: UniverseDirectory, universe: Universe, spine: Spine
-) -> dict[tuple[str, str], NDArray[np.int64]]:
+def invariants_of(folder: UniverseFiles, universe: Universe, spine: Spine) -> dict[tuple[str, str], NDArray[np.int64]]:
     """(level, query) -> the published answers of each invariant; errors as `exact_answers`."""
     return {(name, query.name): exact_answers(folder, spine.level(name), query) for name, query in universe.invariants}
 
 
-def exact_answers(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
+def exact_answers(folder: UniverseFiles, level: Level, query: Query) -> NDArray[np.int64]:
     """The published answers `(n, size)` of an invariant; ReleaseError where its file is not what the spec says."""
-    path = folder.invariant(level.name, query.name)
+    path = folder.readable(folder.invariant(level.name, query.name))
     with open_measurement(path, len(level)) as file:
         if (wrong := differing(file.header, exact_header(level.name, query))) is not None:
             raise ReleaseError(f"{path} does not match the spec: {wrong}")

@@ -17,7 +17,7 @@ from pipeline.estimation.expectation import Expectation
 from pipeline.estimation.unbiased import unbiased_leaves
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
-from pipeline.release.layout import UniverseDirectory
+from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights
 from postprocess.downward.simulated_margins import is_large
 from postprocess.linear.areas import fixed_in_area
@@ -37,7 +37,7 @@ class LinearVariances:
     count of 0 forces is known.
     """
 
-    def __init__(self, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> None:
+    def __init__(self, universe: Universe, files: UniverseFiles, spine: Spine, estimator: str) -> None:
         self._expectation = Expectation.of_published(universe, files, spine, estimator)
         self._files = files
 

@@ -18,7 +18,7 @@ from pipeline.estimation.problem import invariants_of, measurements_in, sizes_in
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table, Universe
 from pipeline.release.estimates import write_estimates
-from pipeline.release.layout import UniverseDirectory
+from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import FloatArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances, unbiased_estimates, variances_of
 from postprocess.linear.upward import LevelEstimate, basis_of, upward_pass
@@ -30,7 +30,7 @@ from postprocess.problem import Problem
 _DECIMALS, _DIGITS = 3, 6
 
 
-def unbiased_leaves(universe: Universe, files: UniverseDirectory, spine: Spine) -> FloatArray:
+def unbiased_leaves(universe: Universe, files: UniverseFiles, spine: Spine) -> FloatArray:
     """The unbiased estimates `(n_leaves, n_cells)` of a universe whose measurements are published in `files`.
 
     Raises:

@@ -30,6 +30,7 @@ from pipeline.model.schema import Schema
 from pipeline.release.measurements import MeasurementHeader, open_measurement
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
+from pipeline.storage.readable import Readable
 
 _SCHEMA: Final = pa.schema(
     [
@@ -49,7 +50,7 @@ _LARGEST: Final = 1 << 50
 _SAME_VARIANCE: Final = 1e-6
 
 
-def write_nmf(target: Path, measurements: Sequence[tuple[Path, Query]]) -> None:
+def write_nmf(target: Path, measurements: Sequence[tuple[Readable, Query]]) -> None:
     """Write all measurements (and exact answers) of one level to one file; ReleaseError where one is damaged."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(local_name(target), _SCHEMA, compression="zstd") as writer:

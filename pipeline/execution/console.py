@@ -21,6 +21,7 @@ from pipeline.execution.steps import Step
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.published_files import PublishedFiles
 from pipeline.release.status import status
 from pipeline.spec.slots import installed_slots
 
@@ -204,14 +205,15 @@ def promise_of(run: RunDirectory) -> str:
 class HasRemarks(Protocol):
     """Keys of a feature with which a release may have files that its users have to know something of."""
 
-    def remarks(self, run: RunDirectory) -> Sequence[str]:
-        """A sentence each; nothing where there is no such file, or it is damaged, which `verify` tells."""
+    def remarks(self, files: PublishedFiles) -> Sequence[str]:
+        """A sentence each; nothing where there is no such file. ChangedFileError where it is not the release's."""
 
 
 def remarks_of_features(run: RunDirectory) -> list[str]:
     """What a release says of what features have added to it that its users have to know."""
     features: Sequence[object] = installed_slots().features
-    return [remark for keys in features if isinstance(keys, HasRemarks) for remark in keys.remarks(run)]
+    files = PublishedFiles(run, read_manifest(run.manifest))
+    return [remark for keys in features if isinstance(keys, HasRemarks) for remark in keys.remarks(files)]
 
 
 def remarks_of_end(run: RunDirectory) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from geography.spine import Spine
@@ -16,10 +17,12 @@ from pipeline.inputs.public_input import OpenedInputs
 from pipeline.model.links.link import Link
 from pipeline.model.universe import Universe
 from pipeline.release.beacon import Beacon
-from pipeline.release.layout import RunDirectory, UniverseDirectory
+from pipeline.release.layout import RunDirectory
+from pipeline.release.published_files import UniverseFiles
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.readable import Readable, unchecked
 
 T = TypeVar("T")
 
@@ -45,6 +48,8 @@ class Job:
         worked_out: by name, what several steps need and is worked out once; public.
         receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
+        readable: gives a public file to be read. A run's own, which it has written or taken over and no manifest lists
+            yet, are read as they are; of a finished release it is `PublishedFiles.unchanged`.
         inputs: what the public inputs that the spec names hold; none once they are published, and in the process that
             measures only those that it needs.
     """
@@ -64,6 +69,7 @@ class Job:
     worked_out: dict[str, Any] = field(default_factory=dict)
     receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
+    readable: Callable[[Path], Readable] = unchecked
     inputs: OpenedInputs = field(default_factory=OpenedInputs)
 
     @cached_property
@@ -83,6 +89,11 @@ class Job:
         """Geounits of all levels."""
         return sum(len(level) for level in self.spine.levels)
 
-    def folder(self, universe: Universe) -> UniverseDirectory:
-        """The files of a universe."""
-        return self.run.universe(universe.name)
+    def own(self, path: Path) -> Readable:
+        """A public file of this run, to be read, see `readable`."""
+        return self.readable(path)
+
+    def folder(self, universe: Universe) -> UniverseFiles:
+        """The files of a universe, which can be read."""
+        folder = self.run.universe(universe.name)
+        return UniverseFiles(folder.public, folder.restricted, self.readable)

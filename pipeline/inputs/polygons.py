@@ -24,6 +24,7 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.storage.files import write_bytes
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
+from pipeline.storage.readable import Readable
 
 #: Steps of the grid across the longer side of a map.
 GRID = 4000
@@ -245,7 +246,7 @@ def _geojson(areas: Sequence[Area]) -> bytes:
     return ('{"type":"FeatureCollection","features":[\n' + ",\n".join(lines) + "\n]}\n").encode()
 
 
-def read_public_areas(path: Path) -> list[Area]:
+def read_public_areas(path: Readable) -> list[Area]:
     """The areas written by `write_areas`; ReleaseError where the file is missing or damaged."""
     try:
         features = json.loads(path.read_bytes())["features"]

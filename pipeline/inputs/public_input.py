@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
+from pipeline.release.published_files import PublishedFiles
 from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, sha256_file
@@ -74,8 +75,12 @@ class PublicInput(ABC, Generic[T]):
         """
 
     @abstractmethod
-    def again(self, scope: InputScope, run: RunDirectory) -> T:
+    def again(self, scope: InputScope, files: PublishedFiles) -> T:
         """The value read back from what `write` has published.
+
+        Args:
+            scope: of the release.
+            files: of the release.
 
         Raises:
             ReleaseError: a file is missing or damaged, or is not what the spec says.
@@ -159,7 +164,7 @@ class StatedInput(PublicInput[None]):
     def read(self, scope: InputScope) -> None:
         """There is nothing to read."""
 
-    def again(self, scope: InputScope, run: RunDirectory) -> None:
+    def again(self, scope: InputScope, files: PublishedFiles) -> None:
         """There is nothing to read."""
 
     def write(self, scope: InputScope, run: RunDirectory, found: None) -> None:

@@ -21,6 +21,7 @@ from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.readable import Readable, unchecked
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,6 +66,10 @@ class ReleaseFacts:
     def words(self, universe: str) -> Words:
         """What its levels and tables are called in the page."""
         return Words(self.spec.labels(universe))
+
+    def own(self, path: Path) -> Readable:
+        """A public file of the run whose report it is, to be read: see `Job.own`."""
+        return unchecked(path)
 
     def table_file(self, universe: Universe, table: Table, level: str) -> Path:
         """The file of a table at a level."""

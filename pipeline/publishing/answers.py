@@ -5,7 +5,9 @@ Both follow from public files: the answers in `answers/`, and the tables of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from pipeline.errors import ReleaseError
 from pipeline.execution.job import Job
@@ -13,7 +15,7 @@ from pipeline.execution.steps import Step
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.universe import Universe
 from pipeline.publishing.files import published_tables
-from pipeline.questions.manifest import MANIFEST, AnswerManifest, read_answer_file
+from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
 from pipeline.questions.released.added import counts_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -22,12 +24,19 @@ from pipeline.release.versions.changes import AnswerUsed, Changes, TextChange, c
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.wording.corrections import text_changes
 from pipeline.storage.files import write_bytes
+from pipeline.storage.readable import Readable
 
 
-def used_answers(run: RunDirectory, spec: ReleaseSpec) -> tuple[AnswerManifest, ...]:
-    """The manifests of the answers that a version was made with, in order; ReleaseError where one is damaged."""
+def used_answers(
+    run: RunDirectory, readable: Callable[[Path], Readable], spec: ReleaseSpec
+) -> tuple[AnswerManifest, ...]:
+    """The manifests of the answers that a version was made with, in order; ReleaseError where one is damaged.
+
+    Args:
+        readable: gives a file to be read, see `UniverseFiles`.
+    """
     stated = () if spec.update is None else spec.update.answers
-    return tuple(read_answer_file(run.answer(one.name) / MANIFEST) for one in stated)
+    return tuple(read_answer_file(readable(run.answer(one.name) / MANIFEST)) for one in stated)
 
 
 def answer_steps(job: Job, universe: Universe) -> list[Step]:
@@ -44,7 +53,8 @@ def _take_in(job: Job, universe: Universe) -> None:
     allotted, folder = allocations(universe, job.spine), job.folder(universe)
     for one in universe.added:
         place = job.run.answer(one.query.name)
-        counts = counts_of(place, read_answer_file(place / MANIFEST), job)
+        manifest = read_answer_file(job.own(place / MANIFEST))
+        counts = counts_of(job.own(place / MEASUREMENTS), manifest, job)
         header, geocodes = (
             header_of(universe, allocation_of(allotted, one.level), one),
             job.spine.level(one.level).geocodes,
@@ -69,7 +79,7 @@ def _write_changes(job: Job) -> None:
     update = job.spec.update
     assert update is not None
     tables = tuple(
-        table_changes(universe, job.run.before(path), path, len(job.spine.level(level)))
+        table_changes(universe, job.own(job.run.before(path)), job.own(path), len(job.spine.level(level)))
         for universe, level, path in published_tables(job)
     )
     before = ReleaseSpec.from_public_dict(read_manifest(job.run.before(job.run.manifest)).spec)

@@ -48,6 +48,7 @@ from pipeline.release.facilities import (
     write_facilities,
 )
 from pipeline.release.layout import RunDirectory
+from pipeline.release.published_files import PublishedFiles
 from pipeline.release.spine import names_fingerprint, write_names, write_spine
 from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.public import encode
@@ -73,7 +74,7 @@ class GeographyInput(PublicInput[Spine]):
         """See `pipeline.inputs.geography.read_spine`, which has read it."""
         return scope.spine
 
-    def again(self, scope: InputScope, run: RunDirectory) -> Spine:
+    def again(self, scope: InputScope, files: PublishedFiles) -> Spine:
         """See `pipeline.published.open_finished`, which has read it."""
         return scope.spine
 
@@ -125,9 +126,9 @@ class NamesInput(PublicInput[AreaNames]):
             found |= read_names(scope.spec.geography, scope.spine)
         return found
 
-    def again(self, scope: InputScope, run: RunDirectory) -> AreaNames:
+    def again(self, scope: InputScope, files: PublishedFiles) -> AreaNames:
         """See `PublicInput.again`."""
-        return published_names(run, scope.spec, scope.spine)
+        return published_names(files.run, files.unchanged, scope.spec, scope.spine)
 
     def write(self, scope: InputScope, run: RunDirectory, found: AreaNames) -> None:
         """See `PublicInput.write`."""
@@ -208,12 +209,14 @@ class BoundsInput(PublicInput[FacilityCounts]):
                     found[universe.name].append(read_facilities(bound, scope.spine))
         return found
 
-    def again(self, scope: InputScope, run: RunDirectory) -> FacilityCounts:
+    def again(self, scope: InputScope, files: PublishedFiles) -> FacilityCounts:
         """See `PublicInput.again`."""
         return {
             universe.name: [
                 read_public_facilities(
-                    run.universe(universe.name).constraint(number), bound, scope.spine.level(bound.level).geocodes
+                    files.unchanged(files.run.universe(universe.name).constraint(number)),
+                    bound,
+                    scope.spine.level(bound.level).geocodes,
                 )
                 for number, bound in enumerate(universe.bounds)
             ]
@@ -261,9 +264,11 @@ class PolygonsInput(PublicInput[LevelAreas]):
                 found[level] = read_areas(source, scope.spine.level(level).geocodes)
         return found
 
-    def again(self, scope: InputScope, run: RunDirectory) -> LevelAreas:
+    def again(self, scope: InputScope, files: PublishedFiles) -> LevelAreas:
         """See `PublicInput.again`."""
-        return {level: read_public_areas(run.polygons(level)) for level in scope.spec.report.polygons}
+        return {
+            level: read_public_areas(files.unchanged(files.run.polygons(level))) for level in scope.spec.report.polygons
+        }
 
     def write(self, scope: InputScope, run: RunDirectory, found: LevelAreas) -> None:
         """See `PublicInput.write`."""
@@ -325,9 +330,9 @@ def read_inputs(scope: InputScope, noted: Callable[[Part], AbstractContextManage
     return OpenedInputs({one.key: one.read(scopes[one]) for one in kinds})
 
 
-def reread_inputs(scope: InputScope, run: RunDirectory) -> OpenedInputs:
+def reread_inputs(scope: InputScope, files: PublishedFiles) -> OpenedInputs:
     """All public inputs, from what a release has published; ReleaseError where a file is missing or damaged."""
-    return OpenedInputs({one.key: one.again(scope, run) for one in inputs_of(scope.spec)})
+    return OpenedInputs({one.key: one.again(scope, files) for one in inputs_of(scope.spec)})
 
 
 def inputs_to_measure(spec: ReleaseSpec, found: OpenedInputs) -> OpenedInputs:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import ChangedFileError, InputError, ReleaseError
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec
 from pipeline.questions.exact_text import Exact, Positive
 from pipeline.questions.quantiles import CALLED, CLIP, EXTREMES, RANKS, Mechanism, Ranked, rank_of
@@ -21,6 +21,8 @@ from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
+from pipeline.storage.files import sha256_file
+from pipeline.storage.readable import Readable, unchecked
 
 __all__ = [
     "ANSWER",
@@ -363,12 +365,30 @@ def is_answer_file(path: Path) -> bool:
 
 def read_answer(run: RunDirectory) -> AnswerManifest:
     """The manifest of the answer in a directory; ReleaseError where it is damaged."""
-    return read_answer_file(run.public / MANIFEST)
+    return read_answer_file(unchecked(run.public / MANIFEST))
 
 
-def read_answer_file(path: Path) -> AnswerManifest:
+def read_answer_file(path: Readable) -> AnswerManifest:
     """The manifest of an answer in a file; ReleaseError where it is damaged."""
     return read_stated(path, AnswerManifest, "is no manifest of an answer")
+
+
+def unchanged_answer_file(path: Path, manifest: AnswerManifest) -> Readable:
+    """A file of an answer that is to be read, compared with the manifest beside it.
+
+    Raises:
+        ChangedFileError: it is missing, or not the one that the manifest lists.
+    """
+    if not path.is_file():
+        problem = "is missing; the manifest of the answer lists it"
+    elif sha256_file(path) != manifest.files.get(path.name):
+        problem = f"was changed: it has not the hash that {MANIFEST} states"
+    else:
+        return Readable(path)
+    raise ChangedFileError(
+        f"{path} {problem}; get the answer again, as it was published: `spinewise verify {path.parent.parent}` names "
+        "every file that differs"
+    )
 
 
 def manifest_bytes(manifest: AnswerManifest) -> bytes:

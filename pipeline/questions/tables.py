@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from pipeline.questions.intervals import half_width
 from pipeline.questions.manifest import AnswerManifest, PartStated
 from pipeline.questions.resolved import EVERYWHERE
 from pipeline.questions.windows import interval
+from pipeline.storage.readable import Readable
 from postprocess.statistics import COVERAGE, Moments, ratio_interval
 
 __all__ = [
@@ -124,7 +124,7 @@ def measurements_bytes(measured: Measurements) -> bytes:
     return _csv([*measured.header, *measured.numbers], rows)
 
 
-def read_measurements(path: Path, manifest: AnswerManifest) -> Measurements:
+def read_measurements(path: Readable, manifest: AnswerManifest) -> Measurements:
     """What `measurements_bytes` wrote; ReleaseError where it is not what the manifest says."""
     n_keys = len(manifest.terms) + (manifest.place != EVERYWHERE)
     names = manifest.columns

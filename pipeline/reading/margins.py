@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.universe import Universe
-from pipeline.release.layout import UniverseDirectory
+from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights
 from postprocess.statistics import Moments
 
@@ -70,7 +70,7 @@ class HalfWidths(Protocol):
 
 
 #: (universe, its public files, spine, estimator) -> half-widths.
-Provider = Callable[[Universe, UniverseDirectory, Spine, str], HalfWidths]
+Provider = Callable[[Universe, UniverseFiles, Spine, str], HalfWidths]
 
 
 def provider() -> Provider:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
@@ -34,6 +33,7 @@ from pipeline.reading.numbers import Numbers
 from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
 from pipeline.release.layout import UniverseDirectory
+from pipeline.release.published_files import UniverseFiles
 from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import ReleasedTable, read_table
 
@@ -82,33 +82,6 @@ class TabulatedOtherwise(Protocol):
 
     def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
         """The queries whose answers it has, and for each answer the number of its column; -1 where it has none."""
-
-
-@dataclass(frozen=True)
-class UnchangedFiles(UniverseDirectory):
-    """The files of a universe that margins are computed from, each checked when its path is asked for.
-
-    Attributes:
-        unchanged: see `PublishedRelease.unchanged`.
-    """
-
-    unchanged: Callable[[Path], Path]
-
-    def measurement(self, level: str, query: str) -> Path:
-        """See `UniverseDirectory.measurement`."""
-        return self.unchanged(super().measurement(level, query))
-
-    def invariant(self, level: str, query: str) -> Path:
-        """See `UniverseDirectory.invariant`."""
-        return self.unchanged(super().invariant(level, query))
-
-    def constraint(self, number: int) -> Path:
-        """See `UniverseDirectory.constraint`."""
-        return self.unchanged(super().constraint(number))
-
-    def selected(self, name: str, level: str) -> Path:
-        """See `UniverseDirectory.selected`."""
-        return self.unchanged(super().selected(name, level))
 
 
 def _index(geocodes: Any) -> pd.Index[str]:
@@ -180,9 +153,9 @@ class Release:
         return self.universe.schema
 
     @property
-    def files(self) -> UniverseDirectory:
-        """Where the universe's files are."""
-        return self.run.universe(self.universe.name)
+    def files(self) -> UniverseFiles:
+        """The universe's files."""
+        return self._release.files_of(self.universe.name)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -481,8 +454,7 @@ class Release:
     @cached_property
     def half_widths(self) -> HalfWidths:
         """The margins of sums; computed from spec and spine when first needed."""
-        files = UnchangedFiles(self.files.public, self.files.restricted, self._release.unchanged)
-        return provider()(self.universe, files, self.spine, self.spec.postprocess.estimator)
+        return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
 
     def published_intervals(self, level: str, groups: Groups) -> tuple[Ends, NDArray[np.bool_]]:
         """The intervals that tables publish of the answers that `groups` make, in whichever table they stand.
@@ -502,8 +474,8 @@ class Release:
                     new = (column >= 0) & ~there
                     if not new.any():
                         continue
-                    path = self._release.unchanged(path)
-                    published = read_table(path, geocodes=self.spine.level(level).geocodes)
+                    readable = self._release.unchanged(path)
+                    published = read_table(readable, geocodes=self.spine.level(level).geocodes)
                     if published.lows is not None and published.highs is not None:
                         lows[:, new], highs[:, new] = published.lows[:, column[new]], published.highs[:, column[new]]
                         there |= new

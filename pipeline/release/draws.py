@@ -29,6 +29,7 @@ from pipeline.storage.files import (
     rows_per_group,
     strings,
 )
+from pipeline.storage.readable import Readable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +107,7 @@ def draws_file(
         file.finish()
 
 
-def read_draws(path: Path, table: Table, geocodes: NDArray[np.str_], count: int) -> pd.DataFrame:
+def read_draws(path: Readable, table: Table, geocodes: NDArray[np.str_], count: int) -> pd.DataFrame:
     """The draws of a file, with the index (draw, geocode) and a column for each label.
 
     Args:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.model.universe import Bound
 from pipeline.storage.files import open_parquet, reading, write_parquet
+from pipeline.storage.readable import Readable
 
 #: Geocodes that are compared at a time.
 _AT_ONCE = 1 << 16
@@ -38,7 +39,7 @@ def write_facilities(
     write_parquet(target, pa.table(columns, schema=_facility_columns(bound)), staging, header)
 
 
-def read_public_facilities(path: Path, bound: Bound, geocodes: NDArray[np.str_]) -> NDArray[np.int64]:
+def read_public_facilities(path: Readable, bound: Bound, geocodes: NDArray[np.str_]) -> NDArray[np.int64]:
     """The facilities written by `write_facilities`; ReleaseError where they are of others."""
     columns, whose = _facility_columns(bound), f"the bound {bound.name!r}"
     facilities = read_numbers_of_level(path, columns, whose, bound.level, geocodes).astype(np.int64, copy=False)
@@ -48,7 +49,7 @@ def read_public_facilities(path: Path, bound: Bound, geocodes: NDArray[np.str_])
 
 
 def read_numbers_of_level(
-    path: Path, columns: pa.Schema, whose: str, level: str, geocodes: NDArray[np.str_]
+    path: Readable, columns: pa.Schema, whose: str, level: str, geocodes: NDArray[np.str_]
 ) -> NDArray[Any]:
     """The numbers `(n, k)` of a file with a row for each geounit of a level, whose first column is the geocode.
 

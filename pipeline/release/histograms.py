@@ -31,6 +31,7 @@ from pipeline.storage.files import (
     strings,
 )
 from pipeline.storage.guard import GuardedFile
+from pipeline.storage.readable import Readable
 
 _LABEL = pa.dictionary(pa.int32(), pa.string())
 
@@ -82,7 +83,7 @@ def _columns(schema: Schema) -> pa.Schema:
     return pa.schema([*label_fields(schema, ("geocode", "count")), pa.field("count", pa.int64(), nullable=False)])
 
 
-def read_histogram(path: Path, geocodes: NDArray[np.str_], schema: Schema, *, signed: bool = False) -> sp.csr_array:
+def read_histogram(path: Readable, geocodes: NDArray[np.str_], schema: Schema, *, signed: bool = False) -> sp.csr_array:
     """The histograms written by `write_histogram`, `(n_geounits, n_cells)` int64 in the order of `geocodes`.
 
     Raises:

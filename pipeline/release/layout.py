@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import InputError
+from pipeline.storage.readable import Readable, unchecked
 
 _SAFE_NAME = re.compile(r"[\w][\w.+-]*", re.UNICODE)
 #: Public files of an answer to a question: its manifest, the numbers as they were drawn, and with intervals.
@@ -86,18 +87,18 @@ class UniverseDirectory:
         """Joint draws of what a table's numbers may truly be, one row for each draw and geounit."""
         return self.public / "draws" / file_name("table", table) / f"{file_name('level', level)}.parquet"
 
-    def true_histogram(self, level: str) -> Path:
-        """Confidential histogram, same form as the released one."""
-        return self.restricted / "histograms" / f"{file_name('level', level)}.parquet"
+    def true_histogram(self, level: str) -> Readable:
+        """Confidential histogram, same form as the released one; no manifest lists it."""
+        return unchecked(self.restricted / "histograms" / f"{file_name('level', level)}.parquet")
 
     def selected(self, name: str, level: str) -> Path:
         """Noisy answers of the version that each geounit of a level has chosen."""
         return self.public / "selected" / file_name("selection", name) / f"{file_name('level', level)}.parquet"
 
-    def counted_reports(self, what: str) -> Path:
+    def counted_reports(self, what: str) -> Readable:
         """What is counted of randomised reports, before it is published: "totals", "numbers", or "beside"."""
         suffix = "json" if what == "beside" else "parquet"
-        return self.restricted / "reports" / f"{what}.{suffix}"
+        return unchecked(self.restricted / "reports" / f"{what}.{suffix}")
 
     @property
     def checkpoints(self) -> Path:

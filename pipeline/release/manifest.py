@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue, ValidationError
 
-from pipeline.errors import ReleaseError
+from pipeline.errors import ChangedFileError, ReleaseError
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
@@ -210,12 +210,20 @@ def check_public_file(run: RunDirectory, manifest: Manifest, path: Path) -> None
     """Compare one public file with its hash in the manifest.
 
     Raises:
-        ReleaseError: it is missing, or not what the manifest says.
+        ChangedFileError: it is missing, or not what the manifest says.
     """
     listed = manifest.files.get(run.name_of(path))
-    problem = "is not in the manifest" if listed is None else _difference(listed, path)
+    if listed is None:
+        problem = "is not in the manifest"
+    elif not path.exists() and not path.is_symlink():
+        problem = "is missing; the manifest lists it"
+    else:
+        problem = _difference(listed, path)
     if problem:
-        raise ReleaseError(f"{path} {problem}")
+        raise ChangedFileError(
+            f"{path} {problem}; get the release again, as it was published: `spinewise verify {run.root}` names every "
+            "file that differs"
+        )
 
 
 def _difference(listed: FileEntry, path: Path) -> str:

@@ -37,6 +37,7 @@ from pipeline.storage.files import (
     strings,
 )
 from pipeline.storage.guard import GuardedFile
+from pipeline.storage.readable import Readable
 
 if TYPE_CHECKING:
     from pipeline.model.allocation import Allocation
@@ -298,7 +299,7 @@ class MeasurementFile:
 
 
 @contextmanager
-def open_measurement(path: Path, rows: int | None = None) -> Iterator[MeasurementFile]:
+def open_measurement(path: Readable, rows: int | None = None) -> Iterator[MeasurementFile]:
     """The open measurement file, of at most `rows` geounits.
 
     Raises:
@@ -308,7 +309,7 @@ def open_measurement(path: Path, rows: int | None = None) -> Iterator[Measuremen
         yield MeasurementFile(file, path)
 
 
-def read_measurement(path: Path) -> Measurement:
+def read_measurement(path: Readable) -> Measurement:
     """The whole measurement in memory; see `open_measurement`."""
     with open_parquet(path) as file:
         file.check_whole()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field
 
 from pipeline.model.input_source import InputSource
 from pipeline.release.stated import Stated, read_stated
 from pipeline.release.status import Status
+from pipeline.storage.readable import Readable
 
 
 class InputProvenance(Stated):
@@ -43,6 +42,6 @@ class CentralRelease(Stated):
     manifest_sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
-def read_central_release(path: Path) -> CentralRelease:
+def read_central_release(path: Readable) -> CentralRelease:
     """central.json; ReleaseError where it is missing or damaged."""
     return read_stated(path, CentralRelease, "does not name a central release")

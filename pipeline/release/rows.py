@@ -20,13 +20,13 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.release.merkle import LongTree, leaf_hash, root_of
 from pipeline.release.tables import ReleasedTable, read_table_parts
+from pipeline.storage.readable import Readable
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _big_endian(ends: NDArray[np.float64]) -> bytes:
     return np.where(np.isnan(values), np.array(np.nan, dtype=">f8"), values).astype(">f8").tobytes()
 
 
-def table_leaf(path: Path, file: str, universe: str) -> TableLeaf:
+def table_leaf(path: Readable, file: str, universe: str) -> TableLeaf:
     """The leaf of the table at `path`.
 
     Args:

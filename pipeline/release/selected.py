@@ -28,6 +28,7 @@ from pipeline.storage.files import (
     rows_per_group,
     strings,
 )
+from pipeline.storage.readable import Readable
 
 _SCHEMA = pa.schema(
     [
@@ -75,7 +76,7 @@ def write_selected(target: Path, staging: Path, selection: Selection, parts: Ite
             _write(sink, selection, *group)
 
 
-def read_selected(path: Path, selection: Selection, rows: int | None = None) -> Iterator[Selected]:
+def read_selected(path: Readable, selection: Selection, rows: int | None = None) -> Iterator[Selected]:
     """The file's geounits, at most `rows` of them, some at a time.
 
     Raises:

@@ -18,6 +18,7 @@ from geography.spine import Spine
 from pipeline.errors import ReleaseError, SpineError
 from pipeline.model.area_names import LevelNames
 from pipeline.storage.files import open_parquet, read_header, reading, strings, write_parquet
+from pipeline.storage.readable import Readable
 
 #: Column of the names whose language is not stated.
 NAME = "name"
@@ -28,7 +29,7 @@ def write_spine(target: Path, staging: Path, spine: Spine) -> None:
     write_parquet(target, spine.to_table(), staging, {"kind": "spine"})
 
 
-def read_public_spine(path: Path, level_names: Sequence[str]) -> Spine:
+def read_public_spine(path: Readable, level_names: Sequence[str]) -> Spine:
     """The spine written by `write_spine`; ReleaseError where the file is damaged."""
     with open_parquet(path) as file, reading(path):
         if read_header(file, path) != {"kind": "spine"}:
@@ -52,7 +53,7 @@ def write_names(target: Path, staging: Path, level: str, geocodes: NDArray[np.st
     write_parquet(target, table, staging, _names_header(level))
 
 
-def read_public_names(path: Path, level: str, geocodes: NDArray[np.str_], languages: Sequence[str]) -> LevelNames:
+def read_public_names(path: Readable, level: str, geocodes: NDArray[np.str_], languages: Sequence[str]) -> LevelNames:
     """The names written by `write_names`; ReleaseError where they are not those of the level's areas."""
     with open_parquet(path, len(geocodes)) as file, reading(path):
         if read_header(file, path) != _names_header(level):

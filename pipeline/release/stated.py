@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import ReleaseError
+from pipeline.storage.readable import Readable
 
 
 class Stated(BaseModel):
@@ -19,7 +19,7 @@ class Stated(BaseModel):
 One = TypeVar("One", bound=Stated)
 
 
-def read_stated(path: Path, what: type[One], otherwise: str) -> One:
+def read_stated(path: Readable, what: type[One], otherwise: str) -> One:
     """What a JSON file states.
 
     Args:

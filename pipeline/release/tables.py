@@ -44,6 +44,7 @@ from pipeline.storage.files import (
     rows_per_group,
     strings,
 )
+from pipeline.storage.readable import Readable
 
 if TYPE_CHECKING:
     from pipeline.model.query import Query
@@ -261,7 +262,7 @@ def _joined(parts: list[list[pa.Array]]) -> list[pa.Array]:
     return columns
 
 
-def read_table(path: Path, rows: int | None = None, geocodes: NDArray[np.str_] | None = None) -> ReleasedTable:
+def read_table(path: Readable, rows: int | None = None, geocodes: NDArray[np.str_] | None = None) -> ReleasedTable:
     """The table written by `write_table`, of at most `rows` geounits; of just these `geocodes`, if they are given.
 
     Raises:
@@ -285,7 +286,7 @@ def read_table(path: Path, rows: int | None = None, geocodes: NDArray[np.str_] |
 
 
 def read_table_parts(
-    path: Path, rows: int | None = None, geocodes: NDArray[np.str_] | None = None
+    path: Readable, rows: int | None = None, geocodes: NDArray[np.str_] | None = None
 ) -> Iterator[ReleasedTable]:
     """The same, some rows at a time, at least one part; for tables that do not fit into memory."""
     first = 0
@@ -326,7 +327,7 @@ def _check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.st
     )
 
 
-def _parts(path: Path, rows: int | None) -> Iterator[ReleasedTable]:
+def _parts(path: Readable, rows: int | None) -> Iterator[ReleasedTable]:
     with open_parquet(path) as file, reading(path):
         facts = _facts(file, path)
         if rows is not None:
@@ -385,7 +386,7 @@ def small_parts(parts: Iterable[ReleasedTable]) -> Iterator[ReleasedTable]:
             yield part.rows(slice(start, start + step))
 
 
-def read_table_facts(path: Path) -> ReleasedTable:
+def read_table_facts(path: Readable) -> ReleasedTable:
     """The table without its rows: what it is, and its columns; ReleaseError as `read_table`."""
     with open_parquet(path) as file, reading(path):
         return _facts(file, path)

@@ -82,5 +82,5 @@ def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> 
     Raises:
         ReleaseError: a file is missing or damaged, or is not what the spec says.
     """
-    inputs = reread_inputs(InputScope(release.spec, universes, release.spine), release.run)
+    inputs = reread_inputs(InputScope(release.spec, universes, release.spine), release)
     return PublicSide(release.spec, tuple(universes), release.spine, inputs)

@@ -23,6 +23,7 @@ from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.receipts import Receipt
 from pipeline.runs.questions.costs import cost_problems
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.readable import unchecked
 
 __all__ = ["Compared", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]
 
@@ -101,7 +102,7 @@ def find_manifests(paths: Iterable[Path]) -> dict[Path, Charging]:
             )
         added = [one for file in files for one in sorted(file.parent.glob(f"answers/*/{ANSWER_MANIFEST}"))]
         for file in (*files, *added):
-            found[file.resolve()] = read_answer_file(file) if is_answer_file(file) else read_manifest(file)
+            found[file.resolve()] = read_answer_file(unchecked(file)) if is_answer_file(file) else read_manifest(file)
     return found
 
 

@@ -45,17 +45,22 @@ from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.update import UpdateSection
 from pipeline.spec.wording.corrections import Corrections, corrected, read_corrections, split_texts
 from pipeline.storage.files import json_sha256, make_folder, sha256_file
+from pipeline.storage.readable import unchecked
 
 __all__ = ["Updated", "doubt_of_records", "update_problems", "update_release", "updated_spec"]
 
 
 def updated_spec(
-    before: PublishedRelease, replaces: str, given: Sequence[tuple[AnswerManifest, str, str]]
+    before: PublishedRelease,
+    used: Sequence[AnswerManifest],
+    replaces: str,
+    given: Sequence[tuple[AnswerManifest, str, str]],
 ) -> ReleaseSpec:
     """The spec of the next version of a release.
 
     Args:
         before: the version that it replaces.
+        used: the answers that it was made with.
         replaces: SHA-256 of its manifest.
         given: of each answer that is added its manifest, the hash of it, and what messages call it.
 
@@ -63,7 +68,7 @@ def updated_spec(
         InputError: an answer cannot be used with this release, or is used already.
     """
     earlier = before.spec.update
-    refuse_drawn_twice([*used_answers(before.run, before.spec), *(manifest for manifest, _, _ in given)])
+    refuse_drawn_twice([*used, *(manifest for manifest, _, _ in given)])
     sections = [] if earlier is None else list(earlier.answers)
     for manifest, sha256, path in given:
         if manifest.answer in {one.name for one in sections}:
@@ -143,7 +148,8 @@ def update_release(
     given = [_given(path) for path in answers]
     require_signer(before.run, [one.run for one in given], signed_by)
     replaces = sha256_file(before.run.manifest)
-    spec = updated_spec(before, replaces, [(one.manifest, one.sha256, str(one.path)) for one in given])
+    used = used_answers(before.run, before.unchanged, before.spec)
+    spec = updated_spec(before, used, replaces, [(one.manifest, one.sha256, str(one.path)) for one in given])
     if corrections is not None:
         spec = corrected(spec, corrections, str(texts))
     root = out / spec.name
@@ -175,7 +181,7 @@ def update_release(
             write_manifest(run, manifest)
             Batches(run).forget()
             said = tuple(doubt for doubt in doubts if doubt is not None)
-            return Updated(root, read_changes(run.changes), manifest.beyond_limits, said)
+            return Updated(root, read_changes(job.own(run.changes)), manifest.beyond_limits, said)
         except BaseException:
             for made in (run.public, run.restricted, *(() if existed else (root,))):
                 shutil.rmtree(made, ignore_errors=True)
@@ -232,7 +238,7 @@ def _given(path: Path) -> _Given:
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{path}: no answer is here; the directory of one is needed, as spinewise ask prints it")
     try:
-        manifest = read_answer_file(folder / MANIFEST)
+        manifest = read_answer_file(unchecked(folder / MANIFEST))
         problems = answer_problems(folder, manifest, of_release=True)
     except ReleaseError as error:
         raise InputError(str(error)) from None
@@ -343,7 +349,7 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
     for name in (*_KEPT, "beacon"):
         if getattr(before, name) != getattr(manifest, name):
             yield f"public/manifest.json: {name} is not that of the version before"
-    used = used_answers(job.run, job.spec)
+    used = used_answers(job.run, job.own, job.spec)
     for one, stated in zip(used, update.answers, strict=True):
         yield from _answer_problems(job, stated.name, one)
     spec = ReleaseSpec.from_public_dict(before.spec, "the manifest of the version before")
@@ -374,7 +380,7 @@ def _spec_problems(job: Job, before: Manifest, spec: ReleaseSpec, used: tuple[An
         (one, sha256_file(job.run.answer(stated.name) / MANIFEST), f"public/answers/{stated.name}")
         for one, stated in zip(used[known:], update.answers[known:], strict=True)
     ]
-    expected, found = updated_spec(opened, update.replaces, new).public_dict(), job.spec.public_dict()
+    expected, found = updated_spec(opened, used[:known], update.replaces, new).public_dict(), job.spec.public_dict()
     if not new:
         (_, expected), (_, found) = split_texts(expected), split_texts(found)
     if expected != found:

@@ -19,16 +19,16 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from pipeline.errors import ReleaseError
-from pipeline.questions.manifest import ANSWER, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.manifest import ANSWER, MEASUREMENTS, AnswerManifest, read_answer, unchanged_answer_file
 from pipeline.questions.released.combined import COMBINED, SUMMARY, read_combination
 from pipeline.release.layout import RunDirectory
 from pipeline.release.merkle import leaf_hash, root_of
 from pipeline.release.rows import TableLeaf, release_root
 from pipeline.storage.files import sha256_file
+from pipeline.storage.readable import Readable
 
 STATEMENT: Final = "spinewise.answer/1"
 OFFICIAL: Final = "official"
@@ -54,7 +54,7 @@ def changed_files(run: RunDirectory) -> list[str]:
     """Public files of an answer that do not have the hash that its manifest states, a sentence each."""
     stated = dict(read_answer(run).files)
     if (run.public / SUMMARY).is_file():
-        stated |= {COMBINED: read_combination(run.public / SUMMARY).files.get(COMBINED, "")}
+        stated |= {COMBINED: read_combination(run).files.get(COMBINED, "")}
     return [
         f"public/{name} is missing or was changed"
         for name, digest in sorted(stated.items())
@@ -64,10 +64,12 @@ def changed_files(run: RunDirectory) -> list[str]:
 
 def answer_leaves(run: RunDirectory, manifest: AnswerManifest) -> list[TableLeaf]:
     """Both tables as the answer's tree has them, in the order of their files."""
-    return [_leaf(run.public / name, manifest) for name in sorted((ANSWER, MEASUREMENTS))]
+    return [
+        _leaf(unchanged_answer_file(run.public / name, manifest), manifest) for name in sorted((ANSWER, MEASUREMENTS))
+    ]
 
 
-def _leaf(path: Path, manifest: AnswerManifest) -> TableLeaf:
+def _leaf(path: Readable, manifest: AnswerManifest) -> TableLeaf:
     header, *rows = read_rows(path)
     root = root_of([leaf_hash(row_data(row)) for row in rows])
     name = path.name.removesuffix(".csv")
@@ -76,7 +78,7 @@ def _leaf(path: Path, manifest: AnswerManifest) -> TableLeaf:
     )
 
 
-def read_rows(path: Path) -> list[list[str]]:
+def read_rows(path: Readable) -> list[list[str]]:
     """The rows of a table of an answer, its columns first; ReleaseError where it is none."""
     try:
         rows = list(csv.reader(io.StringIO(path.read_bytes().decode(), newline="")))

@@ -29,6 +29,7 @@ from pipeline.errors import InputError, MemoryShortError, ReleaseError
 from pipeline.storage.durable import sync_folder
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
+from pipeline.storage.readable import Readable
 from pipeline.storage.regular import check_regular
 
 logger = logging.getLogger(__name__)
@@ -286,7 +287,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_parquet(path: Path, rows: int | None = None) -> Iterator[GuardedFile]:
+def open_parquet(path: Readable, rows: int | None = None) -> Iterator[GuardedFile]:
     """The open Parquet file; ReleaseError where it is missing or damaged. Read from it in `reading` blocks.
 
     Args:

@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 from pipeline.errors import ReleaseError
 from pipeline.storage.files import open_parquet, read_row_groups, reading
 from pipeline.storage.local_name import local_name
+from pipeline.storage.readable import Readable
 
 _OPTIONS = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
 
 
-def plain_parts(path: Path) -> Iterator[pa.Table]:
+def plain_parts(path: Readable) -> Iterator[pa.Table]:
     """The rows of a released Parquet file, part by part, without dictionaries and headers."""
     with open_parquet(path) as file, reading(path):
         fields = [

@@ -16,6 +16,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.readable import unchecked
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def computed_again(published: Path, root: Path, most: int, part: int, workers: W
     """A job on the public inputs of a release, whose spine is cut."""
     source, again = RunDirectory(published), RunDirectory(root)
     spec = ReleaseSpec.from_public_dict(read_manifest(source.manifest).spec)
-    spine = read_public_spine(source.spine, spec.geography.level_names)
+    spine = read_public_spine(unchecked(source.spine), spec.geography.level_names)
     again.staging.mkdir(parents=True)
     with Workers(workers) if isinstance(workers, int) else workers as pool:
         job = Job(again, spec, spec.universes(), spine, pool, Silent(), Batches(again, "test"), most, part)

@@ -26,6 +26,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
+from pipeline.storage.readable import unchecked
 from releases.small import write_spec
 
 SPEC = """
@@ -161,7 +162,9 @@ def forge(root: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
     change(stated)
     path.write_text(json.dumps(stated), "utf-8")
     forged = read_answer(run)
-    (run.public / ANSWER).write_bytes(answer_bytes(forged, read_measurements(run.public / MEASUREMENTS, forged)))
+    (run.public / ANSWER).write_bytes(
+        answer_bytes(forged, read_measurements(unchecked(run.public / MEASUREMENTS), forged))
+    )
     files = {name: sha256_file(run.public / name) for name in (ANSWER, MEASUREMENTS)}
     path.write_bytes(manifest_bytes(forged.model_copy(update={"files": files})))
     return verify_answer(run)

@@ -98,7 +98,7 @@ def _observations(flow: Flow, structure: Structure, rows: Rows, time: str) -> It
     answers = _answer_codes(flow)
     for file in flow.files:
         names, first = rows.names(file.level), 0
-        for whole in read_table_parts(file.source):
+        for whole in read_table_parts(rows.source(file)):
             step = max(1, _AT_ONCE // len(whole.labels))
             for start in range(0, len(whole.geocodes), step):
                 part = whole.rows(slice(start, start + step))

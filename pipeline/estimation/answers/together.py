@@ -59,7 +59,7 @@ def estimated_together(
     check_size(release)
     universe, spine = release.universes[0], release.spine
     with Workers(1) as here:
-        job = Job(release.run, release.spec, release.universes, spine, here, Silent())
+        job = Job(release.run, release.spec, release.universes, spine, here, Silent(), readable=release.unchanged)
         problem = Computed(job, universe, full=True).problem
     level = spine.index_of(sums.level)
     query = Marginal("question", sums.groups, sums.answered)

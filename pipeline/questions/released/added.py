@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import PUBLIC
 from pipeline.spec.update import AddedSection
+from pipeline.storage.readable import Readable
 
 __all__ = ["added_section", "counts_of", "promises", "refuse_drawn_twice"]
 
@@ -107,18 +107,18 @@ def _values(axis: Axis, mask: NDArray[np.bool_]) -> list[str]:
     return [value for value, kept in zip(axis.attribute.values, mask, strict=True) if kept]
 
 
-def counts_of(folder: Path, manifest: AnswerManifest, release: Counted) -> NDArray[np.int64]:
+def counts_of(path: Readable, manifest: AnswerManifest, release: Counted) -> NDArray[np.int64]:
     """The noisy counts of an answer as a measurement of the release has them, `(n_geounits, size)`.
 
     Args:
-        folder: with its public files.
+        path: of its measurements.
         manifest: of the answer.
         release: any version of the release.
 
     Raises:
         ReleaseError: its measurements are damaged.
     """
-    sums, path = _sums(manifest, release), folder / MEASUREMENTS
+    sums = _sums(manifest, release)
     measured = read_measurements(path, manifest)
     if tuple(measured.keys) != sums.keys:
         raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")

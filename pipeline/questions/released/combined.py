@@ -7,16 +7,18 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.errors import ChangedFileError
 from pipeline.privacy.budget import Framework, farthest
+from pipeline.release.layout import RunDirectory
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
-from pipeline.storage.files import canonical_json
+from pipeline.storage.files import canonical_json, sha256_file
+from pipeline.storage.readable import Readable, unchecked
 from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE, typical_half_width
 
 __all__ = [
@@ -256,9 +258,20 @@ def _digits(value: float) -> str:
     return f"{value:.6g}"
 
 
-def read_combination(path: Path) -> Combination:
-    """combined.json; ReleaseError where it is damaged."""
-    return read_stated(path, Combination, "does not state a combination")
+def read_combination(run: RunDirectory) -> Combination:
+    """combined.json of an answer, which states the hash of combined.csv; ReleaseError where it is damaged."""
+    return read_stated(unchecked(run.public / SUMMARY), Combination, "does not state a combination")
+
+
+def unchanged_combined(run: RunDirectory) -> Readable:
+    """combined.csv of an answer, compared with combined.json; ChangedFileError where it is missing or another."""
+    path = run.public / COMBINED
+    if not path.is_file() or sha256_file(path) != read_combination(run).files.get(COMBINED):
+        raise ChangedFileError(
+            f"{path} is missing or was changed: it is not the file that {SUMMARY} states; get the answer again, as it "
+            "was published, or combine it again"
+        )
+    return Readable(path)
 
 
 def summary_bytes(stated: Combination) -> bytes:

@@ -5,7 +5,6 @@ It follows from the tables and specs of both versions, those before in `replaced
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from pipeline.errors import ReleaseError
 from pipeline.release.stated import Stated, read_stated
 from pipeline.release.tables import ReleasedTable, read_table_parts
 from pipeline.storage.files import canonical_json
+from pipeline.storage.readable import Readable
 from postprocess.differences import DifferenceSums, largest, outside
 
 #: Numbers of a table at a level that are named.
@@ -127,7 +127,7 @@ class _Counted:
         self.margins = np.zeros(2)
 
 
-def table_changes(universe: str, before: Path, after: Path, rows: int) -> TableChanges:
+def table_changes(universe: str, before: Readable, after: Readable, rows: int) -> TableChanges:
     """What changed in a table at a level.
 
     Args:
@@ -205,6 +205,6 @@ def changes_bytes(changes: Changes) -> bytes:
     return canonical_json(changes.model_dump(mode="json", exclude=None if changes.texts else {"texts"}))
 
 
-def read_changes(path: Path) -> Changes:
+def read_changes(path: Readable) -> Changes:
     """changes.json; ReleaseError where it is damaged."""
     return read_stated(path, Changes, "does not state the changes of a version")

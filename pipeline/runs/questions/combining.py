@@ -13,7 +13,13 @@ from pipeline.estimation.answers.together import estimated_together
 from pipeline.execution.settings import load_settings
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers
-from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.manifest import (
+    MANIFEST,
+    MEASUREMENTS,
+    AnswerManifest,
+    read_answer,
+    unchanged_answer_file,
+)
 from pipeline.questions.released.added import refuse_drawn_twice
 from pipeline.questions.released.cells import AskedOnce, SumsOfCells, sums_of_cells
 from pipeline.questions.released.combined import (
@@ -58,11 +64,9 @@ def combination(run: RunDirectory, release: PublishedRelease) -> tuple[bytes, Co
     """combined.csv and what combined.json states, of an answer's public files and a release."""
     manifest = read_answer(run)
     try:
-        refuse_drawn_twice([*used_answers(release.run, release.spec), manifest])
+        refuse_drawn_twice([*used_answers(release.run, release.unchanged, release.spec), manifest])
     except InputError as error:
         raise InputError(f"{release.run.root}: was made with this answer, which says nothing more: {error}") from None
-    if sha256_file(run.public / MEASUREMENTS) != manifest.files.get(MEASUREMENTS):
-        raise ReleaseError(f"{run.public / MEASUREMENTS}: was changed: it has not the hash that {MANIFEST} states")
     combined = put_together(run.public, manifest, release)
     table = combined_bytes(combined)
     names = {
@@ -80,7 +84,7 @@ def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelea
     """The counts of an answer and those of a release.
 
     Args:
-        folder: with the answer's public files, whose hashes were compared.
+        folder: with the answer's public files.
         manifest: of the answer.
         release: finished.
 
@@ -90,7 +94,8 @@ def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelea
         PartByPartError: it is too large.
         ReleaseError: a file of answer or release is damaged.
     """
-    sums, path = sums_of_cells(AskedOnce.of(manifest), release), folder / MEASUREMENTS
+    sums = sums_of_cells(AskedOnce.of(manifest), release)
+    path = unchanged_answer_file(folder / MEASUREMENTS, manifest)
     measured = read_measurements(path, manifest)
     if tuple(measured.keys) != sums.keys:
         raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
@@ -128,7 +133,7 @@ def release_of(run: RunDirectory, given: Path | None) -> Path | None:
     folder = load_settings().out / manifest.release if given is None else given
     if given is None:
         public = RunDirectory(folder).manifest
-        if not public.is_file() or sha256_file(public) != read_combination(run.public / SUMMARY).release_sha256:
+        if not public.is_file() or sha256_file(public) != read_combination(run).release_sha256:
             return None
     return folder
 
@@ -136,7 +141,7 @@ def release_of(run: RunDirectory, given: Path | None) -> Path | None:
 def combination_problems(run: RunDirectory, manifest: AnswerManifest, release: Path | None) -> list[str]:
     """What is wrong with the combined numbers of an answer, a sentence each; without the release, as far as seen."""
     try:
-        stated = read_combination(run.public / SUMMARY)
+        stated = read_combination(run)
     except ReleaseError as error:
         return [str(error)]
     path, problems = run.public / COMBINED, []

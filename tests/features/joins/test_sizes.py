@@ -11,6 +11,7 @@ import pytest
 
 from features.joins.sizes import HouseholdSizes, read_household_sizes, write_household_sizes
 from pipeline.errors import ReleaseError
+from pipeline.storage.readable import unchecked
 from postprocess.statistics import Counted, average_sizes
 
 N = 4_000
@@ -37,10 +38,10 @@ def test_a_file_says_nothing_where_there_is_nothing_to_say(tmp_path: Path, with_
     for name in frame.columns[3:]:
         column = pq.read_table(path).column(name)
         assert np.isfinite(column.drop_null().to_numpy()).all()
-    read = read_household_sizes(path, N)
+    read = read_household_sizes(unchecked(path), N)
     for own, written in zip(read.columns(), sizes.columns(), strict=True):
         assert own[0] == written[0]
         assert np.array_equal(own[1], written[1], equal_nan=own[1].dtype.kind == "f")
     frame.to_parquet(path)
     with pytest.raises(ReleaseError):
-        read_household_sizes(path, N)
+        read_household_sizes(unchecked(path), N)

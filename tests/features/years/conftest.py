@@ -34,6 +34,7 @@ from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import Measurement, read_measurement
 from pipeline.spec.release_spec import parse_spec
+from pipeline.storage.readable import unchecked
 
 Ints = NDArray[np.int64]
 KEY = MasterKey.from_text("insecure-test:38")
@@ -129,14 +130,14 @@ def _measured_periods(folder: Path, design: Design, rho: Fraction, truths: Seque
         run.staging.mkdir(parents=True)
         place = (run.main.true_histogram(LEVEL), run.staging, LEVEL, level.geocodes, universe.schema)
         write_histogram(*place, sp.csr_array(truth), private=True)
-        before = cast("tuple[InSeries, ...]", tuple(SimpleNamespace(run=one) for one in runs))
+        before = cast("tuple[InSeries, ...]", tuple(SimpleNamespace(run=one, unchanged=unchecked) for one in runs))
         carried = CarriedPeriods(
             design.rows[t], before, tuple(sp.csr_array(one) for one in truths[:t]), LEVEL, level.geocodes
         )
         with Workers(1) as workers:
             job = Job(run, spec, (universe,), Spine((level,)), workers, Silent())
             measure_level(job, KEY, f"records of {t}", universe, LEVEL, carried)
-        read = read_measurement(run.main.measurement(LEVEL, QUERY))
+        read = read_measurement(unchecked(run.main.measurement(LEVEL, QUERY)))
         context = (f"records of {t}", job.spine.fingerprint(), universe.privacy_fingerprint())
         stream = KEY.stream_key(context, LEVEL, QUERY)
         noise = sampler_for(design.noise(rho)).draw(stream, 0, truth.size).reshape(truth.shape)

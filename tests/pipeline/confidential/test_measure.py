@@ -26,6 +26,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import recorded_input
 from pipeline.spec.release_spec import load_spec
+from pipeline.storage.readable import unchecked
 from postprocess.marginal import Marginal
 
 
@@ -47,14 +48,16 @@ def test_a_measurement_is_the_truth_plus_the_noise_at_its_place(town: Path, town
                 noise_spec = noise_for("zcdp", universe.budget, strategy.share, one.share, "change-one")
                 stream = key.stream_key(context, level.name, one.query.name)
                 noise = sampler_for(noise_spec).draw(stream, 0, answers.size).reshape(answers.shape)
-                found = read_measurement(folder.measurement(level.name, one.query.name))
+                found = read_measurement(unchecked(folder.measurement(level.name, one.query.name)))
                 assert np.array_equal(found.values, answers + noise)
                 assert found.header.scale == noise_spec.scale
             for name, query in universe.invariants:
                 if name == level.name:
                     answers = np.zeros((len(level), query.size), dtype=np.int64)
                     np.add.at(answers.T, query.cell_answer, truth.T)
-                    assert np.array_equal(read_measurement(folder.invariant(name, query.name)).values, answers)
+                    assert np.array_equal(
+                        read_measurement(unchecked(folder.invariant(name, query.name))).values, answers
+                    )
 
 
 def test_noise_does_not_depend_on_batches(
@@ -99,7 +102,7 @@ def test_what_goes_wrong_in_a_thread_ends_the_stage_and_leaves_no_file_of_the_le
 def test_other_records_and_other_budgets_meet_other_noise(town: Path, tmp_path: Path) -> None:
     def noise(root: Path) -> np.ndarray:
         directory = RunDirectory(root)
-        measured = read_measurement(directory.main.measurement("block", "detailed"))
+        measured = read_measurement(unchecked(directory.main.measurement("block", "detailed")))
         frame = read_histogram(
             directory.main.true_histogram("block"), measured.geocodes, load_spec(spec).universes()[0].schema
         )

@@ -20,11 +20,12 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
+from pipeline.storage.readable import unchecked
 
 
 def job_of(root: Path, spec_path: Path) -> Job:
     spec, run = load_spec(spec_path), RunDirectory(root)
-    spine = read_public_spine(run.spine, spec.geography.level_names)
+    spine = read_public_spine(unchecked(run.spine), spec.geography.level_names)
     return Job(run, spec, spec.universes(), spine, Workers(1), Silent())
 
 
@@ -38,7 +39,7 @@ def test_values_are_kept_exactly_in_the_smallest_type(tmp_path: Path, extreme: i
     values[7, 1] = extreme
     with MeasurementWriter.open(tmp_path / "m.parquet", tmp_path, header) as writer:
         writer.write(np.array([f"{i}" for i in range(10)]), values)
-    with open_measurement(tmp_path / "m.parquet") as file:
+    with open_measurement(unchecked(tmp_path / "m.parquet")) as file:
         found, _, geocodes = read_compact(file, 0, 10)
         some, _, _ = read_compact(file, 6, 9)
     assert found.dtype == dtype
@@ -54,7 +55,7 @@ def test_the_problem_has_the_measurements_and_the_constraints(town: Path, town_s
     assert [len(level) for level in problem.measured] == [3, 3, 3]
     for level, queries in zip(job.spine.level_names, problem.measured, strict=True):
         for one in queries:
-            stored = read_measurement(job.run.main.measurement(level, one.marginal.name))
+            stored = read_measurement(unchecked(job.run.main.measurement(level, one.marginal.name)))
             assert np.array_equal(one.values, stored.values)
             assert one.variance == stored.variance
     exact = [bound for bound in problem.constraints.bounds[0] if np.array_equal(bound.lower, bound.upper)]
@@ -90,7 +91,7 @@ def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec:
     shutil.copy(job.run.main.measurement("tract", "detailed"), path)
     with pytest.raises(ReleaseError, match=r"detailed\.parquet does not match the spec: its level is tract"):
         _ = Computed(job, job.universes[0]).problem
-    stored = read_measurement(town / "public" / "measurements" / "block" / "detailed.parquet")
+    stored = read_measurement(unchecked(town / "public" / "measurements" / "block" / "detailed.parquet"))
     with MeasurementWriter.open(path, job.run.staging, stored.header) as writer:
         writer.write(stored.geocodes[::-1], stored.values)
     with pytest.raises(ReleaseError, match="does not have the geounits of level 'block'"):

@@ -17,6 +17,7 @@ from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
+from pipeline.storage.readable import unchecked
 from postprocess.algebra import Basis
 from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.problem import Problem
@@ -25,7 +26,12 @@ from postprocess.problem import Problem
 def _job(town: Path, town_spec: Path) -> Job:
     spec, run = load_spec(town_spec), RunDirectory(town)
     return Job(
-        run, spec, spec.universes(), read_public_spine(run.spine, spec.geography.level_names), Workers(1), Silent()
+        run,
+        spec,
+        spec.universes(),
+        read_public_spine(unchecked(run.spine), spec.geography.level_names),
+        Workers(1),
+        Silent(),
     )
 
 

@@ -15,6 +15,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
+from pipeline.storage.readable import unchecked
 
 DRAWN = NoiseSpec("discrete_gaussian", Fraction(5000))
 NOISE = MixedNoise(DRAWN, (-3, 11), Fraction(1, 100))
@@ -35,13 +36,13 @@ def test_a_file_of_mixed_numbers_is_read_back_as_counts(tmp_path: Path) -> None:
     numbers = np.array([[110, 55], [-11, 0], [22, 33]])
     with MeasurementWriter.open(path, tmp_path, _header()) as writer:
         writer.write(codes, numbers)
-    assert read_measurement(path).header == _header()
+    assert read_measurement(unchecked(path)).header == _header()
     query = Query.parse("sex", Schema((Attribute("sex", ("f", "m")),)))
-    read = MeasurementSource(path, _header(), query, to_counts=Unmixed(11)).read(codes)
+    read = MeasurementSource(unchecked(path), _header(), query, to_counts=Unmixed(11)).read(codes)
     assert read.values.tolist() == [[10, 5], [-1, 0], [2, 3]]
     assert read.variance == pytest.approx(50)
     with pytest.raises(ReleaseError, match=r"its row is \(-3, 11\), and \(-2, 11\) is expected"):
-        MeasurementSource(path, _header((-2, 11)), query).read(codes)
+        MeasurementSource(unchecked(path), _header((-2, 11)), query).read(codes)
     assert differing(_header(), _header()) is None
 
 

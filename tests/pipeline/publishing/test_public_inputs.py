@@ -21,6 +21,7 @@ from pipeline.publishing import public_inputs
 from pipeline.publishing.public_inputs import PUBLIC_INPUTS, inputs_to_measure
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.published_files import PublishedFiles
 from pipeline.release.run_directory import recorded_identity
 from pipeline.runs.open_public import open_listed, open_published
 from pipeline.runs.verify import verify_release
@@ -43,9 +44,10 @@ class HarvestInput(PublicInput[list[int]]):
             found += [int(bushels) for bushels in text.split(",")]
         return found
 
-    def again(self, scope: InputScope, run: RunDirectory) -> list[int]:
+    def again(self, scope: InputScope, files: PublishedFiles) -> list[int]:
+        path = files.unchanged(files.run.public / "harvest.json")
         try:
-            found: list[int] = json.loads((run.public / "harvest.json").read_bytes())
+            found: list[int] = json.loads(path.read_bytes())
         except OSError as error:
             raise ReleaseError("harvest.json is missing") from error
         return found

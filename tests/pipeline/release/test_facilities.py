@@ -17,6 +17,7 @@ from pipeline.model.universe import Bound
 from pipeline.release import facilities
 from pipeline.release.facilities import read_public_facilities, write_facilities
 from pipeline.spec.release_spec import load_spec
+from pipeline.storage.readable import unchecked
 
 
 @pytest.fixture
@@ -31,9 +32,9 @@ def test_facilities_read_back_as_they_were_published(town_files: tuple[Bound, Sp
     path, geocodes = tmp_path / "bound.parquet", spine.leaf_level.geocodes
     write_facilities(path, tmp_path, bound, geocodes, found)
     assert list(pd.read_parquet(path)) == ["geocode", "dorm", "prison"]
-    assert np.array_equal(read_public_facilities(path, bound, geocodes), found)
+    assert np.array_equal(read_public_facilities(unchecked(path), bound, geocodes), found)
     with pytest.raises(ReleaseError, match="its rows are not the geounits of level 'block'"):
-        read_public_facilities(path, bound, geocodes[::-1])
+        read_public_facilities(unchecked(path), bound, geocodes[::-1])
 
 
 def test_each_row_is_of_its_geounit_wherever_it_stands(
@@ -44,7 +45,7 @@ def test_each_row_is_of_its_geounit_wherever_it_stands(
     bound, spine = town_files
     found, path, geocodes = read_facilities(bound, spine), tmp_path / "bound.parquet", spine.leaf_level.geocodes
     write_facilities(path, tmp_path, bound, geocodes, found)
-    assert np.array_equal(read_public_facilities(path, bound, geocodes), found)
+    assert np.array_equal(read_public_facilities(unchecked(path), bound, geocodes), found)
     for others in (np.append(geocodes[:-1], "other"), np.append(geocodes, "more"), geocodes[:-1]):
         with pytest.raises(ReleaseError, match=r"its rows are not the geounits|rows"):
-            read_public_facilities(path, bound, others)
+            read_public_facilities(unchecked(path), bound, others)

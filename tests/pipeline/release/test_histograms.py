@@ -17,6 +17,7 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.storage.files import HEADER_KEY
+from pipeline.storage.readable import unchecked
 
 SCHEMA = Schema((Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
 N = 40
@@ -47,7 +48,7 @@ def _write(folder: Path, name: str, counts: object, private: bool = False) -> Pa
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     path = _write(tmp_path, "a", _counts())
     assert pq.ParquetFile(path).num_row_groups > 10
-    found = read_histogram(path, GEOCODES, SCHEMA)
+    found = read_histogram(unchecked(path), GEOCODES, SCHEMA)
     assert found.dtype == np.int64
     assert found.has_canonical_format
     assert np.array_equal(found.toarray(), _counts().toarray())
@@ -95,7 +96,7 @@ def test_stored_zeros_and_index_types_do_not_show(tmp_path: Path) -> None:
 
 def test_an_empty_level_is_a_file_too(tmp_path: Path) -> None:
     empty = sp.csr_array((N, SCHEMA.n_cells), dtype=np.int64)
-    assert read_histogram(_write(tmp_path, "a", empty), GEOCODES, SCHEMA).nnz == 0
+    assert read_histogram(unchecked(_write(tmp_path, "a", empty)), GEOCODES, SCHEMA).nnz == 0
     assert len(pd.read_parquet(tmp_path / "a.parquet")) == 0
 
 
@@ -145,10 +146,10 @@ def test_damaged_histograms_are_refused(tmp_path: Path) -> None:
     ]:
         pq.write_table(table.replace_schema_metadata(header), path)
         with pytest.raises(ReleaseError, match=message):
-            read_histogram(path, GEOCODES, SCHEMA)
+            read_histogram(unchecked(path), GEOCODES, SCHEMA)
     _write(tmp_path, "a", _counts())
     with pytest.raises(ReleaseError, match="column geocode: 'b000' is not known"):
-        read_histogram(path, np.array(["a", "z"]), SCHEMA)
+        read_histogram(unchecked(path), np.array(["a", "z"]), SCHEMA)
     other = Schema((SCHEMA.attributes[0], Attribute("age", ("young", "middle", "aged"))))
     with pytest.raises(ReleaseError, match="is not a histogram of this schema"):
-        read_histogram(path, GEOCODES, other)
+        read_histogram(unchecked(path), GEOCODES, other)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import pipeline.storage.files
 from pipeline.errors import ReleaseError
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
+from pipeline.storage.readable import unchecked
 
 HEADER = MeasurementHeader("tract", "votingage * race", 3, "discrete_gaussian", Fraction(339, 7), 48.43)
 N = 1000
@@ -39,7 +40,7 @@ def _write(folder: Path, name: str, cuts: list[int], header: MeasurementHeader =
 
 
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
-    measurement = read_measurement(_write(tmp_path, "a", []))
+    measurement = read_measurement(unchecked(_write(tmp_path, "a", [])))
     assert measurement.header == HEADER
     assert (measurement.level, measurement.query, measurement.variance) == ("tract", "votingage * race", 48.43)
     assert measurement.values.dtype == np.int64
@@ -78,7 +79,7 @@ def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) ->
     if not path.exists():
         _write(tmp_path, "whole", [])
     start, stop = bounds
-    with open_measurement(path) as file:
+    with open_measurement(unchecked(path)) as file:
         part = file.read(start, stop)
         assert len(file) == N
     assert np.array_equal(part.values, VALUES[start:stop])
@@ -87,7 +88,7 @@ def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) ->
 
 def test_a_range_reads_only_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _write(tmp_path, "a", [])
-    with open_measurement(path) as file:
+    with open_measurement(unchecked(path)) as file:
         read: list[int] = []
         monkeypatch.setattr(file, "_file", _Watched(file._file, read))
         file.read(150, 301)
@@ -116,7 +117,7 @@ def test_invariants_have_the_same_form_without_noise(tmp_path: Path) -> None:
     (tmp_path / "staging").mkdir()
     with MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", exact) as writer:
         writer.write(np.array(["44"]), np.array([[1_052_567]]))
-    measurement = read_measurement(tmp_path / "a")
+    measurement = read_measurement(unchecked(tmp_path / "a"))
     assert (measurement.values.tolist(), measurement.variance) == ([[1_052_567]], 0.0)
 
 
@@ -124,7 +125,7 @@ def test_no_geounits_are_a_file_too(tmp_path: Path) -> None:
     (tmp_path / "staging").mkdir()
     with MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", HEADER):
         pass
-    measurement = read_measurement(tmp_path / "a")
+    measurement = read_measurement(unchecked(tmp_path / "a"))
     assert measurement.values.shape == (0, 3)
     assert len(measurement.geocodes) == 0
 
@@ -173,7 +174,7 @@ def test_a_header_that_contradicts_itself_cannot_be_made(
 
 def test_the_callers_own_errors_pass_through(tmp_path: Path) -> None:
     path = _write(tmp_path, "a", [])
-    with pytest.raises(FileNotFoundError), open_measurement(path):
+    with pytest.raises(FileNotFoundError), open_measurement(unchecked(path)):
         (tmp_path / "elsewhere").read_text()
 
 
@@ -198,7 +199,7 @@ def test_files_that_are_not_as_their_header_says_are_refused(tmp_path: Path) -> 
     ]:
         _rewrite(path, table, changed)
         with pytest.raises(ReleaseError, match=message):
-            read_measurement(path)
+            read_measurement(unchecked(path))
     path.write_bytes(b"")
     with pytest.raises(ReleaseError, match=r"a\.parquet cannot be read as a Parquet file"):
-        read_measurement(path)
+        read_measurement(unchecked(path))

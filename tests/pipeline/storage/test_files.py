@@ -34,6 +34,7 @@ from pipeline.storage.files import (
     write_json,
     write_parquet,
 )
+from pipeline.storage.readable import unchecked
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -292,7 +293,7 @@ def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Pat
     write_parquet(tmp_path / "whole", whole, staging, {"kind": "test"})
     write_parquet(tmp_path / "chunked", chunked, staging, {"kind": "test"})
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "chunked").read_bytes()
-    with open_parquet(tmp_path / "whole") as file:
+    with open_parquet(unchecked(tmp_path / "whole")) as file:
         assert file.read().equals(whole)
         assert file.num_row_groups == 2
         assert read_header(file, tmp_path / "whole") == {"kind": "test"}
@@ -300,11 +301,17 @@ def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Pat
 
 def test_a_missing_damaged_or_foreign_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    with pytest.raises(ReleaseError, match=r"x\.parquet cannot be read as a Parquet file"), open_parquet(path):
+    with (
+        pytest.raises(ReleaseError, match=r"x\.parquet cannot be read as a Parquet file"),
+        open_parquet(unchecked(path)),
+    ):
         pass
     path.write_bytes(b"PAR1 no such thing")
-    with pytest.raises(ReleaseError, match=r"x\.parquet cannot be read as a Parquet file"), open_parquet(path):
+    with (
+        pytest.raises(ReleaseError, match=r"x\.parquet cannot be read as a Parquet file"),
+        open_parquet(unchecked(path)),
+    ):
         pass
     pa.parquet.write_table(pa.table({"a": [1]}), path)
-    with open_parquet(path) as file, pytest.raises(ReleaseError, match="was not written by this software"):
+    with open_parquet(unchecked(path)) as file, pytest.raises(ReleaseError, match="was not written by this software"):
         read_header(file, path)

@@ -36,6 +36,7 @@ from pipeline.runs.updates import Updated, update_release
 from pipeline.runs.verify import verify_release
 from pipeline.signatures.statement import is_signed, sign_release, signature_problems
 from pipeline.storage.files import sha256_file
+from pipeline.storage.readable import unchecked
 
 PUBLISH = """[publish]
 replicates = 2
@@ -197,14 +198,14 @@ def test_further_versions(made: Made, tmp_path: Path) -> None:
 def _number(root: Path) -> None:
     """A number of a table, and the interval around it."""
     path = root / "public/tables/sex/tract.parquet"
-    table = read_table(path)
+    table = read_table(unchecked(path))
     table.counts[0, 0] += 1
     write_table(path, root, [table])
 
 
 def _measurement(root: Path) -> None:
     path = root / "public/measurements/tract/sex.parquet"
-    stored = read_measurement(path)
+    stored = read_measurement(unchecked(path))
     with MeasurementWriter.open(path, root, stored.header) as writer:
         writer.write(stored.geocodes, stored.values + (np.arange(len(stored.values)) == 0)[:, None])
 

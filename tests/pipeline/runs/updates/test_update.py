@@ -35,6 +35,7 @@ from pipeline.runs.receipts import compare_receipts, find_manifests
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.updates import Updated
 from pipeline.runs.verify import verify_release
+from pipeline.storage.readable import unchecked
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def dense(made: Made) -> dict[str, np.ndarray]:
 
     for level in ("county", "tract"):
         for name, matrix in (("age.sex", np.eye(6)), ("sex", np.tile(np.eye(2), 3))):
-            one = read_measurement(made.release / f"public/measurements/{level}/{name}.parquet")
+            one = read_measurement(unchecked(made.release / f"public/measurements/{level}/{name}.parquet"))
             for code, row in zip(one.geocodes, one.values, strict=True):
                 for cells, value in zip(matrix, row, strict=True):
                     see(str(code), cells, value, one.variance)
@@ -173,7 +174,7 @@ def test_receipts_count_release_and_answers_once(made: Made) -> None:
 
 @needs("report")
 def test_what_changed_is_told_in_figures(made: Made) -> None:
-    changes = read_changes(made.new.root / "public/changes.json")
+    changes = read_changes(unchecked(made.new.root / "public/changes.json"))
     assert (changes.version, len(changes.answers)) == (2, 2)
     for table in changes.tables:
         old, new = (
