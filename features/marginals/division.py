@@ -240,10 +240,6 @@ class _Division:
             tuple(clique for clique in self.cliques if home(clique) == number) for number in range(len(self.tree.bags))
         )
 
-    def _query(self, clique: Clique) -> str:
-        """What is measured of a clique."""
-        return " * ".join(self.tree.domain.names[a] for a in clique)
-
     # -- what of it cannot be divided ---------------------------------------------------------------------------------
 
     def _note(self, problems: Problems) -> None:
@@ -311,7 +307,7 @@ class _Division:
             if "input" in self.whole:
                 check_input(InputSpec.model_validate(self.whole["input"]), schema, problems)
             if labels := SchemaSection.model_validate(self.whole["schema"]).labels:
-                measured = [query_file_name(self._query(clique)) for own in self.measured for clique in own]
+                measured = [query_file_name(self.tree.domain.query(clique)) for own in self.measured for clique in own]
                 tables = measured if self.tables is None else list(self.tables)
                 note_unknown_labels(labels, schema, tables, problems.at("schema.labels"))
 
@@ -352,7 +348,7 @@ class _Division:
             zeros: the combinations that cannot occur in it.
         """
         bag, schema = self.tree.bags[number], self.whole["schema"]
-        own = [self.tree.domain.names[a] for a in bag]
+        own = self.tree.domain.named(bag)
         part_of_budget, strategy = self._strategy(number)
         universe: dict[str, Any] = {
             "schema": {"attributes": {name: schema["attributes"][name] for name in own}},
@@ -360,7 +356,7 @@ class _Division:
             "privacy": {self.budget_key: str((self.budget or 0) * part_of_budget)},
         }
         if self.tables is None:
-            tables = [query_file_name(self._query(clique)) for clique in self.measured[number]]
+            tables = [query_file_name(self.tree.domain.query(clique)) for clique in self.measured[number]]
         else:
             tables = [name for name in self.tables if homes[name] == number]
             universe["tables"] = {name: self.tables[name] for name in tables}
@@ -399,7 +395,7 @@ class _Division:
 
     def _shares_of(self, cliques: Mapping[Clique, Fraction]) -> dict[str, str]:
         """The queries of cliques, with their shares."""
-        return {self._query(clique): str(share) for clique, share in cliques.items()}
+        return {self.tree.domain.query(clique): str(share) for clique, share in cliques.items()}
 
 
 # -- what a spec's tables state, so far as they are right by themselves -----------------------------------------------

@@ -57,7 +57,7 @@ def note_division(stated: MarginalsSection, spec: ReleaseSpec, problems: Problem
     measured: list[list[Clique]] = []
     for one, bag, name in zip(sections, tree.bags, names, strict=True):
         own_problems = problems.at(f"companions.{name}") if name else problems
-        if tuple(one.schema_section.attributes) != tuple(tree.domain.names[a] for a in bag):
+        if tuple(one.schema_section.attributes) != tree.domain.named(bag):
             own_problems.add("schema.attributes", f"these are not those of {tree.domain.text(bag)}")
         else:
             measured.append(_measured_in(one, tree.domain, own_problems))

@@ -108,7 +108,7 @@ def _of_cliques(
         except InputError as error:
             raise Misfit((key, str(error).partition(": ")[2])) from None
         if clique not in cliques:
-            known = ", ".join(" * ".join(domain.names[a] for a in one) for one in cliques)
+            known = ", ".join(map(domain.query, cliques))
             raise Misfit((key, f"found {text!r}, which is no clique; allowed are {known}"))
         if clique in parts:
             raise Misfit((key, f"found a part of {domain.text(clique)} twice; each clique has one"))

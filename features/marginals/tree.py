@@ -58,7 +58,7 @@ def universe_names(tree: JunctionTree) -> tuple[str, ...]:
     """The name of the universe of each bag: "" of the first one, the others after their attributes."""
     names = [""]
     for number, bag in enumerate(tree.bags[1:], start=1):
-        name = "-".join(tree.domain.names[a] for a in bag)
+        name = "-".join(tree.domain.named(bag))
         try:
             check_name(name)
         except ValueError:
