@@ -168,9 +168,10 @@ class _Division:
         stated = MarginalsSection.model_validate(content["marginals"])
         attributes = SchemaSection.model_validate(content["schema"]).attributes
         terms = None if stated.choose is None else _terms(stated, content, attributes)
-        if terms is not None:
-            domain = terms.domain
-            names = cliques or [[domain.names[a] for a in clique] for clique in terms.provisional]
+        if stated.choose is not None:
+            # Without terms something is wrong by itself, which is seen of any cliques: here, each attribute alone.
+            alone = [(name,) for name in attributes]
+            names = cliques or (alone if terms is None else list(map(terms.domain.named, terms.provisional)))
             stated = stated.model_copy(update={"cliques": tuple(map(tuple, names))})
         known, levels = _KnownSections.of(content), _level_names(content)
         sizes = {name: len(values) for name, values in attributes.items()}
@@ -260,7 +261,7 @@ class _Division:
             problems.add(
                 "input.form", f'found {given.get("form")!r}; with [marginals] records are "microdata", a row each'
             )
-        if self.terms is not None:
+        if self.stated.choose is not None:
             self._note_unknown_tables(problems)
         if self.known.invariants and self.stated.choose is not None:
             problems.add("invariants", "not together with [marginals.choose] yet; leave one of the two out")
