@@ -37,109 +37,74 @@ from pipeline.storage.readable import unchecked
 SIZES = np.array([0, 1, 5, 10, 100, 1000])
 LEAST, MOST, ENOUGH = 0.88, 0.93, 300
 
-STRATEGY = """
+#: A spec of counts by area, whose file has columns of them.
+SPEC = """
+name = "{name}"
+
 [privacy]
 framework = "zcdp"
 rho = "1"
 delta = "1e-10"
 key = "insecure-test:{key}"
 
-[strategy.queries]
-total = "1/4"
-{queries}
-"""
-
-STATE_2000 = """
-name = "state-2000"
-
 [geography]
 file = "areas.parquet"
-column = "block_group"
-levels = {{ state = 2, county = 5, tract = 11, block_group = 12 }}
+{geography}
 
 [schema.attributes]
-age = ["0_4", "5_17", "18_21", "22_29", "30_39", "40_49", "50_64", "65_up"]
+{attributes}
 
-[strategy.levels]
-state = "1/4"
-county = "1/4"
-tract = "1/4"
-block_group = "1/4"
+[strategy]
+queries = {{ total = "1/4", {queries} }}
+levels = {{ {shares} }}
 
 [input]
 file = "areas.parquet"
 form = "wide"
-geocode = "block_group"
-cells = [{{ counts = "age_{{age}}" }}]
+geocode = "{geocode}"
+cells = [{cells}]
 
 [tables]
 total = "total"
-age = "age"
+{tables}
 """
 
-COUNTRY_2010 = """
-name = "country-2010"
+STATE_2000 = {
+    "name": "state-2000",
+    "geography": 'column = "block_group"\nlevels = { state = 2, county = 5, tract = 11, block_group = 12 }',
+    "attributes": 'age = ["0_4", "5_17", "18_21", "22_29", "30_39", "40_49", "50_64", "65_up"]',
+    "queries": 'age = "3/4"',
+    "shares": 'state = "1/4", county = "1/4", tract = "1/4", block_group = "1/4"',
+    "geocode": "block_group",
+    "cells": '{ counts = "age_{age}" }',
+    "tables": 'age = "age"',
+}
 
-[geography]
-file = "areas.parquet"
-levels = ["region", "division", "state", "county", "leaf"]
+COUNTRY_2010 = {
+    "name": "country-2010",
+    "geography": 'levels = ["region", "division", "state", "county", "leaf"]',
+    "attributes": """votingage = ["under18", "18plus"]
+race = ["hisp", "white", "black", "aian", "asian", "nhpi", "other_or_two"]""",
+    "queries": 'race = "1/4", detailed = "1/2"',
+    "shares": 'region = "1/10", division = "1/10", state = "1/5", county = "3/10", leaf = "3/10"',
+    "geocode": "leaf",
+    "cells": """
+    { counts = "vap_{race}", votingage = "18plus" },
+    { counts = "pop_{race} - vap_{race}", votingage = "under18" },
+""",
+    "tables": 'race = "race"\ndetail = "votingage * race"',
+}
 
-[schema.attributes]
-votingage = ["under18", "18plus"]
-race = ["hisp", "white", "black", "aian", "asian", "nhpi", "other_or_two"]
-
-[strategy.levels]
-region = "1/10"
-division = "1/10"
-state = "1/5"
-county = "3/10"
-leaf = "3/10"
-
-[input]
-file = "areas.parquet"
-form = "wide"
-geocode = "leaf"
-cells = [
-    {{ counts = "vap_{{race}}", votingage = "18plus" }},
-    {{ counts = "pop_{{race}} - vap_{{race}}", votingage = "under18" }},
-]
-
-[tables]
-total = "total"
-race = "race"
-detail = "votingage * race"
-"""
-
-SAMPLED = """
-name = "sampled"
-
-[geography]
-file = "leaves.parquet"
-column = "leaf"
-levels = {{ nation = 1, region = 2, area = 3, leaf = 6 }}
-
-[schema.attributes]
-group = ["a", "b", "c", "d", "e"]
-
-[strategy.levels]
-nation = "1/5"
-region = "1/5"
-area = "1/5"
-leaf = "2/5"
-
-[input]
-file = "leaves.parquet"
-form = "wide"
-geocode = "leaf"
-cells = [{{ counts = "{{group}}" }}]
-
-[tables]
-total = "total"
-group = "group"
-
-[publish]
-microdata = false
-"""
+SAMPLED = {
+    "name": "sampled",
+    "geography": 'column = "leaf"\nlevels = { nation = 1, region = 2, area = 3, leaf = 6 }',
+    "attributes": 'group = ["a", "b", "c", "d", "e"]',
+    "queries": 'group = "3/4"',
+    "shares": 'nation = "1/5", region = "1/5", area = "1/5", leaf = "2/5"',
+    "geocode": "leaf",
+    "cells": '{ counts = "{group}" }',
+    "tables": 'group = "group"\n\n[publish]\nmicrodata = false',
+}
 
 
 def sampled_population(areas: int, leaves: int) -> pd.DataFrame:
@@ -155,20 +120,20 @@ def sampled_population(areas: int, leaves: int) -> pd.DataFrame:
 
 
 def _sampled(folder: Path, key: int) -> str:
-    sampled_population(300, 100).to_parquet(folder / "leaves.parquet", index=False)
-    return SAMPLED.format() + STRATEGY.format(key=key, queries='group = "3/4"')
+    sampled_population(300, 100).to_parquet(folder / "areas.parquet", index=False)
+    return SPEC.format(key=key, **SAMPLED)
 
 
 def _iowa(folder: Path, key: int) -> str:
     areas = pd.read_parquet(DATA / "us_2000_block_groups.parquet")
     areas[areas["block_group"].str.startswith("19")].to_parquet(folder / "areas.parquet")
-    return STATE_2000.format() + STRATEGY.format(key=key, queries='age = "3/4"')
+    return SPEC.format(key=key, **STATE_2000)
 
 
 def _country(folder: Path, key: int) -> str:
     areas = pd.read_parquet(DATA / "us_2010_national_leaves.parquet")
     areas.to_parquet(folder / "areas.parquet")
-    return COUNTRY_2010.format() + STRATEGY.format(key=key, queries='race = "1/4"\ndetailed = "1/2"')
+    return SPEC.format(key=key, **COUNTRY_2010)
 
 
 def _example(folder: Path, key: int) -> str:

@@ -38,7 +38,7 @@ def to_mbi(
     measurements = [
         mbi.LinearMeasurement(
             table[area].astype(float),
-            tuple(domain.names[a] for a in clique),
+            domain.named(clique),
             stddev=math.sqrt(noise[clique].variance),
         )
         for clique, table in tables.items()

@@ -13,7 +13,7 @@ the distance by at most 1. All else in a score is public. So the sensitivity is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -135,22 +135,24 @@ def score(pairs: Pairs, pair: Clique, table: IntArray, expected: IntArray) -> in
     return pairs.weight(pair) * (away - math.floor(pairs.penalty * len(table)))
 
 
-def candidates(pairs: Pairs, chosen: Sequence[Clique]) -> list[Clique]:
-    """The pairs that can be chosen next: those that close no cycle, and where all do, those with which tables fit."""
-    if (left := pairs.joining(chosen)) or len(chosen) >= pairs.rounds:
-        return left
-    return [pair for pair in pairs.possible if pair not in chosen and pairs.fits([*chosen, pair])]
+def candidates(pairs: Pairs, chosen: Sequence[Clique], among: Collection[Clique] | None = None) -> list[Clique]:
+    """The pairs that can be chosen next: those that close no cycle, and where all do, those with which tables fit.
+
+    `among` says of which pairs it is asked; by default of all.
+    """
+    if len(chosen) >= pairs.rounds:
+        return []
+    left = pairs.joining(chosen)
+    asked = [pair for pair in left or pairs.possible if among is None or pair in among]
+    return asked if left else [pair for pair in asked if pair not in chosen and pairs.fits([*chosen, pair])]
 
 
 def unlike_a_choice(pairs: Pairs, chosen: Sequence[Clique]) -> str:
     """Why these pairs, in their order, cannot have been chosen, whatever the records are; "" if they can."""
     for number, pair in enumerate(chosen):
-        before = chosen[:number]
-        left = pairs.joining(before)
-        open_pairs = left or [one for one in pairs.possible if one not in before]
-        if number >= pairs.rounds or pair not in open_pairs or (not left and not pairs.fits([*before, pair])):
+        if not candidates(pairs, chosen[:number], among=[pair]):
             return f"{pairs.domain.text(pair)} could not be chosen after those before it"
-    if len(chosen) < pairs.rounds and candidates(pairs, chosen):
+    if candidates(pairs, chosen):
         return f"found {len(chosen)} pairs; {pairs.rounds} are chosen, or until no other leaves room"
     return ""
 

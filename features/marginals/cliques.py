@@ -172,7 +172,7 @@ def junction_tree(
 def refusal(domain: Domain, lacking: Filling) -> str:
     """Why cliques are refused, and what they would become."""
     bags = "; ".join(f"{domain.text(bag)} ({domain.size(bag):,} cells)" for bag in lacking.wider)
-    pairs = ", ".join(" with ".join(domain.names[a] for a in pair) for pair in lacking.pairs)
+    pairs = ", ".join(" with ".join(domain.named(pair)) for pair in lacking.pairs)
     added = f"the pairs {pairs} would be added" if pairs else "no pair would be added"
     return (
         f"found cliques that form no tree: {added}, and these tables estimated without being measured: {bags}; "

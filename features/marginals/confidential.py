@@ -224,7 +224,7 @@ def _drawn(
 
 
 def _names(work: ChoiceWork, pairs: Sequence[Clique]) -> list[list[str]]:
-    return [[work.terms.domain.names[a] for a in pair] for pair in pairs]
+    return [list(work.terms.domain.named(pair)) for pair in pairs]
 
 
 def _published(work: ChoiceWork, key: MasterKey, fingerprint: str) -> str:

@@ -46,6 +46,10 @@ class Domain:
             raise InputError(f"cliques: found {list(names)}; a clique has attributes, each once")
         return tuple(sorted(self.names.index(name) for name in names))
 
+    def named(self, attributes: Clique) -> tuple[str, ...]:
+        """The names of attributes."""
+        return tuple(self.names[attribute] for attribute in attributes)
+
     def shape(self, attributes: Clique) -> tuple[int, ...]:
         """Number of values of each."""
         return tuple(self.sizes[attribute] for attribute in attributes)
@@ -56,7 +60,11 @@ class Domain:
 
     def text(self, attributes: Clique) -> str:
         """The attributes' names in messages; `total` without any."""
-        return " x ".join(self.names[attribute] for attribute in attributes) or "total"
+        return " x ".join(self.named(attributes)) or "total"
+
+    def query(self, attributes: Clique) -> str:
+        """The attributes' names as a query of a spec; `total` without any."""
+        return " * ".join(self.named(attributes)) or "total"
 
 
 def subsets(attributes: Clique) -> list[Clique]:

@@ -63,17 +63,13 @@ def _of_several(domain: Domain, below: Sequence[tuple[str, Clique]], union: Cliq
     )
     return (
         f"found {named}, which are exact at {level} and are no one table; with [marginals] one table is exact at a "
-        f'level: state "{_query(domain, union)}" there, or leave some out'
+        f'level: state "{domain.query(union)}" there, or leave some out'
     )
 
 
 def _clique(domain: Domain, text: str) -> Clique:
     terms = terms_of(text)
     return domain.clique(terms) if terms else ()
-
-
-def _query(domain: Domain, clique: Clique) -> str:
-    return " * ".join(domain.names[a] for a in clique) or "total"
 
 
 def chain_of(tables: Sequence[Clique | None]) -> tuple[Clique, ...]:
@@ -102,5 +98,5 @@ def invariants_within(domain: Domain, stated: Stated, levels: Sequence[str], bag
     for level in levels:
         of_bag = [tuple(a for a in _clique(domain, text) if a in bag) for text in stated.get(level, ())]
         if of_bag:
-            found[level] = [_query(domain, one) for one in dict.fromkeys(of_bag)]
+            found[level] = [domain.query(one) for one in dict.fromkeys(of_bag)]
     return found

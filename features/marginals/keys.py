@@ -41,16 +41,16 @@ class MarginalsKeys(FeatureKeys):
     @classmethod
     def implied(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """See `FeatureKeys.implied`: a universe for each table of the tree; the first is the release's own."""
-        from features.marginals.universes import divided
+        from features.marginals.division import divided
 
         return divided(content)
 
     def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
         """See `pipeline.spec.release_spec.NotesApart`."""
-        from features.marginals.universes import note_untried
+        from features.marginals.division_check import note_division
 
         if self.marginals is not None:
-            note_untried(self.marginals, spec, problems)
+            note_division(self.marginals, spec, problems)
 
     def together(self, universes: Sequence[Universe]) -> Cliques | None:
         """See `pipeline.spec.release_spec.StatesTogether`."""
@@ -61,10 +61,10 @@ class MarginalsKeys(FeatureKeys):
     def proposed_cliques(self, spec: ReleaseSpec, spine: Spine, like: Path, most_cells: int) -> Proposal:
         """See `features.plan.cliques.ProposesCliques`."""
         from features.marginals.proposal import proposed
-        from features.marginals.universes import stated_cliques
+        from features.marginals.tree import stated_cliques
 
-        if self.marginals is not None and (self.marginals.parts is not None or self.marginals.parts_at is not None):
-            key = "parts" if self.marginals.parts is not None else "parts_at"
+        assert self.marginals is not None
+        if key := self.marginals.key_of_parts:
             raise InputError(
                 f"marginals.{key}: found parts of the budget; cliques that are proposed have the same part each, so "
                 "leave it out"

@@ -17,11 +17,11 @@ from pipeline.model.query import terms_of
 from pipeline.spec.fields import Misfit
 from pipeline.spec.problems import dotted, unknown
 
-__all__ = ["Division", "Parts"]
+__all__ = ["Parts", "Portion"]
 
 
 @dataclass(frozen=True)
-class Division:
+class Portion:
     """What some cliques have of the budget of all.
 
     Attributes:
@@ -82,7 +82,7 @@ class Parts:
             return "parts_at", f"{domain.text(never[0])} would be measured at no level; at one at least it needs a part"
         return None
 
-    def divided(self, cliques: Sequence[Clique], shares: Mapping[str, Fraction]) -> Division:
+    def portion(self, cliques: Sequence[Clique], shares: Mapping[str, Fraction]) -> Portion:
         """What some cliques have, where each level has its share of the budget of all."""
         own = {level: sum(self.part(clique, level) for clique in cliques) for level in shares}
         spent = {level: share * Fraction(own[level], self.whole(level)) for level, share in shares.items()}
@@ -94,7 +94,7 @@ class Parts:
                 spent[level] / budget if budget else Fraction(0),
                 {clique: Fraction(part, own[level]) for clique, part in parts.items()},
             )
-        return Division(budget, found)
+        return Portion(budget, found)
 
 
 def _of_cliques(
@@ -108,7 +108,7 @@ def _of_cliques(
         except InputError as error:
             raise Misfit((key, str(error).partition(": ")[2])) from None
         if clique not in cliques:
-            known = ", ".join(" * ".join(domain.names[a] for a in one) for one in cliques)
+            known = ", ".join(map(domain.query, cliques))
             raise Misfit((key, f"found {text!r}, which is no clique; allowed are {known}"))
         if clique in parts:
             raise Misfit((key, f"found a part of {domain.text(clique)} twice; each clique has one"))

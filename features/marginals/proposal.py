@@ -208,7 +208,7 @@ def proposed(
         return dict(zip(levels, plan.expected(cliques, plan.off_by_model(bags)), strict=True))
 
     return Proposal(
-        tuple(tuple(domain.names[a] for a in clique) for clique in found),
+        tuple(map(domain.named, found)),
         tuple(map(domain.size, found)),
         by_level(found),
         None if own is None else by_level(own),

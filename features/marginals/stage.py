@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from features.marginals.division import decided
 from features.marginals.domain import Clique
 from features.marginals.section import ChosenSection, MarginalsSection
 from features.marginals.terms import Terms
 from features.marginals.together import Cliques
-from features.marginals.universes import decided
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.record_source import RecordSource
@@ -104,7 +104,7 @@ def decided_spec(section: MarginalsSection, spec: ReleaseSpec, answer: Mapping[s
     assert section.undivided is not None
     terms = _terms(spec)
     pairs = [terms.domain.clique(names) for names in answer["pairs"]]
-    cliques = [[terms.domain.names[a] for a in clique] for clique in terms.pairs.cliques(pairs)]
+    cliques = list(map(terms.domain.named, terms.pairs.cliques(pairs)))
     chosen = ChosenSection.model_validate({key: value for key, value in answer.items() if key != "pairs"})
     content = decided(section, cliques, chosen)
     found = spec_of(content, spec.source, section.undivided[1] or ".")

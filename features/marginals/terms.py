@@ -19,12 +19,15 @@ from typing import Final
 
 from features.marginals.choice import Pairs, candidates, largest_epsilon
 from features.marginals.domain import Clique, Domain
-from features.marginals.section import ChooseSection
+from features.marginals.section import ChooseSection, MarginalsSection
 from geography.errors import InputError
+from pipeline.model.schema import Attribute
 from pipeline.model.strategy import Earlier, EarlierUse
+from pipeline.model.universe import Universe
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
+from pipeline.spec.fields import Misfit
 
-__all__ = ["Terms", "attribute_query", "choice_query"]
+__all__ = ["Terms", "attribute_query", "choice_query", "stated_terms", "terms_of_universes"]
 
 #: The square of the mean of |X| for X normal with variance 1, rounded down.
 _MEAN_SQUARED: Final = Fraction(6366, 10_000)
@@ -186,7 +189,7 @@ class Terms:
             found = self._pairs.forest(order)
             order.sort(key=lambda pair: (self.domain.size(pair), pair))
             for pair in order:
-                if pair in candidates(self._pairs, found):
+                if candidates(self._pairs, found, among=[pair]):
                     found = (*found, pair)
             if len(found) == self.rounds:
                 break
@@ -235,3 +238,45 @@ class Terms:
         content: list[object] = ["spinewise choice of cliques 1", *privacy, *scored, self.top, attributes]
         content += [["further", self._pairs.further, self._pairs.all_cells]] if stated.further is not None else []
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def stated_terms(
+    stated: MarginalsSection,
+    attributes: Mapping[str, Sequence[str]],
+    privacy: tuple[Framework, Neighbours, int],
+    budget: Fraction,
+    top: str,
+    top_share: Fraction,
+) -> Terms:
+    """The terms of a section that leaves its cliques to a choice.
+
+    Args:
+        stated: the section.
+        attributes, budget, top, top_share: as in `Terms`.
+        privacy: framework, neighbours, and the records of a person.
+
+    Raises:
+        Misfit: with the key of what does not fit.
+    """
+    assert stated.choose is not None
+    try:
+        return Terms(stated.choose, attributes, *privacy, budget, top, top_share)
+    except InputError as error:
+        key, _, text = str(error).partition(": ")
+        if key.split(".")[0] not in ("choose", "workload"):
+            key, text = "choose", str(error)
+        raise Misfit((f"marginals.{key.replace('workload', 'choose.weights')}", text)) from None
+
+
+def terms_of_universes(stated: MarginalsSection, attributes: Sequence[Attribute], own: Universe) -> Terms | None:
+    """Those of a spec that is divided, whose own universe is `own`; None where its cliques are declared."""
+    if stated.choose is None or stated.budget is None:
+        return None
+    return stated_terms(
+        stated,
+        {one.name: one.values for one in attributes},
+        (own.framework, own.neighbours, own.unit.records),
+        stated.budget,
+        own.level_names[0],
+        next(level.share for level in own.strategy.levels if level.share),
+    )

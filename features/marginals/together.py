@@ -10,8 +10,8 @@ from features.marginals.bins import Bins
 from features.marginals.cliques import JunctionTree
 from features.marginals.guess import needed
 from features.marginals.section import MarginalsSection
-from features.marginals.terms import Terms
-from features.marginals.universes import choice_terms, tree_of_universes
+from features.marginals.terms import Terms, terms_of_universes
+from features.marginals.tree import attributes_of, tree_of_universes
 from pipeline.errors import InputError
 from pipeline.model.schema import Attribute, NumberColumn
 from pipeline.model.strategy import Earlier
@@ -52,11 +52,10 @@ class Cliques(Together):
 
     @classmethod
     def of(cls, stated: MarginalsSection, universes: Sequence[Universe]) -> Cliques:
-        """Of the universes of a spec that was found to be of cliques (`universes.note_untried`)."""
-        found = {one.name: one for universe in universes for one in universe.schema.attributes}
-        attributes = tuple(found[name] for name in stated.attributes or ())
-        tree, _ = tree_of_universes(stated, attributes, universes[0])
-        names, terms = tuple(universe.name for universe in universes), choice_terms(stated, universes)
+        """Of the universes of a spec that was found to be of cliques (`division_check`)."""
+        attributes, own = attributes_of(stated, universes), universes[0]
+        tree, _ = tree_of_universes(stated, attributes, own)
+        names, terms = tuple(universe.name for universe in universes), terms_of_universes(stated, attributes, own)
         amounts = tuple(Bins.of(name, texts) for name, texts in (stated.amounts or {}).items())
         return cls(tree, names, attributes, stated.alike, amounts, terms, stated.chosen is not None)
 

@@ -168,7 +168,7 @@ def _boxes(
     cells: BoolArray, clique: Clique, domain: Domain, attributes: Mapping[str, Sequence[str]]
 ) -> Iterator[dict[str, tuple[str, ...]]]:
     """Entries that mean these cells of a table: for all values but the last attribute's, those of the last."""
-    names = [domain.names[a] for a in clique]
+    names = domain.named(clique)
     for values, row in zip(
         product(*(attributes[name] for name in names[:-1])), cells.reshape(-1, domain.sizes[clique[-1]]), strict=True
     ):

@@ -14,6 +14,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.bounds.declare import UNBOUNDED
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, GroupRange, violation
+from postprocess.families.precisions import Dense
 from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
 from postprocess.families.solve import solve_families
 from postprocess.problem import Constraints, GroupBounds
@@ -132,7 +133,7 @@ def _work(
     chain = [GroupLevel(one.group, one.lower.astype(np.int64), one.upper.astype(np.int64)) for one in ranges]
     family = Family(
         name=place.name,
-        precision=scaled,
+        precision=Dense(scaled),
         linear=np.matmul(scaled, mean[:, :, None])[:, :, 0],
         upper=upper,
         parent=None if parent is None else above,

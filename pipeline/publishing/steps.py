@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
@@ -17,7 +16,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
 from pipeline.metadata.datapackage import data_package
-from pipeline.metadata.products import DRAWS, ESTIMATES, TABLES, Product, ReleaseScope, resources
+from pipeline.metadata.products import DRAWS, ESTIMATES, TABLES, ReleaseScope, resources
 from pipeline.model.links.link import released_in_order
 from pipeline.model.universe import Universe
 from pipeline.publishing.answers import answer_steps, change_steps
@@ -70,11 +69,9 @@ class Publication:
 
     def simulating(self) -> list[Step]:
         """Simulated runs for the margins of error; no steps if no margins are published."""
-        tables = self._files(TABLES)
-        if not tables or not self._own.margins.replicates:
+        if not self._of_tables or not self._own.margins.replicates:
             return []
-        levels = range(self.job.spine.n_levels)
-        tables += tuple(file for level in levels for step in self._of_tables(level) for file in step.files)
+        tables = tuple(file for step in self._of_tables for file in step.files)
         geounits = self.job.n_geounits
         effort = min(5.0, _SIMULATED * geounits**-0.35)
         simulate = self._own.margins.simulate
@@ -83,27 +80,25 @@ class Publication:
     def publishing(self) -> list[Step]:
         """Tables, unbiased estimates, draws and microdata, so far as the spec asks for them."""
         job, universe = self.job, self.universe
-        steps = []
-        for number, level in enumerate(job.spine.levels):
-            if files := self._files(TABLES, level.name):
-                publish = partial(self._publish_tables, number)
-                steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
-                steps += self._of_tables(number)
-        steps += linked_steps(job, universe)
-        steps += self._own.linear()
+        steps = [*self._of_tables, *linked_steps(job, universe), *self._own.linear()]
         if files := record_files(job, universe):
             stage = "microdata" if job.spec.publish.microdata else linked_records(job, universe)[0].records_step
             leaves = job.spine.n_leaves
             steps.append(Step(stage, self._own.publish_records, universe.name, geounits=leaves, files=files))
         return steps
 
-    def _of_tables(self, level: int) -> list[Step]:
-        """The steps of what features publish beside the tables of a level."""
-        parts = [part for part in self.job.spec.of_features if isinstance(part, PublishesOfTables)]
-        return [step for part in parts for step in part.table_steps(self.job, self.universe, level, self._own.margins)]
-
-    def _files(self, product: Product, level: str = "") -> tuple[Path, ...]:
-        return product_files(self.job, product, universe=self.universe.name, level=level)
+    @cached_property
+    def _of_tables(self) -> list[Step]:
+        """Of each level the step that writes its tables, and then those of what features publish beside them."""
+        job, universe, steps = self.job, self.universe, []
+        parts = [part for part in job.spec.of_features if isinstance(part, PublishesOfTables)]
+        for number, level in enumerate(job.spine.levels):
+            if files := product_files(job, TABLES, universe=universe.name, level=level.name):
+                publish = partial(self._publish_tables, number)
+                steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
+                for part in parts:
+                    steps += part.table_steps(job, universe, number, self._own.margins)
+        return steps
 
     def _publish_tables(self, level: int) -> None:
         publish_tables(self.job, self.universe, level, self._own.released(level), self._own.margins)

@@ -12,8 +12,8 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.batch import UNBOUNDED, with_free
 from postprocess.downward.passes import Pass
 from postprocess.families.family import Family, GroupRange, Solution
-from postprocess.families.few_sums import FewSums
 from postprocess.families.in_blocks import InBlocks
+from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.rounding import GroupLevel
 from postprocess.families.wide import WIDE, Sums, WideArea, positive_cells
@@ -90,7 +90,7 @@ def member_of(
         cells, counts = targets[parent]
         upper = np.where(possible[rows][:, cells], counts[None, :], 0.0)
     terms = task.terms[number]
-    if targets is None and len(cells) > WIDE and task.implied is None and terms.in_blocks:
+    if targets is None and len(cells) > WIDE and task.implied is None and current.detail and terms.table is None:
         # At the top nothing else says which of many cells can have persons.
         blocks = terms.precision[task.classes[rows.start]]
         cells = positive_cells(_wide_area(task, number, parent, cells, held, blocks))
@@ -110,25 +110,26 @@ def member_of(
         chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], rows.stop - rows.start
     )
     classes, kind = _renumbered(task.classes[rows])
-    precision: FloatArray | InBlocks | FewSums
+    precision: Precisions
     if terms.linear is not None:
-        precision = np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]])
+        precision = Dense(np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]]))
         linear = terms.linear[rows][:, cells]
     else:
         plain = not ranges and (task.implied is None) and not _is_shared(task, current)
         precision = _precision_of_cells(task, number, classes, cells, plain=plain, n=rows.stop - rows.start)
         linear = _linear(task, rows, cells)
-    if isinstance(precision, np.ndarray):  # nothing is added to others
-        if (implied := task.implied) is not None and (
-            expected := _members_in(implied, current, cells, rows.start)
-        ) is not None:
-            used = implied.used_at_first(rows) if used is None else used
-            kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
-        for shared in task.shares:
-            if counts is not None and says_more(current, shared.query):
-                kind, precision, linear = shared.terms(
-                    current.group_of(shared.query)[cells], counts, rows, (kind, precision, linear)
-                )
+    if (implied := task.implied) is not None and (
+        expected := _members_in(implied, current, cells, rows.start)
+    ) is not None:
+        used = implied.used_at_first(rows) if used is None else used
+        kind, matrices, linear = implied.terms(expected, rows, kind, precision.matrices(), linear, used)
+        precision = Dense(matrices)
+    for shared in task.shares:
+        if counts is not None and says_more(current, shared.query):
+            kind, matrices, linear = shared.terms(
+                current.group_of(shared.query)[cells], counts, rows, (kind, precision.matrices(), linear)
+            )
+            precision = Dense(matrices)
     family = Family(
         name=task.name_of(parent),
         precision=precision,
@@ -150,7 +151,7 @@ def _is_shared(task: LevelTask, current: Pass) -> bool:
 
 def _precision_of_cells(
     task: LevelTask, number: int, classes: IntArray, cells: IntArray, *, plain: bool, n: int
-) -> FloatArray | InBlocks | FewSums:
+) -> Precisions:
     """The detail's precisions of some classes on some cells of n children.
 
     As matrices; but of a large family to which nothing is added as weights on few sums of cells, where they are that;
@@ -164,14 +165,12 @@ def _precision_of_cells(
     few = task.few_sums if plain and is_projected(n, len(cells), has_parent=has_parent) else None
     if few is not None and few.n_sums_on(cells) <= MOST_SUMS * len(cells):
         return few.on(classes, cells)
-    of_classes = terms.precision[classes]
     large = task.implied is None and not task.shares and len(classes) * len(cells) ** 2 > LEAST_IN_BLOCKS
-    if terms.in_blocks:
-        in_blocks = InBlocks(task.basis, of_classes, cells)
-        return in_blocks if large else in_blocks.matrices()
-    if large and has_parent and terms.blocks is not None:
-        return InBlocks(task.basis, terms.blocks[classes], cells, of_classes)
-    return task.basis.dense(of_classes, cells)
+    table = None if terms.table is None else terms.table[classes]
+    if table is not None and not (large and has_parent):
+        return Dense(task.basis.dense(table, cells))
+    in_blocks = InBlocks(task.basis, terms.precision[classes], cells, table)
+    return in_blocks if large else Dense(in_blocks.matrices())
 
 
 def _wide_area(

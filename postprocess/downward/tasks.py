@@ -35,23 +35,20 @@ class PassTerms:
     """The objective of one pass for the children of a batch.
 
     Attributes:
-        precision: coarse passes `(n_classes, g, g)`; the detail: `(n_classes, n_blocks, a, a)`, a pattern table, or of
-            a wide schema the blocks.
+        precision: coarse passes `(n_classes, g, g)`; the detail: its blocks `(n_classes, n_blocks, a, a)`.
         linear: coarse passes `(n, g)`; None in the detail, where it is looked up cell by cell.
-        in_blocks: whether the precision is the blocks.
-        blocks: of the detail those of a pattern table, for large families; else None.
+        table: of the detail the blocks' `pattern_table`; None of a wide schema.
     """
 
     precision: FloatArray
     linear: FloatArray | None
-    in_blocks: bool = False
-    blocks: FloatArray | None = None
+    table: FloatArray | None = None
 
     def of(self, classes: IntArray, rows: slice) -> PassTerms:
         """The terms of some children, whose classes are numbered in the order given."""
         linear = None if self.linear is None else self.linear[rows]
-        blocks = None if self.blocks is None else self.blocks[classes]
-        return PassTerms(self.precision[classes], linear, self.in_blocks, blocks)
+        table = None if self.table is None else self.table[classes]
+        return PassTerms(self.precision[classes], linear, table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +83,7 @@ class LevelTask(Batch):
     def few_sums(self) -> FewSums | None:
         """The precisions of the detail, of all classes, as weights on few sums of cells; None where they are not."""
         terms = self.terms[-1]
-        return few_sums_of(self.basis, self.basis.patterns_of(terms.precision) if terms.in_blocks else terms.precision)
+        return few_sums_of(self.basis, self.basis.patterns_of(terms.precision) if terms.table is None else terms.table)
 
 
 def _coarse_terms(
@@ -191,8 +188,7 @@ def level_tasks(
         for current in passes[:-1]
     ]
     blocks, prior = _detail_terms(problem, basis, level, estimate, share)
-    wide = problem.n_cells > WIDE
-    terms.append(PassTerms(blocks, None, wide) if wide else PassTerms(basis.pattern_table(blocks), None, wide, blocks))
+    terms.append(PassTerms(blocks, None, None if problem.n_cells > WIDE else basis.pattern_table(blocks)))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
     implied = problem.implied[level] if problem.implied else None
     if implied is not None and parents is None:

@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.families.few_sums import Precisions
-from postprocess.families.in_blocks import InBlocks
+from postprocess.families.precisions import Dense, Precisions, kinds_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +29,7 @@ class Family:
 
     Attributes:
         name: the parent's level and geocode, for messages.
-        precision: `(K, k, k)` the different ones, positive definite; of a large family perhaps as weights on few sums
-            of cells, or in the block basis.
+        precision: K different ones, positive definite, in any form.
         linear: `(C, k)`.
         upper: `(C, k)`; 0 where the cell is impossible in the child.
         parent: `(k,)` whole numbers; None at the top of the spine, where C = 1 and nothing is above.
@@ -42,7 +40,7 @@ class Family:
     """
 
     name: str
-    precision: FloatArray | InBlocks | Precisions
+    precision: Precisions
     linear: FloatArray
     upper: FloatArray
     parent: FloatArray | None
@@ -69,7 +67,7 @@ class Family:
     @property
     def matrices(self) -> FloatArray:
         """All numbers of the precisions, `(K, k, k)`."""
-        return self.precision if isinstance(self.precision, np.ndarray) else self.precision.matrices()
+        return self.precision.matrices()
 
     @property
     def scale(self) -> float:
@@ -79,19 +77,16 @@ class Family:
     @property
     def diagonals(self) -> FloatArray:
         """Of the precisions, `(K, k)`."""
-        precision = self.precision
-        return np.diagonal(precision, axis1=1, axis2=2) if isinstance(precision, np.ndarray) else precision.diagonals()
+        return self.precision.diagonals()
 
     @cached_property
     def kinds(self) -> IntArray:
         """Which precision each child has, `(C,)`."""
-        if self.kind is not None:
-            return self.kind
-        return np.zeros(self.n_children, dtype=np.int64) if self.shared else np.arange(self.n_children)
+        return kinds_of(self.kind, len(self.precision), self.n_children)
 
     def with_matrices(self) -> Family:
         """The same family with its precisions as matrices over all cells."""
-        return self if isinstance(self.precision, np.ndarray) else replace(self, precision=self.matrices)
+        return replace(self, precision=Dense(self.matrices))
 
     @property
     def arrays(self) -> tuple[FloatArray | IntArray | None, ...]:
@@ -103,26 +98,7 @@ class Family:
 
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""
-        precision = self.precision
-        if isinstance(precision, Precisions):
-            return np.ascontiguousarray(precision.times(np.ascontiguousarray(x.T), self.kinds).T)
-        if isinstance(precision, InBlocks):
-            if precision.table is not None:
-                return precision.times_each(self.kinds, x)
-            out = np.empty_like(x)
-            for kind in range(len(precision)):
-                members = self.kinds == kind
-                out[members] = precision.times(kind, x[members])
-            return out
-        if len(precision) == 1:
-            return np.asarray(x @ precision[0])
-        if self.kind is None:
-            return np.asarray(np.matmul(precision, x[:, :, None])[:, :, 0])
-        out = np.empty_like(x)
-        for kind in range(len(precision)):
-            members = self.kind == kind
-            out[members] = x[members] @ precision[kind]
-        return out
+        return self.precision.times(x, self.kind)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ operations that a matrix of one number for each two cells does, on any of the ce
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray
+from postprocess.families.precisions import Precisions, kinds_of
 from postprocess.marginal import each_in_one
 
 #: Combinations of the asymmetric attributes above which no partitions are looked for.
@@ -54,8 +55,8 @@ class Partition:
 
 
 @dataclass(frozen=True, eq=False)
-class Precisions(ABC):
-    """K precisions `(k, k)` on the same cells that are multiplied with cells without being made.
+class OnSums(Precisions):
+    """Precisions that are a multiple of the identity plus weights on sums of cells, whose matrices are not made.
 
     Attributes:
         scale: `(K,)` the multiple of the identity.
@@ -67,24 +68,21 @@ class Precisions(ABC):
         return len(self.scale)
 
     @abstractmethod
-    def times(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+    def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
         """The precisions of some kinds `(C,)` times cells `(k, C)`, one column each."""
 
-    @abstractmethod
-    def diagonals(self) -> FloatArray:
-        """`(K, k)`."""
+    def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
+        """See `Precisions`."""
+        kinds = kinds_of(kind, len(self), len(x))
+        return np.ascontiguousarray(self.times_columns(np.ascontiguousarray(x.T), kinds).T)
 
-    @abstractmethod
-    def matrices(self) -> FloatArray:
-        """All numbers `(K, k, k)`."""
-
-    def mean(self, weights: FloatArray) -> FloatArray:
-        """All numbers of their mean `(k, k)` with weights `(K,)`."""
-        return np.asarray(np.tensordot(weights, self.matrices(), 1))
+    def least(self) -> float:
+        """See `Precisions`; the multiples of the identity, where no weights are negative."""
+        return float(self.scale.min())
 
 
 @dataclass(frozen=True, eq=False)
-class FewSums(Precisions):
+class FewSums(OnSums):
     """Precisions that are weights on the sums over the groups of partitions.
 
     Attributes:
@@ -177,8 +175,8 @@ class FewSums(Precisions):
     def _spread(self) -> sp.csr_array:
         return sp.csr_array(self._sums.T)
 
-    def times(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
-        """See `Precisions`."""
+    def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+        """See `OnSums`."""
         out = self.scale[kinds] * cells
         sums = self._sums @ cells
         weighted = np.empty_like(sums)

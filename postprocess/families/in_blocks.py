@@ -20,6 +20,7 @@ from scipy.linalg import helmert
 from postprocess.algebra import Basis, chunks
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.families.cholesky import Matrices
+from postprocess.families.precisions import Precisions, kinds_of
 
 #: Attributes are transformed by one matrix together as long as it has no more rows.
 TOGETHER = 32
@@ -62,8 +63,8 @@ class Coordinates:
 
 
 @dataclass(frozen=True, eq=False)
-class InBlocks:
-    """Precisions `(K, k, k)` on k of a schema's cells.
+class InBlocks(Precisions):
+    """Precisions on k of a schema's cells.
 
     Attributes:
         basis: in which they are stated.
@@ -103,30 +104,41 @@ class InBlocks:
         return self.basis.patterns_of(self.blocks) if self.table is None else self.table
 
     def diagonals(self) -> FloatArray:
-        """`(K, k)`."""
+        """See `Precisions`."""
         asymmetric = self.basis.cell_blocks[0][self.cells]
         return np.asarray(np.diagonal(self._tables[:, -1], axis1=1, axis2=2)[:, asymmetric])
 
-    def on(self, kind: int, cells: IntArray) -> FloatArray:
-        """The entries `(n, n)` of one of them on some of its cells, numbered from 0 to k - 1."""
+    def entries(self, kind: int, cells: IntArray) -> FloatArray:
+        """See `Precisions`."""
         return self.basis.dense(self._tables[kind : kind + 1], self.cells[cells])[0]
 
     def matrices(self) -> FloatArray:
-        """All numbers `(K, k, k)`."""
+        """See `Precisions`."""
         return self.basis.dense(self._tables, self.cells)
 
     def mean(self, weights: FloatArray) -> FloatArray:
-        """Their mean `(k, k)` with weights `(K,)`."""
+        """See `Precisions`; without the matrices of each."""
         return InBlocks(self.basis, np.tensordot(weights, self.blocks, 1)[None], self.cells).matrices()[0]
 
-    def times(self, kind: int, x: FloatArray) -> FloatArray:
+    def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
+        """See `Precisions`."""
+        kinds = kinds_of(kind, len(self), len(x))
+        if self.table is not None:
+            return self._times_each(kinds, x)
+        out = np.empty_like(x)
+        for number in np.unique(kinds):
+            members = kinds == number
+            out[members] = self._times_one(int(number), x[members])
+        return out
+
+    def _times_one(self, kind: int, x: FloatArray) -> FloatArray:
         """One of them times vectors `(m, k)`."""
         whole = np.zeros((len(x), self.folded_shape[0] * self.folded_shape[1]))
         whole[:, self.places] = x
         folded = self.coordinates.times(self.blocks[kind], whole.reshape(len(whole), *self.folded_shape))
         return np.asarray(folded.reshape(whole.shape)[:, self.places])
 
-    def times_each(self, kinds: IntArray, x: FloatArray) -> FloatArray:
+    def _times_each(self, kinds: IntArray, x: FloatArray) -> FloatArray:
         """Vectors `(m, k)`, each times its own of them, by the kinds `(m,)`; some at a time."""
         out = np.empty_like(x)
         n_cells = self.folded_shape[0] * self.folded_shape[1]

@@ -15,12 +15,10 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.cholesky import Matrices, factor, inverse_of_factored
-from postprocess.families.in_blocks import InBlocks
+from postprocess.families.precisions import LARGE, Precisions, places
 
 #: Numbers of matrices that are inverted in one call.
 TOGETHER = 1_000_000
-#: Cells from which a matrix is inverted by its Cholesky factor, by itself.
-LARGE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +54,8 @@ class FreeCells:
         """Add matrices `(m, n, n)` of the children to those of their families `(F, k, k)`, in place."""
         own, k = family[self.members], totals.shape[-1]
         for some in _successive(len(own), self.cells.shape[1]):
-            places = _places(own[some], self.cells[some], k)
-            totals += np.bincount(places.ravel(), matrices[some].ravel(), totals.size).reshape(totals.shape)
+            of_pairs = places(own[some], self.cells[some], k)
+            totals += np.bincount(of_pairs.ravel(), matrices[some].ravel(), totals.size).reshape(totals.shape)
 
     def add_projected_to(self, total: Matrices, by_row: Matrices | None, weights: Matrices | None) -> None:
         """Add to the matrix `(k, k)` of the one family the inverses less `by_row'weights`, `(m, g, n)` each, in place.
@@ -79,14 +77,14 @@ def products(matrices: Matrices, vectors: FloatArray) -> FloatArray:
 
 
 def free_cells(
-    precision: FloatArray | InBlocks, kind: IntArray, free: BoolArray, *, large: bool = False, single: bool = False
+    precision: Precisions, kind: IntArray, free: BoolArray, *, large: bool = False, single: bool = False
 ) -> list[FreeCells]:
     """The inverses on the free cells of children; children without any are left out.
 
     Those with the same precision and the same free cells share one; those with about as many are inverted together.
 
     Args:
-        precision: `(K, k, k)` the different ones, in C order or in blocks.
+        precision: K different ones.
         kind: `(N,)` which of them a child has.
         free: `(N, k)`.
         large: whether the family is large, so that little may be made up.
@@ -96,15 +94,15 @@ def free_cells(
         numpy.linalg.LinAlgError: a matrix is not definite, in the precision asked for.
     """
     n_cells = free.shape[1]
-    places: dict[tuple[int, bytes], int] = {}
+    numbers: dict[tuple[int, bytes], int] = {}
     bits = np.packbits(free, axis=1)
     same = np.array(
         [
-            places.setdefault((number, own.tobytes()), len(places))
+            numbers.setdefault((number, own.tobytes()), len(numbers))
             for number, own in zip(kind.tolist(), bits, strict=True)
         ]
     )
-    first = np.zeros(len(places), dtype=np.int64)
+    first = np.zeros(len(numbers), dtype=np.int64)
     first[same[::-1]] = np.arange(len(same))[::-1]
     count = free[first].sum(axis=1)
     # Numbers of free cells grow by about a third from one call's to the next.
@@ -137,26 +135,9 @@ def _successive(count: int, n: int) -> Iterator[slice]:
     return (slice(first, first + step) for first in range(0, count, step))
 
 
-def _places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
-    """Where the pairs of some cells `(m, n)` are in stacked `(k, k)` matrices, of the given `numbers`: `(m, n, n)`."""
-    return np.asarray(((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :])
-
-
-def _inverses(
-    precision: FloatArray | InBlocks, kinds: IntArray, cells: IntArray, counts: IntArray, *, single: bool
-) -> Matrices:
+def _inverses(precision: Precisions, kinds: IntArray, cells: IntArray, counts: IntArray, *, single: bool) -> Matrices:
     """Inverses `(m, n, n)` of the precisions of some kinds on the first cells of each row, as many as it counts."""
-    n = cells.shape[1]
-    if isinstance(precision, InBlocks):
-        part = np.empty((len(cells), n, n), dtype=np.float32 if single else np.float64)
-        for own, number, at in zip(part, kinds, cells, strict=True):
-            own[:] = precision.on(int(number), at)
-    elif n < LARGE:
-        part = precision.ravel().take(_places(kinds, cells, precision.shape[-1]))
-    else:
-        part = np.empty((len(cells), n, n), dtype=np.float32 if single else np.float64)
-        for own, number, at in zip(part, kinds, cells, strict=True):
-            own[:] = precision[number][at[:, None], at[None, :]]
+    n, part = cells.shape[1], precision.principal(kinds, cells, single=single)
     inside = np.arange(n) < counts[:, None]
     if not inside.all():
         part = np.where(inside[:, :, None] & inside[:, None, :], part, np.eye(n, dtype=part.dtype))

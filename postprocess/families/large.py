@@ -186,8 +186,6 @@ class _Quadratic:
 def _mean_precision(family: Family) -> FloatArray:
     """The mean `(k, k)` over the children."""
     weights = np.bincount(family.kinds, minlength=len(family.precision)) / family.n_children
-    if isinstance(family.precision, np.ndarray):
-        return family.matrices[0] if family.shared else np.asarray(np.tensordot(weights, family.matrices, 1))
     return family.precision.mean(weights)
 
 

@@ -188,7 +188,7 @@ class _Problem:
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Of the objective."""
-        return self.quadratic.times(x, self.kinds) - self.linear
+        return self.quadratic.times_columns(x, self.kinds) - self.linear
 
     def stationary(self, sums: FreeSums, x: FloatArray, left: float) -> tuple[FloatArray, FloatArray | None]:
         """The least of the objective among free cells with the right sums, and the gradient of the Lagrangian there.
@@ -221,7 +221,7 @@ class _Problem:
         step, direction = np.zeros_like(residual), residual
         square = float(np.vdot(residual, residual))
         for _ in range(MOST_STEPS):
-            along = sums.projected(self.quadratic.times(direction, self.kinds))
+            along = sums.projected(self.quadratic.times_columns(direction, self.kinds))
             length = square / float(np.vdot(direction, along))
             step += length * direction
             residual = residual - length * along

@@ -9,7 +9,7 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.family import Family, one_hot
-from postprocess.families.in_blocks import InBlocks
+from postprocess.families.precisions import Dense, Precisions
 
 #: Cells above which families are stacked only if they have the same number of cells.
 ALONE = 256
@@ -60,7 +60,7 @@ class Stack:
         families: as they were given.
         first: `(F,)` the first child of each.
         family: `(N,)` the family of each child.
-        precision: `(K, k, k)` the different ones of all families, zero in the padding; of one family as it has them.
+        precision: K different ones of all families, zero in the padding; of one family as it has them.
         kind: `(N,)` which precision a child has.
         linear: `(N, k)`.
         upper: `(N, k)` limits of single cells.
@@ -75,7 +75,7 @@ class Stack:
     shape: Shape
     first: IntArray
     family: IntArray
-    precision: FloatArray | InBlocks
+    precision: Precisions
     kind: IntArray
     linear: FloatArray
     upper: FloatArray
@@ -92,12 +92,13 @@ class Stack:
         kinds = [len(family.precision) for family in families]
         n, k, g = sum(sizes), shape.cells, shape.rows
         alone = len(families) == 1 and families[0].n_cells == k
+        numbers = np.zeros((0 if alone else sum(kinds), k, k))
         stack = cls(
             families=tuple(families),
             shape=shape,
             first=np.cumsum([0, *sizes[:-1]]),
             family=np.repeat(np.arange(len(families)), sizes),
-            precision=_as_it_is(families[0]) if alone else np.zeros((sum(kinds), k, k)),
+            precision=families[0].precision if alone else Dense(numbers),
             kind=np.zeros(n, dtype=np.int64),
             linear=np.zeros((n, k)),
             upper=np.zeros((n, k)),
@@ -110,8 +111,8 @@ class Stack:
         first_kind = 0
         for i, (family, rows) in enumerate(zip(families, stack.children, strict=True)):
             cells = family.n_cells
-            if not isinstance(stack.precision, InBlocks) and not alone:
-                stack.precision[first_kind : first_kind + kinds[i], :cells, :cells] = family.matrices
+            if not alone:
+                numbers[first_kind : first_kind + kinds[i], :cells, :cells] = family.matrices
             stack.kind[rows] = first_kind + family.kinds
             first_kind += kinds[i]
             stack.linear[rows, :cells] = family.linear
@@ -181,10 +182,6 @@ class Stack:
     def over_children(self, values: FloatArray) -> FloatArray:
         """Sums over the children of each family: `(F, ...)` of `(N, ...)`."""
         return np.asarray(np.add.reduceat(values, self.first, axis=0))
-
-
-def _as_it_is(family: Family) -> FloatArray | InBlocks:
-    return family.precision if isinstance(family.precision, InBlocks) else np.ascontiguousarray(family.matrices)
 
 
 def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: FloatArray, held: BoolArray) -> None:

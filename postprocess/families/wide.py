@@ -34,6 +34,7 @@ from postprocess.errors import SolverError
 from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
 from postprocess.families.in_blocks import Coordinates
+from postprocess.families.precisions import Dense
 from postprocess.families.standing import Standing
 from postprocess.families.watching import Watch
 from postprocess.marginal import Marginal
@@ -98,7 +99,7 @@ class WideArea:
         """The problem on some cells, the others empty; `table` is the `pattern_table` of the blocks."""
         return Family(
             name=self.name,
-            precision=self.basis.dense(table, cells),
+            precision=Dense(self.basis.dense(table, cells)),
             linear=self.linear[None, cells],
             upper=self.upper[None, cells],
             parent=None,

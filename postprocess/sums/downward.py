@@ -28,6 +28,7 @@ from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import PassTerms
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
+from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.rounding import GroupLevel, round_family
 from postprocess.families.solve import solve_families
 from postprocess.linear.information import inverse_off, null_projector, symmetrise
@@ -172,7 +173,7 @@ class _Family:
 
     def _stated(
         self,
-        precision: FloatArray | SumWeights,
+        precision: Precisions,
         linear: FloatArray,
         persons: FloatArray | None,
         group: IntArray | None,
@@ -226,7 +227,7 @@ class _Family:
         if held is not None:
             found, group = np.unique(answers_of(held[0], self.cells[place]), return_inverse=True)
             group, values = group.ravel(), held[1][:, found]
-        precision = terms.precision[self.classes][:, present[:, None], present[None, :]]
+        precision = Dense(terms.precision[self.classes][:, present[:, None], present[None, :]])
         linear = terms.linear[self.rows][:, present]
         solution = self._solved(self._stated(precision, linear, persons, group, values, self.kind))
         cells = self.cells[place]
@@ -306,7 +307,7 @@ class _Family:
         self, number: int, x: FloatArray, cells: IntArray, persons: FloatArray | None, chain: Sequence[GroupLevel]
     ) -> IntArray:
         """Whole numbers next to a solution, with its sums."""
-        family = self._stated(np.zeros((1, 0, 0)), x, persons, None, None, np.zeros(len(x), dtype=np.int64))
+        family = self._stated(Dense(np.zeros((1, 0, 0))), x, persons, None, None, np.zeros(len(x), dtype=np.int64))
         rounded = round_family(family, x, chain, self.task.ties(number, self.parent, cells))
         assert_kept(family, rounded, chain)
         return rounded

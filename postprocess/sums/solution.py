@@ -34,7 +34,6 @@ from scipy.sparse.csgraph import connected_components
 from postprocess.arrays import BoolArray, FloatArray
 from postprocess.families.active_set import MET, Exact
 from postprocess.families.family import Family, violation
-from postprocess.families.few_sums import Precisions
 from postprocess.families.projected import FreeSums, in_proportion, may_be_projected
 from postprocess.families.standing import Standing
 from postprocess.families.watching import Watch
@@ -69,7 +68,7 @@ def distance(family: Family, x: FloatArray) -> float:
     positive = cells > 0
     left = lagrangian(family, FreeSums(family, positive), family.times(x).T - family.linear.T)
     missing = np.where(positive, left, np.where(possible, np.minimum(left, 0.0), 0.0))
-    return float(np.linalg.norm(missing)) / least_eigenvalue(family)
+    return float(np.linalg.norm(missing)) / family.precision.least()
 
 
 def lagrangian(family: Family, sums: FreeSums, gradient: FloatArray) -> FloatArray:
@@ -129,16 +128,6 @@ class Parts:
             if away.any():
                 out.flat[np.argmin(np.where(away, left, np.inf))] = True
         return out
-
-
-def least_eigenvalue(family: Family) -> float:
-    """At most the least eigenvalue of a family's precisions."""
-    precision = family.precision
-    if isinstance(precision, SumWeights):
-        return float(precision.least.min())
-    if isinstance(precision, Precisions):
-        return float(precision.scale.min())
-    return float(np.linalg.eigvalsh(family.matrices)[:, 0].min())
 
 
 class _Among(Protocol):
@@ -202,7 +191,7 @@ class _Alone:
         return out
 
     def times(self, vector: FloatArray) -> FloatArray:
-        return self.own.times(vector[:, None], np.zeros(1, dtype=np.int64))[:, 0]
+        return self.own.times_columns(vector[:, None], np.zeros(1, dtype=np.int64))[:, 0]
 
     def met(self, vector: FloatArray) -> FloatArray:
         if self.held is None:
@@ -249,7 +238,7 @@ class _Children:
         return vector
 
     def times(self, vector: FloatArray) -> FloatArray:
-        return self.quadratic.times(vector, self.family.kinds) * self.sums.mask
+        return self.quadratic.times_columns(vector, self.family.kinds) * self.sums.mask
 
     def met(self, vector: FloatArray) -> FloatArray:
         family = self.family
@@ -343,7 +332,7 @@ def solve_on_sums(family: Family) -> Exact | None:
     if not isinstance(quadratic, SumWeights) or not may_be_projected(family):
         return None
     linear, possible = np.ascontiguousarray(family.linear.T), np.ascontiguousarray(family.upper.T > 0)
-    least, among = float(quadratic.least.min()), _Alone if family.parent is None else _Children
+    least, among = quadratic.least(), _Alone if family.parent is None else _Children
     aim = max(AIM * least, LAST_BITS * float(np.linalg.norm(linear)))
     search, watch = _Search(in_proportion(family, possible), possible), Watch(family.name)
     # An area without a parent is solved sooner than anything would be kept.
@@ -359,7 +348,7 @@ def solve_on_sums(family: Family) -> Exact | None:
         x = _stationary(directions, linear, search.x, aim, 0.0 if search.exactly else LEFT)
         if x is None:
             return None
-        gradient = directions.lagrangian(quadratic.times(x, family.kinds) - linear)
+        gradient = directions.lagrangian(quadratic.times_columns(x, family.kinds) - linear)
         if (links := directions.links(gradient)).any():
             search.link(x, links)
             continue

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.families.few_sums import Precisions, sums_over
+from postprocess.families.few_sums import OnSums, sums_over
 from postprocess.marginal import each_in_one
 
 
@@ -29,20 +29,20 @@ class Weighted:
 
 
 @dataclass(frozen=True, eq=False)
-class SumWeights(Precisions):
+class SumWeights(OnSums):
     """K precisions c I + sum of w A_q'A_q + A'N A on the same k cells, with few sums A.
 
     Attributes:
         wide: the queries with one weight w each, the same in all K.
         few: A, `(s, k)` zeros and ones.
         joint: N, `(K, s, s)`.
-        least: `(K,)` at most the least eigenvalue of each.
+        leasts: `(K,)` at most the least eigenvalue of each.
     """
 
     wide: tuple[Weighted, ...]
     few: sp.csr_array
     joint: FloatArray
-    least: FloatArray
+    leasts: FloatArray
 
     @classmethod
     def made(
@@ -51,11 +51,11 @@ class SumWeights(Precisions):
         wide: Sequence[tuple[IntArray, float]],
         few: sp.csr_array,
         joint: FloatArray,
-        least: FloatArray | None = None,
+        leasts: FloatArray | None = None,
     ) -> SumWeights:
         """From the cells' answers of each wide query with its weight; sums that no cell is in are left out.
 
-        `least` is c by default, which it is where N is not negative.
+        `leasts` are c by default, which they are where N is not negative.
         """
         present = np.flatnonzero(np.diff(few.indptr))
         weighted = []
@@ -63,7 +63,7 @@ class SumWeights(Precisions):
             found, group = np.unique(answers, return_inverse=True)
             weighted.append(Weighted(group.ravel().astype(np.int64), len(found), weight))
         of_present = joint[:, present[:, None], present[None, :]]
-        return cls(scale, tuple(weighted), few[present], of_present, scale if least is None else least)
+        return cls(scale, tuple(weighted), few[present], of_present, scale if leasts is None else leasts)
 
     def on(self, cells: BoolArray) -> SumWeights:
         """The same on some of the cells."""
@@ -84,8 +84,12 @@ class SumWeights(Precisions):
         """A' `(k, s)`."""
         return sp.csr_array(self.few.T)
 
-    def times(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+    def least(self) -> float:
         """See `Precisions`."""
+        return float(self.leasts.min())
+
+    def times_columns(self, cells: FloatArray, kinds: IntArray) -> FloatArray:
+        """See `OnSums`."""
         out = self.scale[kinds] * cells
         for one in self.wide:
             out += one.weight * (one.sums @ cells)[one.group]

@@ -604,6 +604,10 @@ def test_noise_that_is_too_wide_for_the_second_program_is_a_finding(
             [CHOSEN, ("[publish]", '[tables]\nboth = "age * sex"\n[publish]')],
             "tables.both: found 'age * sex'; which pairs are measured is chosen in the run",
         ),
+        ([CHOSEN, ('rho = "3"\n', "")], "privacy.rho: missing; the whole budget, of which each clique has a part"),
+        ([CHOSEN, ('tract = "1/4"', 'tract = "x"')], "strategy.levels.tract.share: found 'x'; allowed is a decimal"),
+        ([CHOSEN, ("county = 1, ", 'county = "1", ')], "geography.levels.county: "),
+        ([CHOSEN, ('county = "1/4"', 'county = "0"')], "strategy.levels: the shares add up to 3/4"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_key(

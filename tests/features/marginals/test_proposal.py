@@ -20,7 +20,7 @@ from features.marginals.cliques import filling
 from features.marginals.domain import Domain
 from features.marginals.keys import MarginalsKeys
 from features.marginals.proposal import Plan, proposed, read_sample
-from features.marginals.universes import stated_cliques
+from features.marginals.tree import stated_cliques
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Attribute
@@ -83,6 +83,7 @@ def test_what_is_proposed_from_another_sample_is_nearer_to_the_truth_than_pairs_
 def stated_cliques_of(spec: ReleaseSpec) -> tuple[tuple[int, ...], ...]:
     part = spec.part(MarginalsKeys)
     assert part is not None
+    assert part.marginals is not None
     found = stated_cliques(part.marginals, spec.universes())[1]
     assert found is not None
     return found

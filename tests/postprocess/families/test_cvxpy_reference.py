@@ -11,6 +11,7 @@ from postprocess.errors import SolverError
 from postprocess.families import cvxpy_reference as least_squares
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family
+from postprocess.families.precisions import Dense
 
 
 def family(seed: int = 1, name: str = "county 44001 (its tract children)") -> Family:
@@ -18,7 +19,7 @@ def family(seed: int = 1, name: str = "county 44001 (its tract children)") -> Fa
     truth = rng.integers(0, 9, (4, 5)).astype(float)
     return Family(
         name=name,
-        precision=np.eye(5)[None] + 0.2,
+        precision=Dense(np.eye(5)[None] + 0.2),
         linear=truth * 2.0 + rng.normal(size=truth.shape),
         upper=np.broadcast_to(truth.sum(axis=0), truth.shape),
         parent=truth.sum(axis=0),
@@ -41,7 +42,7 @@ def test_stated_once_or_compiled_is_the_same_problem() -> None:
 
 def test_badly_scaled_precisions_are_solved() -> None:
     """Budgets over many decades: the objective is scaled before it is stated."""
-    small = replace(family(), precision=family().matrices * 1e-8, linear=family().linear * 1e-8)
+    small = replace(family(), precision=Dense(family().matrices * 1e-8), linear=family().linear * 1e-8)
     np.testing.assert_allclose(solve_with_cvxpy(small).x, solve_with_cvxpy(family()).x, atol=1e-5)
 
 

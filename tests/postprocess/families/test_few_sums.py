@@ -50,7 +50,7 @@ def test_products_are_those_of_the_matrices(seed: int, shape: tuple[int, ...]) -
         own.diagonals(), np.diagonal(expected, axis1=1, axis2=2), rtol=0, atol=1e-12 * np.abs(table).max()
     )
     products = np.stack([expected[kind] @ column for kind, column in zip(of, x.T, strict=True)], axis=1)
-    assert np.allclose(own.times(x, of), products, rtol=0, atol=1e-11 * np.abs(products).max())
+    assert np.allclose(own.times_columns(x, of), products, rtol=0, atol=1e-11 * np.abs(products).max())
 
 
 def test_weights_that_would_be_large_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from postprocess.families import large, stack
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family
 from postprocess.families.in_blocks import Coordinates, InBlocks
+from postprocess.families.precisions import Dense
 from postprocess.families.solve import solve_families
 from postprocess.marginal import Marginal
 
@@ -64,7 +65,7 @@ def family_of(seed: int, kinds: int, children: int = 5, *, held: bool = False) -
         held=sums if held else None,
         kind=kind,
     )
-    return family, replace(family, precision=matrices)
+    return family, replace(family, precision=Dense(matrices))
 
 
 def test_every_number_is_that_of_the_matrices() -> None:
@@ -78,8 +79,8 @@ def test_every_number_is_that_of_the_matrices() -> None:
     some = np.array([3, 5, 17, 39])
     x = rng.normal(size=(4, len(cells)))
     for kind in range(3):
-        assert np.allclose(in_blocks.on(kind, some), dense[kind][some[:, None], some], rtol=1e-12, atol=1e-12)
-        assert np.allclose(in_blocks.times(kind, x), x @ dense[kind], rtol=1e-10, atol=1e-10)
+        assert np.allclose(in_blocks.entries(kind, some), dense[kind][some[:, None], some], rtol=1e-12, atol=1e-12)
+        assert np.allclose(in_blocks.times(x, np.full(len(x), kind)), x @ dense[kind], rtol=1e-10, atol=1e-10)
     weights = np.array([0.2, 0.3, 0.5])
     assert np.allclose(in_blocks.mean(weights), np.tensordot(weights, dense, 1), rtol=1e-12, atol=1e-12)
 

@@ -16,6 +16,7 @@ from postprocess.families.active_set import Exact, solve_exactly
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, violation
 from postprocess.families.large import _on_simplices, guesses
+from postprocess.families.precisions import Dense
 from postprocess.families.solve import solve_families
 
 
@@ -58,7 +59,7 @@ def random_family(
         upper = np.minimum(upper, sums[:, group])
     return Family(
         name=f"family {seed}",
-        precision=np.array(parts),
+        precision=Dense(np.array(parts)),
         linear=linear,
         upper=upper,
         parent=parent,
@@ -166,7 +167,7 @@ def test_what_single_precision_cannot_solve_is_solved_in_double(monkeypatch: pyt
     """A total that is known so well that the precisions are singular in single precision."""
     family = random_family(4, 5, 60)
     total = 1e3 * np.rint(family.linear.mean(axis=1, keepdims=True))
-    steep = replace(family, precision=family.matrices + 1e3, linear=family.linear + total)
+    steep = replace(family, precision=Dense(family.matrices + 1e3), linear=family.linear + total)
     (small,) = solve_families([steep], "batched")
     tried = []
     original = equalities._corrected

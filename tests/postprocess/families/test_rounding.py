@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from postprocess.errors import SolverError
 from postprocess.families.family import Family
+from postprocess.families.precisions import Dense
 from postprocess.families.rounding import GroupLevel, round_family, snap, tie_breaks
 
 
@@ -19,7 +20,7 @@ def family_of(x: np.ndarray, parent: np.ndarray | None) -> Family:
     cells = x.shape[1]
     return Family(
         name="tract 1",
-        precision=np.eye(cells)[None],
+        precision=Dense(np.eye(cells)[None]),
         linear=x,
         upper=np.full(x.shape, 50.0),
         parent=None if parent is None else parent.astype(float),

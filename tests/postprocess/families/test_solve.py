@@ -16,6 +16,7 @@ from postprocess.families.active_set import Exact, Guess, solve_exactly
 from postprocess.families.admm import solve_by_admm
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, objective, violation
+from postprocess.families.precisions import Dense
 from postprocess.families.second_solver import solve_again
 from postprocess.families.solve import finished, solve_batched
 
@@ -49,7 +50,7 @@ def random_family(
     sums = np.stack([truth[:, extra == g].sum(axis=1) for g in range(3)], axis=1).astype(float)
     return Family(
         name=f"parent {seed}",
-        precision=precision,
+        precision=Dense(precision),
         linear=linear,
         upper=np.minimum(upper, truth.sum(axis=0)) if parent else np.full(upper.shape, 1e6),
         parent=truth.sum(axis=0).astype(float) if parent else None,
@@ -145,9 +146,11 @@ def test_a_perturbed_objective_is_noticed() -> None:
     family = random_family(7, children=3, cells=5, shared=True)
     changed = Family(
         name="changed",
-        precision=family.matrices
-        * np.linspace(1.0, 1.3, 5)[None, :, None] ** 0.5
-        * np.linspace(1.0, 1.3, 5)[None, None, :] ** 0.5,
+        precision=Dense(
+            family.matrices
+            * np.linspace(1.0, 1.3, 5)[None, :, None] ** 0.5
+            * np.linspace(1.0, 1.3, 5)[None, None, :] ** 0.5
+        ),
         linear=family.linear,
         upper=family.upper,
         parent=family.parent,
@@ -178,8 +181,8 @@ def test_admm_finds_most_solutions() -> None:
 def test_some_children_share_their_precision() -> None:
     family = random_family(3, children=6, cells=7, shared=False, held=True, ranges=True)
     kind = np.array([0, 2, 1, 0, 2, 2])
-    some = replace(family, precision=family.matrices[:3], kind=kind)
-    each = replace(family, precision=family.matrices[:3][kind])
+    some = replace(family, precision=Dense(family.matrices[:3]), kind=kind)
+    each = replace(family, precision=Dense(family.matrices[:3][kind]))
     x = np.random.default_rng(1).normal(size=family.linear.shape)
     np.testing.assert_allclose(some.times(x), each.times(x), rtol=1e-12)
     first, second = solve_batched([some])[0], solve_batched([each])[0]
@@ -196,7 +199,7 @@ def _concentrated(seed: int) -> Family:
     truth[rng.integers(0, 5, 30), np.arange(30)] = rng.integers(1, 9, 30)
     return Family(
         name=f"parent {seed}",
-        precision=np.eye(30)[None] + 0.3,
+        precision=Dense(np.eye(30)[None] + 0.3),
         linear=3.0 * truth + rng.normal(0, 6.0, truth.shape),
         upper=np.broadcast_to(truth.sum(axis=0), truth.shape),
         parent=truth.sum(axis=0),
@@ -221,7 +224,7 @@ def degenerate_family() -> Family:
     held = np.array([[0.0], [2.0], [1.0], [2.0], [1.0], [2.0]])
     return Family(
         name="block group 1 (its block children)",
-        precision=np.array([[[0.15881847, 0.157214403453], [0.157214403453, 0.15881847]]]),
+        precision=Dense(np.array([[[0.15881847, 0.157214403453], [0.157214403453, 0.15881847]]])),
         linear=np.array(
             [
                 [-0.394044505917, -0.35861210526],
@@ -251,7 +254,7 @@ def test_counts_of_hundreds_of_millions_keep_their_digits() -> None:
     truth[rng.random(truth.shape) < 0.4] = 0.0
     family = Family(
         name="nation",
-        precision=np.eye(12)[None] * 0.06 + 5.0,
+        precision=Dense(np.eye(12)[None] * 0.06 + 5.0),
         linear=truth @ (np.eye(12) * 0.06 + 5.0) + rng.normal(0, 3.0, truth.shape),
         upper=np.broadcast_to(truth.sum(axis=0), truth.shape),
         parent=truth.sum(axis=0),
@@ -302,8 +305,9 @@ def test_cvxpy_is_not_loaded_for_it() -> None:
     """To import it takes longer than a small release does."""
     code = (
         "import sys; import numpy as np; from postprocess.families.family import Family;"
+        "from postprocess.families.precisions import Dense;"
         "from postprocess.families.second_solver import solve_again; x = np.arange(6.0).reshape(2, 3);"
-        "family = Family('', np.eye(3)[None], x, np.full((2, 3), 9.0), x.sum(axis=0), None, None);"
+        "family = Family('', Dense(np.eye(3)[None]), x, np.full((2, 3), 9.0), x.sum(axis=0), None, None);"
         "print(solve_again(family).solver, 'cvxpy' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

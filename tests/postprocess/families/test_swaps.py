@@ -10,6 +10,7 @@ import pytest
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.families import swaps
 from postprocess.families.family import Family
+from postprocess.families.precisions import Dense
 from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
 from postprocess.families.swaps import swapped
 
@@ -25,7 +26,7 @@ def family(rng: np.random.Generator, children: int) -> tuple[Family, FloatArray,
     totals = np.full((children, 1), 1 << 52)
     chain = GroupLevel(np.zeros(7, dtype=np.int64), np.zeros_like(totals), totals)
     upper = np.broadcast_to(parent, x.shape)
-    return Family("tract 1", precision, (x @ precision[0]), upper, parent, None, None), x, chain
+    return Family("tract 1", Dense(precision), (x @ precision[0]), upper, parent, None, None), x, chain
 
 
 def value(family: Family, x: FloatArray, whole: IntArray) -> float:

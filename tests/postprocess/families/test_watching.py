@@ -10,6 +10,7 @@ import pytest
 from postprocess.algebra import Basis
 from postprocess.families import watching
 from postprocess.families.family import Family
+from postprocess.families.precisions import Dense
 from postprocess.families.solve import solve_families
 from postprocess.families.watching import Watch, listening
 from postprocess.families.wide import WideArea, positive_cells
@@ -25,7 +26,7 @@ def large_family() -> Family:
     noisy = truth + rng.normal(0, 3.0, truth.shape)
     parent = truth.sum(axis=0)
     return Family(
-        "county 1", precision[None], noisy @ precision, np.broadcast_to(parent, truth.shape), parent, None, None
+        "county 1", Dense(precision[None]), noisy @ precision, np.broadcast_to(parent, truth.shape), parent, None, None
     )
 
 

@@ -77,7 +77,7 @@ def test_a_family_has_the_terms_of_dense_algebra(seed: int, query: Marginal) -> 
                 added += np.outer(indicator[answer], indicator[answer]) / f
                 linear += indicator[answer] * m / f
             kinds = [family.kinds[child] for family in families]
-            assert families[0].precision[kinds[0]] == pytest.approx(families[1].precision[kinds[1]] + added)
+            assert families[0].matrices[kinds[0]] == pytest.approx(families[1].matrices[kinds[1]] + added)
             assert families[0].linear[child] == pytest.approx(families[1].linear[child] + linear)
 
 

@@ -17,7 +17,7 @@ from postprocess.families.active_set import Exact
 from postprocess.families.family import Family
 from postprocess.sums import downward, solution
 from postprocess.sums.downward import downward_sums
-from postprocess.sums.solution import ALLOWED, Parts, distance, least_eigenvalue, solve_on_sums
+from postprocess.sums.solution import ALLOWED, Parts, distance, solve_on_sums
 from postprocess.sums.upward import Known
 from postprocess.sums.weights import SumWeights
 
@@ -68,7 +68,7 @@ def test_all_cells_are_those_of_a_dense_solution(seed: int) -> None:
         assert np.abs(by_cvxpy(family) - x).max() < ALLOWED
         assert distance(family, x) < ALLOWED / 10
         least = np.linalg.eigvalsh(family.matrices)[:, 0].min()
-        assert 0 < least_eigenvalue(family) <= least * (1 + 1e-9)
+        assert 0 < family.precision.least() <= least * (1 + 1e-9)
         assert left_by_dense_algebra(family, x) / least < ALLOWED
 
 

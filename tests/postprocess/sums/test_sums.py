@@ -160,7 +160,7 @@ def test_products_and_diagonals_are_those_of_the_matrix() -> None:
     cells, kinds = rng.normal(size=(30, 3)), np.array([0, 1, 1])
     matrices = weights.matrices()
     assert np.allclose(
-        weights.times(cells, kinds), np.stack([matrices[k] @ cells[:, i] for i, k in enumerate(kinds)]).T
+        weights.times_columns(cells, kinds), np.stack([matrices[k] @ cells[:, i] for i, k in enumerate(kinds)]).T
     )
     assert np.allclose(weights.diagonals(), np.diagonal(matrices, axis1=1, axis2=2))
     assert np.allclose(weights.mean(np.array([0.25, 0.75])), np.tensordot([0.25, 0.75], matrices, 1))
