@@ -23,6 +23,7 @@ from pipeline.execution.progress import Silent
 from pipeline.metadata.products import Product, ReleaseScope, products_of
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.updates import update_release
 from pipeline.runs.verify import verify_release
 
 pytestmark = pytest.mark.slow
@@ -54,6 +55,18 @@ def test_it_holds_what_is_stored(made: tuple[SmallRelease, Path]) -> None:
         for name, text in content_of(folder / place / "public").items()
     }
     assert differences(stored(release.name), held) == []
+
+
+def test_its_texts_are_corrected(made: tuple[SmallRelease, Path], tmp_path: Path) -> None:
+    """In a version that follows from public files; an answer has no version."""
+    release, folder = made
+    texts = tmp_path / "texts.toml"
+    texts.write_text('[report]\ntitle = "Corrected"\n', "utf-8")
+    for number, place in enumerate(release.published):
+        if (folder / place / "public/manifest.json").is_file():
+            new = update_release(folder / place, (), tmp_path / str(number), 1, Silent(), texts=texts).root
+            assert verify_release(RunDirectory(new), 1, Silent()) == []
+            assert check_release(new) == []
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
