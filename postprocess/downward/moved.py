@@ -11,10 +11,10 @@ degrees of freedom of non-negative least squares, which are those of the positiv
 `taken` is this share, from the release and the noise alone.
 
 How numbers are moved is learned from the distances of many of like size and like g: b has a mixture of normal
-distributions around 0, of scales `SCALES`, whose weights have the greatest likelihood given d (Stephens 2017, "False
-discovery rates: a new deal"). Given d, r - t is then a mixture of normal distributions. The interval is its middle
-`HELD`, or, where r is not in the middle, as much of it from r on. Where nothing is moved it is around r and as short as
-the variance that is left; where numbers are moved far, it reaches from r to 1.3 S beyond u.
+distributions around 0, of scales `SCALES`, whose weights are near those of the greatest likelihood given d (Stephens
+2017, "False discovery rates: a new deal"). Given d, r - t is then a mixture of normal distributions. The interval is
+its middle `HELD`, or, where r is not in the middle, as much of it from r on. Where nothing is moved it is around r and
+as short as the variance that is left; where numbers are moved far, it reaches from r to 1.3 S beyond u.
 """
 
 from __future__ import annotations
