@@ -92,8 +92,8 @@ def update(
     finally:
         progress.close()
     changes = made.changes
-    for one in changes.texts:
-        output.remark(f"{one.key}: {one.before!r} is now {one.after!r}")
+    for text in changes.texts:
+        output.remark(f"{text.key}: {text.before!r} is now {text.after!r}")
     if changes.texts:
         output.remark(
             "its manifest is another: a signature, a proof and an entry in a log hold for the version that it replaces"

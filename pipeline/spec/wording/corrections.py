@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from pipeline.errors import InputError, SpecError
 from pipeline.spec.fields import Name, NamedTable, Section, Table
@@ -143,7 +143,7 @@ def _merged(own: Any, stated: Any, tables: int) -> Any:
 def split_texts(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The texts of a published spec that can be corrected, and the rest of it, both in its form."""
     texts, rest = dict[str, Any](), dict(content)
-    models = {"report": ReportTexts, "geography": GeographyTexts, "schema": SchemaTexts}
+    models: dict[str, type[BaseModel]] = {"report": ReportTexts, "geography": GeographyTexts, "schema": SchemaTexts}
     for key, model in models.items():
         texts[key], rest[key] = _split(content.get(key, {}), keys_of(model))
     companions = [(name, *_split_schema(companion)) for name, companion in content.get("companions", ())]
