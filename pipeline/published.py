@@ -118,10 +118,15 @@ def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
         )
     manifest = read_manifest(run.manifest)
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest)).as_released(manifest.files)
-    spine = read_public_spine(PublishedFiles(run, manifest).unchanged(run.spine), spec.geography.level_names)
+    files = PublishedFiles(run, manifest)
+    if check_hashes:
+        files.compared.update(run.public / name for name in manifest.files)
+    spine = read_public_spine(files.unchanged(run.spine), spec.geography.level_names)
     if spec.geography.within is not None:
         spine = replace(spine, left_out=LeftOut())  # records elsewhere are known by not being here
-    return PublishedRelease(run, manifest, spec, spec.universes(), spine)
+    release = PublishedRelease(run, manifest, spec, spec.universes(), spine)
+    release.compared.update(files.compared)
+    return release
 
 
 def refuse_unwritten(run: RunDirectory, manifest: Manifest) -> None:

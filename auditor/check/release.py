@@ -28,7 +28,7 @@ from auditor.reading.files import Files
 from auditor.reading.findings import Findings
 from auditor.reading.joins import joined_groups
 from auditor.reading.places import Places, UniversePlaces
-from auditor.reading.spec import PublicSpec, PublicUniverse, read_public_spec
+from auditor.reading.spec import PublicSpec, PublicUniverse, read_json, read_public_spec, understood
 from auditor.reading.spine import Level, read_levels
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
@@ -88,6 +88,8 @@ def examine(root: Path) -> Findings:
         check_shares(files, run, spec, levels, findings)
         check_update(files, run, levels, findings)
         _check_unknown(files, run, spec, findings)
+        with understood("files"):
+            findings.changed += files.changed(dict(read_json(run.manifest, "public/manifest.json")["files"]))
     return findings
 
 

@@ -5,9 +5,11 @@ What is read is bounded by a guard: it decides whether a file is read, and about
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +38,15 @@ class Files:
         self.folder = folder
         self._label = label or folder.as_posix()
         self.seen: set[Path] = set()
+
+    def changed(self, listed: Mapping[str, Any]) -> list[str]:
+        """A sentence for each file that was read and is not what a manifest lists by its path in the folder."""
+        found = {path.relative_to(self.folder).as_posix(): path for path in self.seen}
+        return [
+            f"{self.name(found[name])} was changed: its hash is not the one in the manifest"
+            for name in sorted(found)
+            if found[name].is_file() and _sha256(found[name]) != (listed.get(name) or {}).get("sha256")
+        ]
 
     def name(self, path: Path) -> str:
         """The file as sentences name it."""
@@ -80,6 +91,11 @@ class Files:
                     part = file.read_row_group(group, use_threads=False)
                     part.validate(full=True)
                 yield part
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

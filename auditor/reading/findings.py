@@ -58,10 +58,16 @@ class Check:
 
 
 class Findings:
-    """All checks, in the order in which they began."""
+    """All checks, in the order in which they began.
+
+    Attributes:
+        changed: a sentence for each file that was read and is not the one that the manifest lists; whatever was found
+            of it is not found of the release.
+    """
 
     def __init__(self) -> None:
         self._checks: list[Check] = []
+        self.changed: list[str] = []
 
     def check(self, place: str, kind: str) -> Check:
         """Begin a check; see `Check`."""

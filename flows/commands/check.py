@@ -24,8 +24,9 @@ def check(
 
     Checks that counts are whole numbers and not negative, that every parent is the sum of its children in every cell,
     that tables and microdata agree with the histograms, and that invariants, structural zeros, bounds and joins hold
-    exactly. Warns where randomised reports hold signs of frequent words that are not listed.
-    Reads nothing under restricted/. The same as spinewise verify --constraints.
+    exactly; and that each file that it reads is the one that the manifest lists. Warns where randomised reports hold
+    signs of frequent words that are not listed. Reads nothing under restricted/. The same as spinewise verify
+    --constraints.
 
     Example:
 
@@ -46,7 +47,8 @@ def check_constraints(release: Path, output: Output) -> None:
         findings = examine(release)
     except FormError as error:
         raise InputError(str(error)) from None
-    problems, remarks = list(findings.problems), remarks_of_features(release_at(release))
+    problems = [*findings.problems, *findings.changed]
+    remarks = [] if problems else remarks_of_features(release_at(release))
     if problems and not output.json:
         tell_problems(f"{release}: this release does not keep its spec", problems)
     else:

@@ -30,11 +30,12 @@ class PublishedFiles:
     Attributes:
         run: its directory.
         manifest: which has read itself whole.
+        compared: files that were compared already.
     """
 
     run: RunDirectory
     manifest: Manifest
-    _unchanged: set[Path] = field(default_factory=set, init=False, repr=False)
+    compared: set[Path] = field(default_factory=set, init=False, repr=False)
 
     def unchanged(self, path: Path) -> Readable:
         """A public file that is to be read: hashed when it is first asked for.
@@ -42,9 +43,9 @@ class PublishedFiles:
         Raises:
             ChangedFileError: the file is missing, or not what the manifest says.
         """
-        if path not in self._unchanged:
+        if path not in self.compared:
             check_public_file(self.run, self.manifest, path)
-            self._unchanged.add(path)
+            self.compared.add(path)
         return Readable(path)
 
     def files_of(self, universe: str) -> UniverseFiles:

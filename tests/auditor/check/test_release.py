@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from releases.command import PROJECT, environment, spinewise
 from releases.once import release_once, spec_once
@@ -164,3 +165,13 @@ def test_the_command_says_what_it_found(released: Path, copy: Path) -> None:
     done = spinewise("check", copy)
     assert done.returncode == 1
     assert "does not keep its spec" in done.stderr
+
+
+def test_a_file_with_the_same_rows_and_other_bytes_is_named(copy: Path) -> None:
+    """Every constraint holds in it, and it is not the release's."""
+    path = copy / "public" / "histograms" / "block.parquet"
+    pq.write_table(pq.read_table(path), path, compression="gzip")
+    assert check_release(copy) == []
+    done = spinewise("check", copy)
+    assert done.returncode == 1
+    assert "public/histograms/block.parquet was changed: its hash is not the one in the manifest" in done.stderr
