@@ -79,14 +79,13 @@ def _altair() -> Any:
 
 def _numbers(opened: Release, table: str, level: str, number: str | None) -> pd.DataFrame:
     """One row a number: geocode, area (its name), number, value, low, high."""
-    from pipeline.reading.question import SUM
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
     is_table = table in opened.tables
     wide = opened.table(table, level) if is_table else opened.query(table).at(level)
     columns = [name for name in wide.columns if is_count(name)]
     if not is_table and len(columns) > 1:
-        columns = [name for name in columns if name != SUM]
+        columns = columns[:-1]  # the last is their sum
     if number is not None and number not in columns:
         raise InputError(f"number: found {number!r}; table {table!r} has {', '.join(map(repr, columns))}")
     chosen = columns if number is None else [number]

@@ -628,6 +628,7 @@ def tidy_table(table: ReleasedTable, query: Query) -> pd.DataFrame:
     columns |= {
         head: np.tile(query.labels_of(term).astype(object), n) for head, term in zip(heads, query.terms, strict=True)
     }
-    columns |= dict(zip(TIDY_NUMBERS, (table.counts.ravel(), lows.ravel(), highs.ravel()), strict=True))
+    value, low, high = TIDY_NUMBERS
+    columns |= {value: table.counts.ravel(), low: lows.ravel(), high: highs.ravel()}
     columns["reliability"] = keys[classes_in(table.counts, margins)].astype(object).ravel()
     return pd.DataFrame(columns)

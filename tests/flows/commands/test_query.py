@@ -10,11 +10,10 @@ import shlex
 from itertools import pairwise, permutations, product
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
+from releases.columns import release_with_names
 from releases.command import printed, spinewise
-from releases.small import run
 
 from geography.errors import SpinewiseError
 from pipeline.model.labels import Labels
@@ -282,30 +281,6 @@ def test_the_detail_has_a_column_for_each_attribute(town: Path) -> None:
         assert [*frame["figure"][:3]] == ["first", "second", "difference"]
 
 
-def named_release(folder: Path, names: dict[str, tuple[str, ...]]) -> Path:
-    """A release of two counties and three blocks whose attributes and values are called so."""
-    choice = np.random.default_rng(1).choice
-    persons = {"block": choice(["901", "902", "911"], 90), **{name: choice(of, 90) for name, of in names.items()}}
-    pd.DataFrame(persons).to_csv(folder / "persons.csv", index=False)
-    (folder / "blocks.csv").write_text("block\n901\n902\n911\n")
-    attributes = "\n".join(f"{name} = {json.dumps(of)}" for name, of in names.items())
-    tables = "\n".join(f'{name} = "{name}"' for name in names)
-    (folder / "release.toml").write_text(
-        f"""
-name = "named"
-privacy = {{ rho = "1", key = "insecure-test:1" }}
-geography = {{ file = "blocks.csv", column = "block", levels = {{ county = 2, block = 3 }} }}
-schema.attributes = {{ {attributes.replace(chr(10), ", ")} }}
-strategy = {{ levels = {{ county = "1/2", block = "1/2" }}, queries = {{ detailed = "1" }} }}
-input = {{ file = "persons.csv", form = "microdata", geocode = "block" }}
-publish = {{ margins = false }}
-[tables]
-{tables}
-"""
-    )
-    return run(folder / "release.toml", folder / "out")
-
-
 def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
     """Attributes and values are called as they are: none is lost, and each number stays with its values."""
     names = {
@@ -314,7 +289,7 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
         "area": ("sum of these", "high"),
         "name": ("u", "v"),
     }
-    release = named_release(tmp_path, names)
+    release = release_with_names(tmp_path, names)
     opened = open_release(release)
     leaves = pd.read_parquet(release / "public" / "histograms" / "block.parquet")
     everywhere = [("--at", "block"), ("--area", "901,902")]
