@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from releases.changed import not_refused
-from releases.command import needs, printed
+from releases.command import feature_module, needs, printed
 from releases.series_town import YEARS, write_series_town
 from releases.small import run, run_period
 from releases.surveyed import write_surveyed
@@ -20,6 +20,7 @@ from releases.surveyed import write_surveyed
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
 from pipeline.reading.release import open_release
+from pipeline.release.layout import RunDirectory
 from pipeline.runs.open_public import open_published
 
 
@@ -74,9 +75,7 @@ def test_fitness(surveyed: Path, tmp_path: Path) -> None:
 
 @needs("fitness")
 def test_the_other_estimator(surveyed: Path) -> None:
-    from features.fitness.other_estimator import estimated_otherwise
-    from pipeline.release.layout import RunDirectory
-
+    estimated_otherwise = feature_module("features.fitness.other_estimator").estimated_otherwise
     files, wrong = not_refused(surveyed / "public", lambda: estimated_otherwise(RunDirectory(surveyed), 1, Silent()))
     assert any(name.startswith("measurements/") for name in files)
     assert wrong == []
