@@ -18,6 +18,7 @@ from releases.chosen import BLOCKS, write_chosen
 from releases.command import feature_module
 from releases.repeated import rerun
 from releases.small import run
+from releases.updated import seal
 
 import pipeline.confidential.measure
 import pipeline.privacy.ledger.charge
@@ -108,6 +109,7 @@ def choose_again(job: Job) -> None:
     (universe,) = job.universes
     fingerprint = recorded(job)[""]
     select_versions(job, key_of(job), fingerprint, universe, universe.selections[0])
+    seal(job.run.root)
 
 
 def failed(job: Job, *, key: bool = True) -> set[str]:
