@@ -19,6 +19,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
 from pipeline.release.tables import ReleasedTable, write_table
+from pipeline.storage.readable import unchecked
 from postprocess.largest_group import fits
 from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
 from postprocess.statistics import Moments
@@ -46,7 +47,7 @@ def release_of(counts: np.ndarray[Any, Any], folder: Path, *, margins: bool, dra
         spine=SimpleNamespace(level=lambda _: Level("tract", codes, np.full(len(codes), -1))),
         index_of=lambda _: 0,
         histogram=lambda _: sp.csr_array(counts),
-        files=SimpleNamespace(table=lambda *_: path),
+        files=SimpleNamespace(table=lambda *_: path, readable=unchecked),
         draws=lambda *_: None if drawn is None else pd.DataFrame(drawn.reshape(-1, 3), index=index),
         half_widths=SimpleNamespace(moments_of_level=lambda *_: moments),
     )
