@@ -29,8 +29,10 @@ class Report:
     def said_before(self, scope: ReleaseScope, promises: Promises) -> object:
         """See `pipeline.publishing.said_before.SaysBefore`."""
         from features.report.page import promised
+        from pipeline.model.texts.catalogue import texts_in
 
-        return promised(scope.spec, scope.universes, promises.statements, promises.joint, promises.households)
+        texts = texts_in(scope.spec.report.language)
+        return promised(scope.spec, scope.universes, promises.statements, promises.joint, promises.households, texts)
 
     def begin_areas(self, job: Job) -> None:
         """See `pipeline.publishing.steps.MadeLast`."""

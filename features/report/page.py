@@ -16,7 +16,7 @@ from features.report.summaries import SizeSummary
 from pipeline.metadata.json_ld import dataset
 from pipeline.metadata.products import ReleaseScope, area_products, described, products_of
 from pipeline.model.mixed import MixedNoise
-from pipeline.model.texts.catalogue import Texts, texts_in
+from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
@@ -121,12 +121,12 @@ def promised(
     statements: Sequence[PrivacyStatement],
     joint: Statement,
     households: Sequence[Statement],
+    texts: Texts,
 ) -> dict[str, Any]:
     """What the page says of the budget and of its promises, by the names that its template has.
 
     It follows from the spec alone, so that a run works it out before it charges anything.
     """
-    texts = texts_in(spec.report.language)
     return {
         "spec": spec,
         "title": spec.report.title or spec.name,
@@ -184,7 +184,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         write: writes a file of the data that are too large for the page, see `chunks`.
     """
     texts = sources.texts
-    said = promised(sources.spec, sources.universes, sources.statements, sources.joint, sources.households)
+    said = promised(sources.spec, sources.universes, sources.statements, sources.joint, sources.households, texts)
     explorer = explorer_of(sources, write)
     universes = [
         _universe(explorer, sources, said["budgets"][universe.name], universe, statement, account)
