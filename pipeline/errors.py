@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 from geography.errors import InputError, SpineError, SpinewiseError
 
@@ -36,6 +37,14 @@ class ChangedFileError(ReleaseError):
     """A file of a finished release is missing, or is not the one that its manifest lists; nothing of it is used."""
 
     exit_status = 2
+
+    @classmethod
+    def of(cls, problem: str, what: str, root: Path) -> Self:
+        """The problem, and what to do: `what` is the release or the answer, in the directory `root`."""
+        return cls(
+            f"{problem}; get the {what} again, as it was published: `spinewise verify {root}` names every file that "
+            "differs"
+        )
 
 
 class MemoryShortError(SpinewiseError):

@@ -112,10 +112,7 @@ def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
     run = release_at(folder)
     if check_hashes and (problems := check_public_files(run)):
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise ChangedFileError(
-            f"{run.root}: {problems[0]}{more}; get the release again, as it was published: `spinewise verify "
-            f"{run.root}` names every file that differs"
-        )
+        raise ChangedFileError.of(f"{run.root}: {problems[0]}{more}", "release", run.root)
     manifest = read_manifest(run.manifest)
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest)).as_released(manifest.files)
     files = PublishedFiles(run, manifest)

@@ -58,7 +58,7 @@ class BoundedByCounts(Knowledge):
         geounits = self._job.spine.levels[level]
         counted = self._link.records(table, geounits.name)
         assert counted is not None, "refused with the spec"
-        path = self._job.own(self._job.folder(self._link.counts).table(counted.name, geounits.name))
+        path = self._job.readable(self._job.folder(self._link.counts).table(counted.name, geounits.name))
         return _WidenedByRecords(rule, self._link, read_table(path, len(geounits)))
 
 

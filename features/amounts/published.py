@@ -85,9 +85,9 @@ def publish_means(job: Job, link: SumsOfCounts, level: int) -> None:
 
 def _publish_means(job: Job, link: SumsOfCounts, table: Table, level: str, rows: int) -> None:
     counted = link.records(table, level)
-    sums = read_table(job.own(job.folder(link.sums).table(table.name, level)), rows)
+    sums = read_table(job.readable(job.folder(link.sums).table(table.name, level)), rows)
     counts = None
     if counted is not None:
-        counts = read_table(job.own(job.folder(link.counts).table(counted.name, level)), rows)
+        counts = read_table(job.readable(job.folder(link.counts).table(counted.name, level)), rows)
     means = means_of(link.of, link.amount, sums, counts)
     write_means(path_of(job.run, link.of, table.name, level), job.run.staging, means)

@@ -99,7 +99,9 @@ def _view(sources: ReleaseFacts, link: SumsOfCounts) -> AmountView:
 def _levels(sources: ReleaseFacts, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
     for level in sources.spine.levels:
         if level.name in table.levels and len(level) <= _MOST_LISTED:
-            means = read_means(sources.own(path_of(sources.run, universe.name, table.name, level.name)), len(level))
+            means = read_means(
+                sources.readable(path_of(sources.run, universe.name, table.name, level.name)), len(level)
+            )
             yield LevelAmounts(level.name, table.name, tuple(_rows(means)))
 
 

@@ -148,7 +148,7 @@ def residuals_of(job: Job) -> NDArray[np.int64]:
     residuals = []
     for expected in expected_measurements(job.run, job.universes):
         truth = expected.query.answer_csr(true_histogram(job, expected.universe, expected.level))
-        residuals.append((read_measurement(job.own(expected.path)).values - truth).ravel())
+        residuals.append((read_measurement(job.readable(expected.path)).values - truth).ravel())
     return np.concatenate(residuals)
 
 
@@ -225,7 +225,7 @@ def _scores(trials: Trials) -> NDArray[np.float64]:
             ratio = 0.0
             for expected in expected_of(checked, job.run):
                 level, query = job.spine.index_of(expected.level), expected.query
-                values = read_measurement(job.own(expected.path)).values
+                values = read_measurement(job.readable(expected.path)).values
                 truths = query.answer_csr(own[level]), query.answer_csr(neighbouring[level])
                 ratio += log_likelihood_ratio(values, *truths, claimed[expected.name].noise)
             outcome = [np.array([ratio])]

@@ -100,7 +100,7 @@ def publish_cumulative(job: Job, universe: Universe, number: int, margins: Margi
         fact = cumulated_in(table)
         if fact is not None and level.name in table.levels:
             files = job.folder(universe)
-            path = job.own(files.table(table.name, level.name))
+            path = job.readable(files.table(table.name, level.name))
             published = read_table_parts(path, len(level), level.geocodes)
             rules = [margins.rule(cut, number) for cut in fact.tabulated(table)]
             target = fact.file(files, table, level.name)

@@ -99,7 +99,7 @@ def _levels(facts: ReleaseFacts, universe: Universe, table: Table, fact: Cumulat
     files, language = facts.run.universe(universe.name), facts.spec.report.language or ""
     for level in facts.spine.levels:
         if level.name in table.levels and len(level) <= _MOST_LISTED:
-            found = read_table(facts.own(fact.file(files, table, level.name)), geocodes=level.geocodes)
+            found = read_table(facts.readable(fact.file(files, table, level.name)), geocodes=level.geocodes)
             named = facts.names.get(level.name)
             names = level.geocodes.tolist() if named is None else named.in_language(language)
             yield CumulativeLevel(level.name, tuple(zip(names, _rows(found), strict=True)))

@@ -55,7 +55,7 @@ def estimated_otherwise(run: RunDirectory, workers: int, progress: Progress) -> 
         histograms = {
             universe.name: [
                 read_histogram(
-                    job.own(again.universe(universe.name).histogram(level.name)),
+                    job.readable(again.universe(universe.name).histogram(level.name)),
                     level.geocodes,
                     universe.schema,
                     signed=universe.measure.signed,

@@ -76,7 +76,7 @@ def _counted(job: Job, universe: str, number: tuple[Table, int], level: str, row
             None if part.lows is None else part.lows[:, answer],
             None if part.highs is None else part.highs[:, answer],
         )
-        for part in read_table_parts(job.own(job.run.universe(universe).table(table.name, level)), rows)
+        for part in read_table_parts(job.readable(job.run.universe(universe).table(table.name, level)), rows)
     ]
     return Counted.joined(parts)
 
@@ -104,7 +104,7 @@ def publish_joined_records(job: Job, links: Sequence[Households], counts: sp.csr
     households, tallies = [], []
     for link in links:
         folder, schema = job.folder(link.households), link.households.schema
-        homes = read_histogram(job.own(folder.histogram(leaves.name)), leaves.geocodes, schema)
+        homes = read_histogram(job.readable(folder.histogram(leaves.name)), leaves.geocodes, schema)
         assigned = assigned_spans(link.joins, counts, homes, job.spec.postprocess.seed)
         records = JoinedRecords(folder.microdata, schema, homes)
         tallies.append(HouseholdTally(link.tables, persons, records))

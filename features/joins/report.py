@@ -84,7 +84,9 @@ def level_sizes(facts: ReleaseFacts) -> tuple[LevelSizes, ...]:
     """Of every companion and level of which they are published; errors as `read_household_sizes`."""
     return tuple(
         _of_level(
-            read_household_sizes(facts.own(sizes_file(facts.run, source.residents.companion, level.name)), len(level))
+            read_household_sizes(
+                facts.readable(sizes_file(facts.run, source.residents.companion, level.name)), len(level)
+            )
         )
         for level in facts.spine.levels
         for source in size_sources(facts.links, level.name)

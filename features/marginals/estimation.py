@@ -176,7 +176,7 @@ class CliqueEstimation:
         """The records of all leaves, some leaves at a time, in the order of their values."""
         job, leaves = self.job, self.job.spine.leaf_level
         tables = [
-            read_histogram(job.own(job.folder(one).histogram(leaves.name)), leaves.geocodes, one.schema)
+            read_histogram(job.readable(job.folder(one).histogram(leaves.name)), leaves.geocodes, one.schema)
             for one in job.universes
         ]
         many = np.asarray(tables[0].sum(axis=1)).ravel()

@@ -57,7 +57,7 @@ def begin_tables(job: Job) -> None:
         for level, table in tables_by_level(universe, job.spine):
             areas, name = job.spine.levels[level], _table(universe, level, table)
             if len(areas) * table.query.size <= _MOST_NUMBERS and not is_long(table.query.size):
-                path = job.own(job.folder(universe).table(table.name, areas.name))
+                path = job.readable(job.folder(universe).table(table.name, areas.name))
                 exact = _exact(begun, level, table)
                 job.begun[name] = [job.workers.begin(packed_table, path, len(areas), exact)]
 

@@ -103,7 +103,7 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
                         tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
         for linked_table in linked:
             if level.name in linked_table.levels:
-                path = sources.own(linked_table.file(sources.run.public, level.name))
+                path = sources.readable(linked_table.file(sources.run.public, level.name))
                 chunk = _without_margins(explorer, sources, path, level)
                 if chunk is not None:
                     tables["", linked_table.name]["levels"][level.name] = chunk  # type: ignore[index]
@@ -141,7 +141,7 @@ def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str,
     label = sources.words("").level(level.name)
     entry = areas_of_level(explorer.chunks, sources.spine, number, label, names)
     if level.name in sources.spec.report.polygons:
-        _add_map(explorer, entry, level, read_public_areas(sources.own(sources.polygons_file(level.name))))
+        _add_map(explorer, entry, level, read_public_areas(sources.readable(sources.polygons_file(level.name))))
     return entry
 
 
@@ -192,7 +192,7 @@ def _table(
         explorer.summaries[key] = packed.summary
         explorer.add_total(universe.name, packed)
         return {"numbers": explorer.chunks.add(packed.text), "rows": len(level), "ends": packed.ends}
-    path = sources.own(sources.table_file(universe, table, level.name))
+    path = sources.readable(sources.table_file(universe, table, level.name))
     numbers = TableNumbers(path, len(level), _exact(sources, universe, table, level))
     explorer.summaries[key] = numbers.summary
     if universe.measure.signed:

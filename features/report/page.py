@@ -69,7 +69,7 @@ def version_view(sources: ReportSources) -> VersionView | None:
     """The version that a page is about; None of a first release. ReleaseError where its changes cannot be read."""
     if (update := sources.spec.update) is None:
         return None
-    changes, main = read_changes(sources.own(sources.run.changes)), sources.universes[0]
+    changes, main = read_changes(sources.readable(sources.run.changes)), sources.universes[0]
     unit = "ρ" if main.framework == "zcdp" else "ε"
     answers = tuple(
         AnswerView(one.query.name, one.question, f"{unit} = {decimal_text(one.cost)}") for one in main.added

@@ -53,7 +53,7 @@ def report_step(job: Job) -> Step:
 
 def _write(job: Job) -> None:
     write_report(
-        job, Ahead(job), [receipt for one in used_answers(job.run, job.own, job.spec) for receipt in one.receipts]
+        job, Ahead(job), [receipt for one in used_answers(job.run, job.readable, job.spec) for receipt in one.receipts]
     )
 
 
@@ -93,6 +93,6 @@ def report_sources(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] 
         moments=numbers.moments,
         packed=numbers.packed,
         whole=numbers.whole,
-        names=published_names(job.run, job.own, job.spec, job.spine),
+        names=published_names(job.run, job.readable, job.spec, job.spine),
         origins={one.name: one.origin(job.spec) for one in named_inputs(job.spec)},
     )

@@ -23,7 +23,7 @@ def stated_shares(job: Job, universe: Universe, shares: Sequence[PublicShare]) -
     """
     folder = job.folder(universe)
     numbers = [
-        read_public_shares(job.own(path_of(folder, share.name)), share, job.spine.level(share.level).geocodes)
+        read_public_shares(job.readable(path_of(folder, share.name)), share, job.spine.level(share.level).geocodes)
         for share in shares
     ]
     return shares_by_level(shares, numbers, job.spine)

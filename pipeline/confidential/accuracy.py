@@ -53,7 +53,7 @@ def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
                 continue
             errors = TableErrors(table.name, level.name, _called(job, universe, table, level))
             start = 0
-            file = job.own(job.folder(universe).table(table.name, level.name))
+            file = job.readable(job.folder(universe).table(table.name, level.name))
             for part in small_parts(read_table_parts(file, geocodes=level.geocodes)):
                 stop = start + len(part.geocodes)
                 errors.add(part, table.query.answer_csr(truth[start:stop]))
@@ -69,7 +69,9 @@ def _called(job: Job, universe: Universe, table: Table, level: Level) -> Called:
     labels, stated = job.spec.labels(universe.name), (job.spec.geography.names or {}).get(level.name)
     names: list[str] = []
     if stated is not None:
-        found = read_public_names(job.own(job.run.names(level.name)), level.name, level.geocodes, tuple(stated.name))
+        found = read_public_names(
+            job.readable(job.run.names(level.name)), level.name, level.geocodes, tuple(stated.name)
+        )
         names = found.in_language(job.spec.report.language or "")
     return Called(
         table=labels.table(table.name),

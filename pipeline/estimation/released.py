@@ -28,7 +28,7 @@ class Released:
         """Of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
         if level not in self._histograms:
             geounits = self._job.spine.levels[level]
-            path = self._job.own(self._job.folder(self._universe).histogram(geounits.name))
+            path = self._job.readable(self._job.folder(self._universe).histogram(geounits.name))
             self._histograms[level] = read_histogram(path, geounits.geocodes, self._universe.schema)
         return self._histograms[level]
 

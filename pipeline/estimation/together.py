@@ -99,7 +99,7 @@ class OneOfThem:
     def released(self, level: int) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
         geounits = self.job.spine.levels[level]
-        path = self.job.own(self.job.folder(self.universe).histogram(geounits.name))
+        path = self.job.readable(self.job.folder(self.universe).histogram(geounits.name))
         return read_histogram(path, geounits.geocodes, self.universe.schema)
 
     @property

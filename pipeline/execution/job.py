@@ -89,10 +89,6 @@ class Job:
         """Geounits of all levels."""
         return sum(len(level) for level in self.spine.levels)
 
-    def own(self, path: Path) -> Readable:
-        """A public file of this run, to be read, see `readable`."""
-        return self.readable(path)
-
     def folder(self, universe: Universe) -> UniverseFiles:
         """The files of a universe, which can be read."""
         folder = self.run.universe(universe.name)

@@ -67,8 +67,8 @@ class ReleaseFacts:
         """What its levels and tables are called in the page."""
         return Words(self.spec.labels(universe))
 
-    def own(self, path: Path) -> Readable:
-        """A public file of the run whose report it is, to be read: see `Job.own`."""
+    def readable(self, path: Path) -> Readable:
+        """A public file of the run whose report it is, to be read: see `Job.readable`."""
         return unchecked(path)
 
     def table_file(self, universe: Universe, table: Table, level: str) -> Path:

@@ -53,8 +53,8 @@ def _take_in(job: Job, universe: Universe) -> None:
     allotted, folder = allocations(universe, job.spine), job.folder(universe)
     for one in universe.added:
         place = job.run.answer(one.query.name)
-        manifest = read_answer_file(job.own(place / MANIFEST))
-        counts = counts_of(job.own(place / MEASUREMENTS), manifest, job)
+        manifest = read_answer_file(job.readable(place / MANIFEST))
+        counts = counts_of(job.readable(place / MEASUREMENTS), manifest, job)
         header, geocodes = (
             header_of(universe, allocation_of(allotted, one.level), one),
             job.spine.level(one.level).geocodes,
@@ -79,7 +79,7 @@ def _write_changes(job: Job) -> None:
     update = job.spec.update
     assert update is not None
     tables = tuple(
-        table_changes(universe, job.own(job.run.before(path)), job.own(path), len(job.spine.level(level)))
+        table_changes(universe, job.readable(job.run.before(path)), job.readable(path), len(job.spine.level(level)))
         for universe, level, path in published_tables(job)
     )
     before = ReleaseSpec.from_public_dict(read_manifest(job.run.before(job.run.manifest)).spec)

@@ -60,7 +60,7 @@ def begin_rows(job: Job) -> None:
     """Begin in other processes the trees over the rows of the published tables, which are all written."""
     folders = [(universe.name, job.folder(universe).public / "tables") for universe in job.universes]
     job.begun["rows"] = [
-        job.workers.begin(table_leaf, job.own(path), job.run.name_of(path), universe)
+        job.workers.begin(table_leaf, job.readable(path), job.run.name_of(path), universe)
         for universe, folder in folders
         for path in sorted(folder.rglob("*.parquet"))
     ]

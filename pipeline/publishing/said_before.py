@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
@@ -59,20 +59,19 @@ class Promises:
         Raises:
             InputError: the budget or delta is out of range.
         """
-        how: dict[str, Any] = {} if losses else {"losses": False}
-        accounts = tuple(account_of(universe, **how) for universe in universes)
+        accounts = tuple(account_of(universe, losses=losses) for universe in universes)
         return cls(
             tuple(privacy_statement(universe) for universe in universes),
             tuple(privacy_statement(universe, made_elsewhere=True) for universe in universes),
             accounts,
-            _joint(universes, accounts, **how),
+            _joint(universes, accounts, losses=losses),
             _households(universes, accounts, links),
             beyond_limits(universes),
         )
 
 
 @lru_cache(maxsize=16)
-def account_of(universe: Universe, *, losses: bool = True) -> PrivacyAccount:
+def account_of(universe: Universe, *, losses: bool) -> PrivacyAccount:
     """What the universe's budget means in epsilon."""
     from pipeline.privacy.accounting.statements import (
         privacy_statements,  # brings a large library, which reading does not need
@@ -81,10 +80,10 @@ def account_of(universe: Universe, *, losses: bool = True) -> PrivacyAccount:
     return privacy_statements(universe, losses=losses)
 
 
-def _joint(universes: tuple[Universe, ...], accounts: Sequence[PrivacyAccount], **how: Any) -> Statement:
+def _joint(universes: tuple[Universe, ...], accounts: Sequence[PrivacyAccount], *, losses: bool) -> Statement:
     from pipeline.privacy.accounting.joint import joint_statement  # as above
 
-    return joint_statement(universes, accounts, **how)
+    return joint_statement(universes, accounts, losses=losses)
 
 
 def _households(

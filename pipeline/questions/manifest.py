@@ -385,10 +385,7 @@ def unchanged_answer_file(path: Path, manifest: AnswerManifest) -> Readable:
         problem = f"was changed: it has not the hash that {MANIFEST} states"
     else:
         return Readable(path)
-    raise ChangedFileError(
-        f"{path} {problem}; get the answer again, as it was published: `spinewise verify {path.parent.parent}` names "
-        "every file that differs"
-    )
+    raise ChangedFileError.of(f"{path} {problem}", "answer", path.parent.parent)
 
 
 def manifest_bytes(manifest: AnswerManifest) -> bytes:

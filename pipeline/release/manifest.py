@@ -194,15 +194,8 @@ def check_public_files(run: RunDirectory) -> list[str]:
         return [str(error)]
     problems = {}
     for name in listed.keys() | files.keys():
-        label = ascii("public/" + name)
-        if name not in files:
-            problems[name] = f"{label} is missing; the manifest lists it"
-        elif name not in listed:
-            problems[name] = f"{label} is not in the manifest"
-        else:
-            problem = _difference(listed[name], files[name])
-            if problem:
-                problems[name] = f"{label} {problem}"
+        if problem := _deviation(listed.get(name), files.get(name)):
+            problems[name] = f"{'public/' + name!a} {problem}"
     return [problems[name] for name in sorted(problems)]
 
 
@@ -212,21 +205,17 @@ def check_public_file(run: RunDirectory, manifest: Manifest, path: Path) -> None
     Raises:
         ChangedFileError: it is missing, or not what the manifest says.
     """
-    listed = manifest.files.get(run.name_of(path))
+    there = path.exists() or path.is_symlink()
+    if problem := _deviation(manifest.files.get(run.name_of(path)), path if there else None):
+        raise ChangedFileError.of(f"{path} {problem}", "release", run.root)
+
+
+def _deviation(listed: FileEntry | None, path: Path | None) -> str:
+    """How a file deviates from its entry; no entry where none is listed, and no path where there is no such file."""
     if listed is None:
-        problem = "is not in the manifest"
-    elif not path.exists() and not path.is_symlink():
-        problem = "is missing; the manifest lists it"
-    else:
-        problem = _difference(listed, path)
-    if problem:
-        raise ChangedFileError(
-            f"{path} {problem}; get the release again, as it was published: `spinewise verify {run.root}` names every "
-            "file that differs"
-        )
-
-
-def _difference(listed: FileEntry, path: Path) -> str:
+        return "is not in the manifest"
+    if path is None:
+        return "is missing; the manifest lists it"
     entry = _entry(path, size=listed.bytes)
     if isinstance(entry, str):
         return entry

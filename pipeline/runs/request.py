@@ -154,10 +154,10 @@ def stated_checks(
     for universe in universes:
         checks += [universe.require_input, *universe_checks(spec, universe)]
     checks.append(partial(can_be_said, spec, universes))
-    checks += [partial(check_inputs, spec), partial(check_accepted, spec)]
-    if universes:
-        checks.append(partial(check_chosen, spec, universes[0]))
     checks += [
+        partial(check_inputs, spec),
+        partial(check_accepted, spec),
+        partial(check_chosen, spec, universes[0]),
         partial(check_beacon, spec, beacon),
         partial(check_datasets, universes, insecure_key=spec.privacy.key is not None),
     ]

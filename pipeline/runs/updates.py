@@ -181,7 +181,7 @@ def update_release(
             write_manifest(run, manifest)
             Batches(run).forget()
             said = tuple(doubt for doubt in doubts if doubt is not None)
-            return Updated(root, read_changes(job.own(run.changes)), manifest.beyond_limits, said)
+            return Updated(root, read_changes(job.readable(run.changes)), manifest.beyond_limits, said)
         except BaseException:
             for made in (run.public, run.restricted, *(() if existed else (root,))):
                 shutil.rmtree(made, ignore_errors=True)
@@ -349,7 +349,7 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
     for name in (*_KEPT, "beacon"):
         if getattr(before, name) != getattr(manifest, name):
             yield f"public/manifest.json: {name} is not that of the version before"
-    used = used_answers(job.run, job.own, job.spec)
+    used = used_answers(job.run, job.readable, job.spec)
     for one, stated in zip(used, update.answers, strict=True):
         yield from _answer_problems(job, stated.name, one)
     spec = ReleaseSpec.from_public_dict(before.spec, "the manifest of the version before")

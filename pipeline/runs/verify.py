@@ -249,7 +249,7 @@ def selected_problems(job: Job) -> list[str]:
             name = f"public/{path.relative_to(job.run.public).as_posix()}"
             geocodes = job.spine.level(selection.level).geocodes
             try:
-                geocodes_found = [part.geocodes for part in read_selected(job.own(path), selection, len(geocodes))]
+                geocodes_found = [part.geocodes for part in read_selected(job.readable(path), selection, len(geocodes))]
             except ReleaseError as error:
                 problems.append(str(error).replace(str(path), name))
                 continue
