@@ -9,14 +9,18 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from oracles.how_many import turns
 from project.conftest import PACKAGES
 from project.documents import PROJECT
+from releases.command import forks
+from releases.forked import Forks
 from releases.small import QUICK, write_town
 
 from features.registry import FEATURES, Feature, installed_features
@@ -101,11 +105,34 @@ def _copy_without(feature: Feature, target: Path) -> Path:
 
 def _command(root: Path, *arguments: object, status: int = 0) -> str:
     """What a command prints that runs with the packages of a folder."""
-    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    variables = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "100"}
-    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    done = _forks(root).run(["flows.cli", *map(str, arguments)], _variables(root), root, timeout=300)
     assert done.returncode == status, done.stderr
     return done.stderr if status else done.stdout
+
+
+def _variables(root: Path) -> dict[str, str]:
+    """The environment in which Python finds the packages of a folder, and what the tests share."""
+    paths = os.pathsep.join([str(root), str(PROJECT / "tests")])
+    return {**os.environ, "PYTHONPATH": paths, "COLUMNS": "100"}
+
+
+#: What has loaded the packages of copies, until a test ends.
+_loaded: dict[Path, Forks] = {}
+
+
+@pytest.fixture(autouse=True)
+def _copies_end_with_the_test() -> Iterator[None]:
+    yield
+    while _loaded:
+        _loaded.popitem()[1].end()
+
+
+def _forks(root: Path) -> Forks:
+    if root == PROJECT:
+        return forks()
+    if root not in _loaded:
+        _loaded[root] = Forks(_variables(root))
+    return _loaded[root]
 
 
 def _commands(root: Path) -> set[str]:
@@ -179,7 +206,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])
+@pytest.mark.parametrize("feature", turns(FEATURES, 2), ids=lambda feature: feature.name)
 def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Whole) -> None:
     """Help lists all commands but the feature's, which are refused; a release has the same bytes."""
     without = _copy_without(feature, tmp_path / "copy")
@@ -269,7 +296,7 @@ def types_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "feature", [one for one in FEATURES if one.keys or one.pages], ids=lambda feature: feature.name
+    "feature", turns((one for one in FEATURES if one.keys or one.pages), 2), ids=lambda feature: feature.name
 )
 def test_types_and_tests_of_the_core_pass_without_what_a_spec_or_a_release_has_of_it(
     tmp_path: Path, feature: Feature, types_cache: Path

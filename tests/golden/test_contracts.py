@@ -1,17 +1,21 @@
 """Each small release holds what is stored of it, keeps its promise to whoever looks at it, and shows a changed number.
 
 One matrix in place of the same test in many folders: releases by what is done with them; and files of each kind that
-the catalogue of products has, by who judges them.
+the catalogue of products has, by who judges them. Each release is compared with what is stored in every run of the slow
+tests; the rest of the matrix takes turns.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from oracles.how_many import turns
 from releases.command import PROJECT, forks, spinewise
 from releases.mutant import resealed, rewritten
 
@@ -38,15 +42,32 @@ REFUSED = {
 }
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release.name)
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[SmallRelease, Path]:
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[SmallRelease], Path]:
+    """The folder in which a small release is made, once."""
+
+    @cache
+    def folder_of(release: SmallRelease) -> Path:
+        folder = tmp_path_factory.mktemp(release.name)
+        release.write(folder)
+        release.make(folder, PROJECT, forks())
+        return folder
+
+    return folder_of
+
+
+@pytest.fixture
+def made(request: pytest.FixtureRequest, folders: Callable[[SmallRelease], Path]) -> tuple[SmallRelease, Path]:
     """A small release and the folder that it is made in."""
-    release, folder = request.param, tmp_path_factory.mktemp(request.param.name)
-    release.write(folder)
-    release.make(folder, PROJECT, forks())
-    return release, folder
+    return request.param, folders(request.param)
 
 
+def of_releases(chosen: Sequence[SmallRelease]) -> pytest.MarkDecorator:
+    """A test of these releases."""
+    return pytest.mark.parametrize("made", chosen, ids=lambda release: release.name, indirect=True)
+
+
+@of_releases(RELEASES)
 def test_it_holds_what_is_stored(made: tuple[SmallRelease, Path]) -> None:
     release, folder = made
     held = {
@@ -57,6 +78,7 @@ def test_it_holds_what_is_stored(made: tuple[SmallRelease, Path]) -> None:
     assert differences(stored(release.name), held) == []
 
 
+@of_releases(turns(RELEASES, 3))
 def test_its_texts_are_corrected(made: tuple[SmallRelease, Path], tmp_path: Path) -> None:
     """In a version that follows from public files; an answer has no version."""
     release, folder = made
@@ -69,7 +91,12 @@ def test_its_texts_are_corrected(made: tuple[SmallRelease, Path], tmp_path: Path
             assert check_release(new) == []
 
 
-@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize(
+    ("made", "contract"),
+    turns(((release, contract) for release in RELEASES for contract in CONTRACTS), 3),
+    ids=lambda one: one if isinstance(one, str) else one.name,
+    indirect=["made"],
+)
 def test_it_keeps_what_is_promised(contract: str, made: tuple[SmallRelease, Path], tmp_path: Path) -> None:
     release, folder = made
     command, *options = contract.split()
@@ -126,6 +153,7 @@ CHECKED = {"spine", "histograms", "tables", "amounts", "household_sizes", "house
 _judged_alone: set[str] = set()
 
 
+@of_releases(turns(RELEASES, 3))
 def test_one_changed_number_is_noticed(made: tuple[SmallRelease, Path], tmp_path: Path) -> None:
     """Of each kind of file; of files that are computed, each is named."""
     release, folder = made

@@ -1,8 +1,11 @@
-"""How many spoilt inputs of each kind the tests make: 700 in fast tests, 2,000 in slow ones, 20,000 of a version.
+"""How many of what there are very many a run of the tests takes; `make test-version` takes all.
+
+Spoilt inputs: 700 of all kinds in fast tests, 2,000 in slow ones, 20,000 of a version.
 
 The 700 are always the same. The 2,000 are others with every commit: a fault that is rare enough to be missed by one run
 is met by one soon after, and the number that a failure names gives the input again. `make test-version` makes the
-20,000, before a version is published.
+20,000, before a version is published. Of long tables, as that of planted faults, the slow tests take some rows with
+each commit (`turns`).
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+
+Row = TypeVar("Row")
 
 #: Set by `make test-version`: everything in full.
 OF_A_VERSION = bool(os.environ.get("SPINEWISE_TEST_VERSION"))
@@ -57,3 +64,11 @@ def seed_of_commit() -> int:
 def seed_of(sizes: dict[str, int]) -> int:
     """What the inputs are drawn from, and the first number of numbered ones: 0 for the few that are always the same."""
     return seed_of_commit() if sizes is MANY else 0
+
+
+def turns(rows: Iterable[Row], of: int) -> list[Row]:
+    """The rows of a table whose turn it is with this commit, one in `of`; all rows of a version.
+
+    SPINEWISE_TEST_SEED set to 0 up to `of` - 1 takes all rows in turn.
+    """
+    return [row for number, row in enumerate(rows) if OF_A_VERSION or (number + seed_of_commit()) % of == 0]

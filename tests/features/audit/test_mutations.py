@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from oracles.how_many import turns
 from project.planted_faults import PAGE, parts, table
 from releases.jobs import write_jobs
 from releases.mutant import AUDIT, CHECKER, COURTS, INSTALLED, SECOND, VERIFY, Mutant
@@ -141,7 +142,9 @@ def judged(mutant: Mutant, spec: Path, shared: Path, folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", [one for one in PLANTED if one.question is None], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", turns((one for one in PLANTED if one.question is None), 3), ids=lambda mutant: mutant.name
+)
 def test_each_fault_is_caught(mutant: Mutant, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     kind = next((kind for kind in ("joined", "amounts", "balances", "jobs") if mutant.on.startswith(kind)), "")
     names = (f"{kind}_spec", kind) if kind else ("spec", "shared")
