@@ -17,7 +17,7 @@ from oracles.how_many import seed_of
 from pipeline.execution.interrupts import STATUS
 
 #: Seconds that one input may take.
-PATIENCE = 30
+PATIENCE = 120
 _command = typer.main.get_command(flows.cli.app)
 
 
