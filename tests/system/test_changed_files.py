@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from oracles.how_many import turns
 from releases.changed import not_refused
 from releases.command import feature_module, needs, printed
 from releases.series_town import YEARS, write_series_town
@@ -60,8 +61,9 @@ def test_commands(surveyed: Path, tmp_path: Path, name: str) -> None:
     _check(surveyed, *_COMMANDS[name], tmp_path)
 
 
+@pytest.mark.slow
 @needs("exports")
-@pytest.mark.parametrize("layout", _EXPORTS)
+@pytest.mark.parametrize("layout", turns(_EXPORTS, 3))
 def test_exports(surveyed: Path, tmp_path: Path, layout: str) -> None:
     records = ["--microdata", "--measurements"] if layout in ("csv", "parquet") else []
     words = ["export", "RELEASE", "--format", layout, "--out", "NEW", *records]

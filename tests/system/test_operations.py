@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from oracles.how_many import turns
 from oracles.postgresql import NoServerError
 from oracles.postgresql import server as postgresql
 from project.documents import PROJECT, code_blocks
@@ -197,8 +198,7 @@ def begin(one: Shell, *server: str) -> None:
     one.start("worker", "worker")
 
 
-@pytest.mark.slow
-def test_walk_on_sqlite(tmp_path: Path) -> None:
+def walk_on_sqlite(tmp_path: Path) -> None:
     """All of the page: a run that cron has started, one by hand, the result, a rerun; and what the server keeps."""
     with shell(tmp_path) as one:
         begin(one, "server")
@@ -223,8 +223,7 @@ def test_walk_on_sqlite(tmp_path: Path) -> None:
         assert bytes.fromhex(secret) not in content, path
 
 
-@pytest.mark.slow
-def test_walk_on_postgresql(tmp_path: Path) -> None:
+def walk_on_postgresql(tmp_path: Path) -> None:
     """The same begins on PostgreSQL; the process of a run is killed, and another run resumes it."""
     with ExitStack() as stack:
         try:
@@ -244,6 +243,12 @@ def test_walk_on_postgresql(tmp_path: Path) -> None:
         assert not (tmp_path / "home" / "prefect.db").exists(), "the database is PostgreSQL's"
     manifest = read_manifest(RunDirectory(tmp_path / "releases" / "example").manifest)
     assert manifest.status == "EXAMPLE: made-up data, about nobody"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("walk", turns([walk_on_sqlite, walk_on_postgresql], 2))
+def test_walk(tmp_path: Path, walk: Callable[[Path], None]) -> None:
+    walk(tmp_path)
 
 
 @pytest.mark.slow

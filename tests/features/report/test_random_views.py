@@ -1,4 +1,4 @@
-"""A hundred views of the page, drawn at random: what they show are the numbers of the files."""
+"""Views of the page, drawn at random: what they show are the numbers of the files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracles.how_many import OF_A_VERSION
 from releases.browser import opened
 
 from pipeline.reading.release import Release, open_release
 
-_VIEWS = 100
+_VIEWS = 100 if OF_A_VERSION else 30
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def said(row: Any, label: str, exact: bool) -> str:
 
 
 @pytest.mark.slow
-def test_a_hundred_views_say_what_the_files_say(browser: Any, release: Release) -> None:
+def test_views_say_what_the_files_say(browser: Any, release: Release) -> None:
     """Row, card and sentences of an area, and its place in an order by a head."""
     shown, random = opened(browser, release.run.report), np.random.default_rng(36)
     base = shown.page.url.partition("#")[0]
@@ -76,6 +77,6 @@ def test_a_hundred_views_say_what_the_files_say(browser: Any, release: Release) 
             assert int(rank.group(2)) == len(stored)
         seen.add(view)
     assert shown.complaints == []
-    assert with_total > 30
-    assert compared > 15
-    assert len(seen) > 60
+    assert with_total > 0.3 * _VIEWS
+    assert compared > 0.15 * _VIEWS
+    assert len(seen) > 0.6 * _VIEWS
