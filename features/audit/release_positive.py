@@ -11,7 +11,7 @@ from features.audit.findings import ALPHA, Finding, certain
 from features.audit.release_reading import Expected, expected_positive, input_digests, truth_of
 from features.audit.residuals import normal_scores, spread_p_value
 from pipeline.confidential.positive import true_answers
-from pipeline.errors import SpinewiseError
+from pipeline.errors import ReleaseError, SpinewiseError
 from pipeline.estimation.positive import positive_sources
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
@@ -63,8 +63,10 @@ def _residual(release: PublishedRelease, entry: Expected) -> tuple[PositivePlace
     (source,) = (
         one for one in positive_sources(files, universe, spine)[number] if one.header.query == entry.query.name
     )
-    answers = source.read(spine, released)
-    return due, answers.values.data - true_answers(truth_of(release, universe, entry.level), entry.query, due)
+    found = source.read(spine, released).values
+    if not (np.array_equal(found.indptr, due.starts) and np.array_equal(found.indices, due.answers)):
+        raise ReleaseError(f"{entry.name}: other answers were drawn than are positive in the released {above.name}")
+    return due, found.data - true_answers(truth_of(release, universe, entry.level), entry.query, due)
 
 
 def _noise(release: PublishedRelease, key: MasterKey, entry: Expected, due: PositivePlaces) -> NDArray[np.int64]:
