@@ -69,12 +69,12 @@ def _listing_problems(release: Release) -> list[str]:
     for name in sorted(present.keys() & listed.keys()):
         if listed[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
             problems.append(f"{name} is not the file that is listed")
-    due = {due.path for due in release.due}
+    due = {due.path for due in (*release.due, *release.due_positive)}
     for universe in release.form.universes:
         places, folder = release.places.universe(universe.name), release.folder(universe.name)
         due |= {places.invariant(level, query.name) for level, query in universe.invariants}
         due |= {places.selected(choice.name, choice.level) for choice in universe.choices}
-        for kind in ("measurements", "invariants", "selected"):
+        for kind in ("measurements", "positive", "invariants", "selected"):
             found = {path for path in (folder / kind).rglob("*") if not path.is_dir()}
             problems += [f"{path.relative_to(release.public)} is not of the spec" for path in sorted(found - due)]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]

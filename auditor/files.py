@@ -45,6 +45,14 @@ def header_of(path: Path) -> dict[str, Any]:
     return _table(path)[1]
 
 
+def header_and_column(path: Path, name: str) -> tuple[dict[str, Any], list[Any]]:
+    """The header of a file, and one of its columns."""
+    table, header = _table(path)
+    if name not in table.column_names:
+        raise FormError(f"{path}: has no column {name!r}")
+    return header, table.column(name).to_pylist()
+
+
 def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[NDArray[np.int64]], dict[str, Any]]:
     """Columns of whole numbers, `(n_rows,)` each, and the header; FormError where the file has other columns."""
     table, header = _table(path)

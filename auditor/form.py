@@ -273,7 +273,7 @@ def _universe(
             (
                 level,
                 Fraction(content["share"]),
-                tuple((cells.query(query), Fraction(share)) for query, share in content.get("queries", ())),
+                tuple((cells.query(query), _part(stated)) for query, stated in content.get("queries", ())),
             )
             for level, content in sections["strategy"]["levels"]
         ),
@@ -281,6 +281,11 @@ def _universe(
             _choice(one, content, cells, of_one, moved, zcdp=zcdp) for one, content in sections.get("select", ())
         ),
     )
+
+
+def _part(stated: Any) -> Fraction:
+    """A query's share of its level's budget: charged in full, wherever its answers are drawn."""
+    return Fraction(stated["share"] if isinstance(stated, dict) else stated)
 
 
 def _choice(name: str, content: Mapping[str, Any], cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:

@@ -308,7 +308,8 @@ def _place_problems(universe: Universe, own: Sequence[Mapping[str, Any]]) -> lis
 
 def _late(release: Release, universe: Universe, charges: Sequence[Mapping[str, Any]]) -> list[str]:
     """Whether a measurement is older than its charge; copying a release makes its files younger, never older."""
-    paths = [due.path for due in release.due if due.universe is universe and due.path.is_file()]
+    every = (*release.due, *release.due_positive)
+    paths = [due.path for due in every if due.universe is universe and due.path.is_file()]
     if not charges or not paths:
         return []
     charged = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp()

@@ -24,6 +24,7 @@ from auditor.keyspace import key_found
 from auditor.ledger import Read, ledger_findings, read_ledger
 from auditor.noise import exceedances, redrawn
 from auditor.parts import parts_findings
+from auditor.positive import positive_findings, positive_residuals
 from auditor.reading.counts import impossible_sums
 from auditor.reading.errors import FormError
 from auditor.release import Release, sha256
@@ -104,6 +105,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         yield exceedances(list(_parts(release)))
         if secret is not None:
             yield from redrawn(release, secret)
+        yield from positive_findings(release, secret)
         yield from clique_findings(release, secret)
     except FormError as error:
         yield holds("noise", "measurements", [str(error)])
@@ -128,6 +130,8 @@ def _parts(release: Release) -> Iterator[tuple[str, Any, Any]]:
         found, rows = release.residuals(due)
         for number, scale in enumerate(due.scales):
             yield due.universe.mechanism, scale, found[due.kind[rows] == number].ravel()
+    for due in release.due_positive:
+        yield due.universe.mechanism, due.scales[0], positive_residuals(release, due)
 
 
 def _truth_problems(release: Release) -> list[str]:

@@ -110,13 +110,19 @@ class Release:
 
     @cached_property
     def due(self) -> tuple[Due, ...]:
-        """Every measurement that the spec calls for."""
-        return tuple(self._due())
+        """Every measurement that the spec calls for of all answers."""
+        return tuple(due for due in self._due() if due.path.parts[-3] == "measurements")
+
+    @cached_property
+    def due_positive(self) -> tuple[Due, ...]:
+        """Those that it calls for where the released area above is positive."""
+        return tuple(due for due in self._due() if due.path.parts[-3] == "positive")
 
     def _due(self) -> Iterator[Due]:
         for universe in self.form.universes:
             shares = [share for _, share, _ in universe.levels]
             paid = _paid(self.spine, shares) if universe.bypass else None
+            positive = {(level, query.name) for level, query in universe.counted.positive}
             for number, (name, own, queries) in enumerate(universe.levels):
                 level = self.level(name)
                 if paid is None:
@@ -127,7 +133,9 @@ class Release:
                     kind = np.array([amounts.index(share) if share else -1 for share in given], dtype=np.int64)
                 for query, part in queries:
                     costs = tuple(universe.rest * amount * part for amount in amounts)
-                    path = self.places.universe(universe.name).measurement(name, query.name)
+                    places = self.places.universe(universe.name)
+                    drawn = places.positive if (name, query.name) in positive else places.measurement
+                    path = drawn(name, query.name)
                     yield Due(universe, level, query, path, tuple(universe.scale(c) for c in costs), costs, kind)
 
     def measured(self, due: Due) -> Measured:

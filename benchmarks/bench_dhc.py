@@ -1,10 +1,11 @@
 """The widest schema: 42 x 2 x 116 x 2 x 63 = 1,227,744 cells of persons, in a made-up state of 25,000 blocks.
 
-    python benchmarks/bench_dhc.py [--share 100 10 1] [--keep FOLDER] [--workers 2]
+    python benchmarks/bench_dhc.py [--share 100 10 1] [--keep FOLDER] [--workers 2] [--strategy PRESET]
 
 For each share it makes up one n-th of a state of a million persons in 25,000 blocks, 800 block groups, 250 tracts and 5
-counties, releases it with the preset `dhc-persons-county`, and prints time, peak memory of all processes and what the
-plan foretold, and the L1 errors of the ten queries at each level. Households have one to seven members: a householder,
+counties, releases it with the preset `dhc-persons-county`, or another, and prints time, peak memory of all processes,
+what the plan foretold, the L1 errors of the ten queries at each level, and how many answers were drawn where the area
+above is positive. Households have one to seven members: a householder,
 a spouse or partner, children of ages that fit, other relatives; one block in eighty is a group quarter of one kind.
 Race and origin have shares of their own in each county and tract, and are those of the household; the public shares of
 2020 (ages, sizes of households, races alone and in combination) are followed roughly. Figures are in docs/scaling.md.
@@ -45,7 +46,7 @@ COMBINED = {2: 0.092, 3: 0.006, 4: 0.0008, 5: 0.0001, 6: 0.00002}
 #: Share of households of Hispanic origin, and of blocks that are a group quarter.
 HISPANIC, QUARTERS = 0.187, 1 / 80
 SPEC = """name = "dhc-{share}"
-strategy = "dhc-persons-county"
+strategy = "{strategy}"
 
 [privacy]
 key = "insecure-test:1"
@@ -170,7 +171,7 @@ def persons(codes: NDArray[np.str_], people: int, seed: int) -> dict[str, NDArra
     return dict(zip(("leaf", "relgq", "sex", "age", "hispanic", "cenrace"), table.T, strict=True))
 
 
-def write_population(folder: Path, share: int) -> Path:
+def write_population(folder: Path, share: int, strategy: str = "dhc-persons-county") -> Path:
     """Write leaves, persons and spec of one n-th of the whole to `folder`; the spec."""
     codes = leaves_of(share)
     pq.write_table(pa.table({"leaf": pa.array(codes, pa.string())}), folder / "leaves.parquet")
@@ -179,7 +180,7 @@ def write_population(folder: Path, share: int) -> Path:
     columns |= {name: pa.array(made[name].astype(np.int16)) for name in ("relgq", "sex", "age", "hispanic", "cenrace")}
     pq.write_table(pa.table(columns), folder / "persons.parquet")
     path = folder / "release.toml"
-    path.write_text(spec_text(share), encoding="utf-8")
+    path.write_text(spec_text(share, strategy), encoding="utf-8")
     return path
 
 
@@ -189,7 +190,7 @@ def leaves_of(share: int) -> NDArray[np.str_]:
     return leaf_codes(sizes, np.random.default_rng([share, 7]))
 
 
-def spec_text(share: int) -> str:
+def spec_text(share: int, strategy: str = "dhc-persons-county") -> str:
     """The spec of one n-th of the whole."""
     quoted = {
         "relgq": relations(),
@@ -197,7 +198,7 @@ def spec_text(share: int) -> str:
         "cenrace": ["".join(map(str, one)) for size in range(1, RACES + 1) for one in combinations(range(RACES), size)],
     }
     lists = {name: ", ".join(f'"{value}"' for value in values) for name, values in quoted.items()}
-    return SPEC.format(share=share, **lists)
+    return SPEC.format(share=share, strategy=strategy, **lists)
 
 
 def errors(spec: Path, release: Path) -> pd.DataFrame:
@@ -222,17 +223,29 @@ def errors(spec: Path, release: Path) -> pd.DataFrame:
     return pd.DataFrame(rows).round(1)
 
 
-def measure(folder: Path, share: int, workers: int) -> None:
+def drawn(release: Path) -> dict[str, int]:
+    """How many answers of all queries were drawn at each level where the area above is positive."""
+    found: dict[str, int] = {}
+    for path in sorted((release / "public" / "positive").glob("*/*.parquet")):
+        metadata = pq.read_metadata(path)
+        groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
+        found[path.parent.name] = found.get(path.parent.name, 0) + sum(group.column(1).num_values for group in groups)
+    return found
+
+
+def measure(folder: Path, share: int, workers: int, strategy: str) -> None:
     """One release: prints what it took, beside what was foretold, and its errors."""
-    spec = write_population(folder, share)
+    spec = write_population(folder, share, strategy)
     measured_beside_plan(spec, folder / "out", f"1/{share}", workers)
     release = next(path for path in (folder / "out").iterdir() if path.is_dir())
     print(errors(spec, release).to_string(), flush=True)
+    print(f"drawn where the area above is positive: {drawn(release)}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--strategy", default="dhc-persons-county")
     arguments = with_shares(parser, (100,))
     for one, place in each_share(arguments):
-        measure(place, one, arguments.workers)
+        measure(place, one, arguments.workers, arguments.strategy)

@@ -16,6 +16,7 @@ from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
     from postprocess.members import Implied
+    from postprocess.positive import PositiveAnswers
     from postprocess.shares.shared import Shared
 
 
@@ -118,6 +119,8 @@ class Problem:
         joined: per level, bounds from released households. The release keeps them; linear estimates do not know them.
         implied: per level, the persons that households are to have; empty for none.
         shares: per level, how public numbers share a parent's answers among its children; empty for none.
+        positive: per level, the queries whose noisy answers are drawn only where the released parent is positive; empty
+            for none. Their values are put in when a level is solved; linear estimates do not know them.
         completed: queries that children may be fitted to where nothing measures their detail; with none, their parent's
             numbers are divided evenly.
     """
@@ -139,6 +142,7 @@ class Problem:
     implied: tuple[Implied, ...] = ()
     shares: tuple[tuple[Shared, ...], ...] = ()
     completed: tuple[Marginal, ...] = ()
+    positive: tuple[tuple[PositiveAnswers, ...], ...] = ()
 
     @property
     def n_cells(self) -> int:
@@ -153,6 +157,10 @@ class Problem:
     def shares_of(self, level: int) -> tuple[Shared, ...]:
         """What public numbers say about a level."""
         return self.shares[level] if self.shares else ()
+
+    def positive_of(self, level: int) -> tuple[PositiveAnswers, ...]:
+        """What is drawn at a level only where the released parent is positive."""
+        return self.positive[level] if self.positive else ()
 
     def first_row(self, level: int) -> int:
         """The number in the whole release of the first geounit of a level."""

@@ -20,6 +20,7 @@ from auditor.check.households import Housed, RecordFile, check_households, key_c
 from auditor.check.joins import check_group
 from auditor.check.marginals import check_marginals
 from auditor.check.names import with_names
+from auditor.check.positive import check_positive
 from auditor.check.shares import check_shares
 from auditor.check.update import check_update
 from auditor.reading.counts import Counts, compare, read_histogram, read_microdata
@@ -139,6 +140,7 @@ class _Universe:
         self._check_cumulative()
         self._check_invariants()
         self._check_bounds()
+        check_positive(self.files, self.folder, self.universe, self.levels, self.counts, self.findings)
 
     @property
     def _least(self) -> int:

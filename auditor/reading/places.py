@@ -60,6 +60,10 @@ class UniversePlaces:
         """Noisy answers."""
         return self.folder / "measurements" / file_name("level", level) / f"{query_name(query)}.parquet"
 
+    def positive(self, level: str, query: str) -> Path:
+        """Noisy answers where the released area above is positive."""
+        return self.folder / "positive" / file_name("level", level) / f"{query_name(query)}.parquet"
+
     def invariant(self, level: str, query: str) -> Path:
         """Exact answers."""
         return self.folder / "invariants" / file_name("level", level) / f"{query_name(query)}.parquet"

@@ -70,6 +70,7 @@ class PublicUniverse:
         tables: name, answers and levels.
         cumulated: of these, the name of each that is published cumulatively, and the term that is cumulated.
         amount: None where each record counts one.
+        positive: level and query of what is drawn only where the released area above is positive.
     """
 
     name: str
@@ -80,6 +81,7 @@ class PublicUniverse:
     tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
     amount: Amount | None = None
     cumulated: tuple[tuple[str, str], ...] = ()
+    positive: tuple[tuple[str, Query], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +267,22 @@ def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -
         bounds=tuple(_bound(bound, cells, levels) for bound in sections["bounds"]),
         tables=tables,
         cumulated=tuple((table, _cumulated(stated[table], answers)) for table, answers, _ in tables if stated[table]),
+        positive=tuple(
+            (_level(level, levels[1:]), cells.query(query))
+            for level, content in sections.get("strategy", {}).get("levels", ())
+            for query, stated_query in content.get("queries", ())
+            if is_where_positive(stated_query)
+        ),
     )
+
+
+def is_where_positive(stated: Any) -> bool:
+    """Whether a query of a level, as it is stated, is drawn only where the released area above is positive."""
+    if isinstance(stated, dict) and stated.get("where") is not None:
+        if stated["where"] != "parent positive":
+            raise ValueError(f"answers are not drawn where {stated['where']!r:.60}")
+        return True
+    return False
 
 
 def _cumulated(stated: object, answers: Query) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.audit.findings import ALPHA, Finding, certain
+from features.audit.release_positive import positive_findings
 from features.audit.release_reading import Expected, expected_measurements, input_digests, truth_of
 from features.audit.release_selected import selected_findings
 from features.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
@@ -40,6 +41,7 @@ def noise_findings(release: PublishedRelease, key: MasterKey | None) -> Iterator
     residuals, problems = _residuals(release, expected)
     yield from _distribution(expected, residuals)
     yield from selected_findings(release, key)
+    yield from positive_findings(release, key)
     if key is not None:
         problems += _drawn_problems(release, key, residuals)
         yield certain(_GROUP, "noise drawn", "of this key, input and spec", problems)

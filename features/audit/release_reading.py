@@ -23,7 +23,7 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.status import MADE_ELSEWHERE
 
-__all__ = ["Expected", "expected_measurements", "input_digests", "open_audited", "truth_of"]
+__all__ = ["Expected", "expected_measurements", "expected_positive", "input_digests", "open_audited", "truth_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,10 @@ def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.in
 def expected_measurements(
     run: RunDirectory, universes: Sequence[Universe], spine: Spine | None = None
 ) -> Iterator[Expected]:
-    """Every measurement of every universe; without a spine, those of geounits that stand for their own level alone.
+    """Every measurement of every universe of which all answers are drawn.
+
+    Without a spine, those of geounits that stand for their own level alone.
+
 
     A record that changes moves two answers of a query at a level by one each, and one that is added or removed moves
     one. So sigma^2 = D / (2 rho) with D = 2 or 1, and b = D / epsilon, rho or epsilon being the total times the level's
@@ -135,7 +138,7 @@ def expected_measurements(
         for number, level in enumerate(universe.strategy.levels):
             groups = [(1 << number, None)] if masks is None else _groups(number, masks[number])
             measured = None if masks is None else np.flatnonzero(masks[number])
-            for measured_query in level.queries:
+            for measured_query in level.everywhere:
                 path = run.universe(universe.name).measurement(level.level, measured_query.query.name)
                 for mask, rows in groups:
                     share = sum((share for bit, share in enumerate(shares) if mask >> bit & 1), Fraction(0))
@@ -153,6 +156,17 @@ def expected_measurements(
                         measured,
                         ", ".join(names),
                     )
+
+
+def expected_positive(run: RunDirectory, universes: Sequence[Universe]) -> Iterator[Expected]:
+    """What is drawn only where the released parent is positive; with the noise and cost of a whole measurement."""
+    for universe in universes:
+        rest = universe.own_budget * (1 - sum((one.share for one in universe.selections), Fraction(0)))
+        for level in universe.strategy.levels:
+            for one in level.where_positive:
+                cost = rest * level.share * one.share
+                path = run.universe(universe.name).positive(level.level, one.query.name)
+                yield Expected(universe, level.level, one.query, _noise(universe, cost), cost, path)
 
 
 def _groups(number: int, masks: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64] | None]]:

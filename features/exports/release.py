@@ -154,6 +154,12 @@ def _nmf(release: PublishedRelease, folder: Path) -> None:
             "measurements of the release that it replaces, and the answers as they are in answers/"
         )
     for universe in release.universes:
+        if levels := universe.strategy.where_positive:
+            raise InputError(
+                f"--format nmf: at {', '.join(levels)} there are answers where the area above is positive alone, which "
+                "the layout has no place for; they are in positive/"
+            )
+    for universe in release.universes:
         directory = release.run.universe(universe.name)
         for level in universe.strategy.levels:
             measured = [

@@ -155,7 +155,7 @@ def _note_parts(
             queries = own.queries if own.queries is not None else one.strategy.queries
             share = (budget or Fraction(0)) * (own.share or Fraction(0))
             for text, of in (queries or {}).items() if share else ():
-                spent[domain.clique(terms_of(text))] = share * of
+                spent[domain.clique(terms_of(text))] = share * of.share
         whole = sum(spent.values(), Fraction(0))
         for clique in parts.of:
             if spent.get(clique, Fraction(0)) * parts.whole(level) != parts.part(clique, level) * whole:

@@ -129,6 +129,11 @@ def find_best(
     Raises:
         InputError: no division can be found for the aims; see `check_objective`.
     """
+    if levels := expectation.universe.strategy.where_positive:
+        raise InputError(
+            f'strategy: where = "parent positive" (at {", ".join(levels)}): what such answers add depends on the '
+            "release, so that no division is the best beforehand; find it without `where`, then set that again"
+        )
     objective = Objective(expectation, aims, goal)
     check_objective(objective)
     division = SOLVERS[solver](objective, least)

@@ -14,6 +14,7 @@ from tomlkit.items import Array, InlineTable
 
 from pipeline.errors import InputError
 from pipeline.model.exact import exact_text
+from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import write_problem
@@ -79,6 +80,16 @@ def _set_budget(section: MutableMapping[str, Any], universe: Universe) -> None:
         privacy[key].comment(comment.lstrip("# "))
 
 
+def _stated_query(measured: MeasuredQuery) -> str | InlineTable:
+    """A query's share, with where it is drawn if that is not everywhere."""
+    if not measured.where_positive:
+        return exact_text(measured.share)
+    stated = tomlkit.inline_table()
+    stated["share"] = exact_text(measured.share)
+    stated["where"] = "parent positive"
+    return stated
+
+
 def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None:
     inline = isinstance(section, InlineTable)
     strategy: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
@@ -89,7 +100,7 @@ def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None
         if level.queries:
             queries = tomlkit.inline_table()
             for measured in level.queries:
-                queries[measured.query.name] = exact_text(measured.share)
+                queries[measured.query.name] = _stated_query(measured)
             section_of_level["queries"] = queries
         levels[level.level] = section_of_level
     if universe.preset:

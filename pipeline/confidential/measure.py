@@ -45,7 +45,7 @@ from pipeline.release.selected import Selected, answered, write_selected
 from postprocess.problem import Constraints
 
 #: Answers with noise in memory at a time.
-_AT_ONCE = 1 << 22
+ANSWERS_AT_ONCE = 1 << 22
 
 
 def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
@@ -215,7 +215,7 @@ def _check_same_records(job: Job, universe: Universe, counts: sp.csr_array) -> N
     text, leaves = " * ".join(names) or "total", job.spine.levels[-1]
     own, others = Query.parse(text, universe.schema), Query.parse(text, other.schema)
     other_counts = true_histogram(job, other, leaves.name)
-    step = max(1, _AT_ONCE // own.size)
+    step = max(1, ANSWERS_AT_ONCE // own.size)
     for start in range(0, len(leaves), step):
         rows = slice(start, start + step)
         found, needed = own.answer_csr(counts[rows]), others.answer_csr(other_counts[rows])
@@ -250,7 +250,7 @@ def _answer_pairs(
     of: sp.csr_array, by: sp.csr_array, own: Query, other: Query
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """See `AnswerPairs`; `of` and `by` are confidential histograms of a level, `(n_geounits, n_cells)`."""
-    step = max(1, _AT_ONCE // max(own.size, other.size))
+    step = max(1, ANSWERS_AT_ONCE // max(own.size, other.size))
     for start in range(0, of.shape[0], step):
         rows = slice(start, start + step)
         yield own.answer_csr(of[rows]), other.answer_csr(by[rows])
@@ -274,7 +274,7 @@ class Carried(Protocol):
 def measure_level(
     job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str, carried: Carried | None = None
 ) -> None:
-    """Publish the noisy answers of every query that is measured at a level, and the exact ones of its invariants.
+    """Publish the noisy answers of every query of which all are drawn at a level, and the exact ones of its invariants.
 
     The noise on answer a of geounit g is that at position g * size + a of the query's stream, whatever the batches and
     whichever geounits are bypassed. The stream's key depends on the records, the spine, and all that the distribution
@@ -295,7 +295,7 @@ def measure_level(
         for name, query in universe.invariants
         if name == level
     ]
-    for measured in allocation.strategy.queries:
+    for measured in allocation.strategy.everywhere:
         answers.append(
             _Answers(
                 folder.measurement(level, measured.query.name),
@@ -372,7 +372,7 @@ def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence
     """
     geocodes = job.spine.level(level).geocodes
     answers = sorted(answers, key=lambda file: -file.query.size)
-    step = max(1, _AT_ONCE // max([1, *(file.query.size for file in answers)]))
+    step = max(1, ANSWERS_AT_ONCE // max([1, *(file.query.size for file in answers)]))
     with ExitStack() as stack:
         writers = [
             stack.enter_context(MeasurementWriter.open(file.target, job.run.staging, file.header)) for file in answers
@@ -418,7 +418,7 @@ def _parts(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selec
     sampler = sampler_for(selection.noise)
     counts = true_histogram(job, universe, level)
     geocodes = job.spine.level(level).geocodes
-    step = max(1, _AT_ONCE // size)
+    step = max(1, ANSWERS_AT_ONCE // size)
     for start in range(0, len(geocodes), step):
         part = counts[start : start + step]
         n = part.shape[0]

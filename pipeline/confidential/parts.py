@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, tabulate_universe
+from pipeline.confidential.positive import measure_positive
 from pipeline.execution.job import Job
 from pipeline.model.links.link import Link
 from pipeline.model.source import OwnNoise, Source
@@ -40,6 +41,14 @@ class ConfidentialPart(Protocol):
 
     def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
         """Publish what is measured at a level; `fingerprint` is that of `tabulate`."""
+
+
+@runtime_checkable
+class MeasuresPositive(Protocol):
+    """A part that can draw answers only where the released parent is positive."""
+
+    def measure_positive(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+        """Publish those of a level, once the level above is released."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +106,10 @@ class TrueRecords:
     def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
         """See `ConfidentialPart.measure`."""
         measure_level(job, key, fingerprint, universe, level)
+
+    def measure_positive(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+        """See `MeasuresPositive.measure_positive`."""
+        measure_positive(job, key, fingerprint, universe, level)
 
 
 #: Type of a source -> what sees its records.

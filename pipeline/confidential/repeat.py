@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pipeline.confidential.charge import run_charges
 from pipeline.confidential.key_statement import key_statement
 from pipeline.confidential.parts import Parts, Question
-from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
+from pipeline.confidential.steps import MEASURE_POSITIVE, ConfidentialSteps, MeasuringSteps
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
     from pipeline.privacy.ledger.events import DatasetState
 
+_DRAWING: Final = ("measure", MEASURE_POSITIVE, "select")
 _NOTHING: Final = "nothing was drawn, since its noise was never charged"
 
 
@@ -53,7 +54,7 @@ class RepeatedSteps(ConfidentialSteps):
 
     def perform(self, task: str, universe: str = "", place: str = "") -> None:
         """See `MeasuringSteps.perform`; nothing is charged, and nothing drawn before `record` has let it pass."""
-        if task in ("charge", "close charge") or (task in ("measure", "select") and not self._drawn_before):
+        if task in ("charge", "close charge") or (task in _DRAWING and not self._drawn_before):
             raise ValueError(f"{task}: not in a rerun of what was not shown to be drawn before")
         super().perform(task, universe, place)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.key_statement import key_statement, release_salt
 from pipeline.confidential.measure import select_versions
-from pipeline.confidential.parts import ConfidentialPart, Parts, Question
+from pipeline.confidential.parts import ConfidentialPart, MeasuresPositive, Parts, Question
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.sealed import Ingredients
 from pipeline.execution.job import Job
@@ -18,7 +18,7 @@ from pipeline.execution.steps import Step
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.publishing.files import answer_paths, selected_path
+from pipeline.publishing.files import answer_paths, positive_paths, selected_path
 from pipeline.publishing.public_inputs import BOUNDS, public_input_files, write_public_inputs
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
@@ -27,6 +27,10 @@ from pipeline.storage.files import write_bytes
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
+
+
+#: The task, and the stage, of answers that are drawn only where the released parent is positive.
+MEASURE_POSITIVE: Final = "measure positive"
 
 
 class MeasuringSteps(ABC):
@@ -40,7 +44,7 @@ class MeasuringSteps(ABC):
         """Perform what a step does.
 
         Args:
-            task: "tabulate", "check", "charge", "measure", "select" or "close charge".
+            task: "tabulate", "check", "charge", "measure", "measure positive", "select" or "close charge".
             universe: the companion's name; "" for the release's own, or where the task is for all.
             place: name of the level, or of the selection.
         """
@@ -91,6 +95,16 @@ class MeasuringSteps(ABC):
             steps += [self._selecting(universe, selection) for selection in universe.selections]
         return steps
 
+    def measuring_positive(self) -> list[Step]:
+        """Publish what is drawn only where the released parent is positive: each step once the level above is there."""
+        job, steps = self.job, []
+        for universe in job.universes:
+            for level in universe.strategy.where_positive:
+                files = positive_paths(job, universe, level)
+                measure, geounits = self._task(MEASURE_POSITIVE, universe, level), len(job.spine.level(level))
+                steps.append(Step(MEASURE_POSITIVE, measure, universe.name, level, geounits, files=files))
+        return steps
+
     def closing_charge(self) -> list[Step]:
         """Record in the ledger that everything that was charged for is drawn."""
         return [Step("close charge", partial(self.perform, "close charge"))]
@@ -137,6 +151,8 @@ class ConfidentialSteps(MeasuringSteps):
             self._check(of)
         elif task == "measure":
             self._measure(of, place)
+        elif task == MEASURE_POSITIVE:
+            self._measure_positive(of, place)
         elif task == "select":
             self._select(of, next(each for each in of.selections if each.name == place))
         else:
@@ -179,6 +195,13 @@ class ConfidentialSteps(MeasuringSteps):
         fingerprint = self.fingerprints[universe.name]
         measure = partial(self._part(universe).measure, self.job, self.key, fingerprint, universe, level)
         shielded(self.job.run, "measure", measure)
+
+    def _measure_positive(self, universe: Universe, level: str) -> None:
+        part = self._part(universe)
+        assert isinstance(part, MeasuresPositive), "other sources are refused"
+        fingerprint = self.fingerprints[universe.name]
+        measure = partial(part.measure_positive, self.job, self.key, fingerprint, universe, level)
+        shielded(self.job.run, MEASURE_POSITIVE, measure)
 
     def _select(self, universe: Universe, selection: Selection) -> None:
         fingerprint = self.fingerprints[universe.name]

@@ -39,6 +39,11 @@ def check_possible(spec: ReleaseSpec, universe: Universe) -> None:
     Raises:
         InputError: it is; the message says how many cells are possible, why they are too many, and what would fit.
     """
+    if universe.strategy.where_positive and (why := _not_where_positive(spec, universe)):
+        raise InputError(
+            f'{universe.key("strategy")}: where = "parent positive" is for counts of one schema that are estimated on '
+            f"the whole spine, but {'; '.join(why)}; leave `where` out, or the other"
+        )
     if not is_by_sums(universe):
         return
     if why := [*_not_on_sums(universe), *_not_there(spec)]:
@@ -50,9 +55,29 @@ def check_possible(spec: ReleaseSpec, universe: Universe) -> None:
         )
 
 
+def _not_where_positive(spec: ReleaseSpec, universe: Universe) -> list[str]:
+    """What a spec states that there is not where answers are drawn only where the released parent is positive."""
+    stated = {
+        "amounts are summed": not universe.measure.counts,
+        "numbers are not this run's own noise on true counts": not universe.source.counts_with_noise,
+        "the release is one of a series": universe.series,
+        "universes are estimated together": universe.together,
+        "universes are linked": bool(spec.links()),
+        "geography.bypass is true": universe.bypass,
+        "it is a version made with answers, or that replaces another": spec.update is not None,
+        "publish.margins is true": spec.publish.margins,
+    }
+    return [name for name, found in stated.items() if found]
+
+
 def _not_on_sums(universe: Universe) -> list[str]:
     """Why a universe cannot be estimated on sums."""
-    levels = [(level.level, [measured.query for measured in level.queries]) for level in universe.strategy.levels]
+    levels = [(level.level, [measured.query for measured in level.everywhere]) for level in universe.strategy.levels]
+    coarse = [
+        level.level
+        for level in universe.strategy.levels
+        if level.where_positive and all(one.query.size < universe.schema.n_cells for one in level.where_positive)
+    ]
     stated = {
         "invariants": universe.invariants,
         "bounds": universe.bounds,
@@ -66,6 +91,7 @@ def _not_on_sums(universe: Universe) -> list[str]:
     return [
         *unfit(universe.schema.shape, levels, universe.passes),
         *(f"{name} are not possible with it" for name, found in stated.items() if found),
+        *(f"the detail is not among what {level} measures where the parent is positive" for level in coarse),
     ]
 
 

@@ -298,7 +298,7 @@ def cost_of(
     runs = max(of.runs for of in simulations)
     passed_on = bool(runs or spec.publish.unbiased or spec.publish.draws)
     simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
-    uncut = bool(together) or any(map(is_by_sums, universes))
+    uncut = bool(together) or any(is_by_sums(one) or one.strategy.where_positive for one in universes)
     cut = None if uncut else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     drawn, of_draws = draw_cost(spec, spine, workers, cut)
     costly = [part for part in spec.of_features if isinstance(part, HasCosts)]

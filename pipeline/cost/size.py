@@ -174,11 +174,7 @@ class Size:
             top_matrix=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else at_top**2,
             at_once=(0.0, *together),
             filled=sum(n * k for n, k in zip(counts, occupied, strict=True)),
-            measured=sum(
-                n * measured.query.size
-                for n, strategy in zip(counts, universe.strategy.levels, strict=True)
-                for measured in strategy.queries
-            ),
+            measured=_answers(universe, counts, in_family),
             uses=sum(len(level.queries) for level in universe.strategy.levels),
             above=sum(counts[:-1]) * cells,
             block=block,
@@ -228,7 +224,7 @@ class Size:
 def _size_on_sums(universe: Universe, spine: Spine) -> Size:
     """The size of the work on a universe that is estimated on sums; the units are those of `Size`."""
     counts = [len(level) for level in spine.levels]
-    levels = [[measured.query for measured in level.queries] for level in universe.strategy.levels]
+    levels = [[measured.query for measured in level.everywhere] for level in universe.strategy.levels]
     first = narrow_from(levels)
     space = Space.of([query for level in levels[first:] for query in level])
     sums, possible = space.q.shape[1], possible_cells(universe)
@@ -236,10 +232,13 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
     people = None if universe.population is None else universe.population / spine.n_leaves
     persons = [(RECORDS if people is None else people) * spine.n_leaves / n for n in counts]
     squares = SQUARES_AT_TOP * possible
+    in_family = [float(possible)]
     for level, n in enumerate(counts[1:], 1):
-        (times, power), most = (ON_CELLS, possible) if level < first else (ON_SUMS, space.cells.size)
+        wide = level < first or bool(universe.strategy.levels[level].where_positive)
+        (times, power), most = (ON_CELLS, possible) if wide else (ON_SUMS, space.cells.size)
         cells = min(most, times * persons[level - 1] ** power)
-        squares += (SQUARES_OF_WIDE if level < first else SQUARES_OF_SUMS) * n * cells
+        squares += (SQUARES_OF_WIDE if wide else SQUARES_OF_SUMS) * n * cells
+        in_family.append(min(cells, persons[level - 1]))
     filled = [_filled(universe.schema.n_cells, spine.n_leaves / n, people, common=False) for n in counts]
     tables = [(counts[spine.index_of(level)], one.query.size) for one in universe.tables for level in one.levels]
     return Size(
@@ -250,8 +249,8 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         top_matrix=0.0,
         at_once=(0.0,),
         filled=sum(n * k for n, k in zip(counts, filled, strict=True)),
-        measured=sum(n * query.size for n, queries in zip(counts, levels, strict=True) for query in queries),
-        uses=sum(len(queries) for queries in levels),
+        measured=_answers(universe, counts, in_family),
+        uses=sum(len(level.queries) for level in universe.strategy.levels),
         above=CELLS_AT_TOP * universe.schema.n_cells,
         block=sums**2,
         matrices=sum(upward[max(first - 1, 0) :]) * sums**2,
@@ -271,6 +270,21 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         filled_cells=tuple(filled[:-1]),
         tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
     )
+
+
+def _answers(universe: Universe, counts: Sequence[int], in_family: Sequence[float]) -> int:
+    """Noisy answers of all geounits.
+
+    Args:
+        universe: that is measured.
+        counts: geounits of each level.
+        in_family: cells that are assumed to be positive in a parent, by the level of its children.
+    """
+    drawn = 0.0
+    for n, cells, level in zip(counts, in_family, universe.strategy.levels, strict=True):
+        drawn += n * sum(one.query.size for one in level.everywhere)
+        drawn += n * sum(min(one.query.size, cells) for one in level.where_positive)
+    return round(drawn)
 
 
 def possible_cells(universe: Universe) -> int:

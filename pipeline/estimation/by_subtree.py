@@ -66,6 +66,9 @@ def estimation_of(job: Job, universe: Universe) -> Estimation:
 
     if is_by_sums(universe):
         return SumsEstimation(job, universe, results)
+    if universe.strategy.where_positive:
+        # What is drawn at a level follows from the level above, so that no part is estimated by itself.
+        return Estimation(job, universe, results)
     most = MOST_CELLS if job.most_cells is None else job.most_cells
     part = PART_CELLS if job.part_cells is None else job.part_cells
     if job.workers.shares_parts:

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from pipeline.estimation.computed import Computed
+from pipeline.estimation.problem import with_positive
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Universe
@@ -49,12 +50,15 @@ class SumsEstimation(Estimation):
 
     def estimate_level(self, level: int) -> Notes:
         """See `Estimation.estimate_level`."""
+        above = self.released(level - 1) if level else None
+        problem = with_positive(self.problem, self.job, self.universe, level, above)
         counts, report = downward_sums(
             self._computed.known_sums,
             level,
-            self.released(level - 1) if level else None,
+            above,
             self._computed.checked[level],
             self._runner(level),
+            problem.positive_of(level),
         )
         self._write(self.job.spine.levels[level], counts)
         return report.public() | self.known.notes(level)

@@ -64,7 +64,11 @@ class Determined:
         refined = [any(refines(own.query, query) for own in measured.queries) for measured in levels]
         if self.universe.bypass:  # which of several levels a geounit is measured at depends on the spine
             return all(there for there, measured in zip(refined, levels, strict=True) if measured.queries)
-        return any(refined[number:] if self.estimator == "full" else refined[number : number + 1])
+        if refined[number] or self.estimator != "full":
+            return refined[number]
+        # What is drawn where the released parent is positive is used at its own level.
+        below = (own.query for measured in levels[number + 1 :] for own in measured.everywhere)
+        return any(refines(fine, query) for fine in below)
 
     @cached_property
     def _expectation(self) -> Expectation:

@@ -118,9 +118,9 @@ class Expectation:
 
     @cached_property
     def measured(self) -> tuple[Place, ...]:
-        """Every measured (level, query), top level first."""
+        """Every measured (level, query), top level first; without those that are drawn where the parent is positive."""
         return tuple(
-            (level.level, query.query.name) for level in self.universe.strategy.levels for query in level.queries
+            (level.level, query.query.name) for level in self.universe.strategy.levels for query in level.everywhere
         )
 
     @cached_property
@@ -129,7 +129,7 @@ class Expectation:
         return tuple(
             (number, self.basis.precision([(self.universe.source.measured(query.query), 1.0)]))
             for number, level in enumerate(self.universe.strategy.levels)
-            for query in level.queries
+            for query in level.everywhere
         )
 
     def noise(self, universe: Universe | None = None) -> Mapping[Place, Noise]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Level, Spine
@@ -14,6 +15,7 @@ from pipeline.errors import ReleaseError
 from pipeline.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
 from pipeline.estimation.known import Known, told_apart_by_inputs
 from pipeline.estimation.measurement_files import MeasurementSource, differing
+from pipeline.estimation.positive import positive_sources
 from pipeline.model.allocation import Allocation, allocations
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
@@ -22,6 +24,7 @@ from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import declare
 from postprocess.marginal import Marginal
+from postprocess.positive import PositiveAnswers
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 if TYPE_CHECKING:
@@ -68,8 +71,32 @@ def stated_problem(job: Job, universe: Universe, known: Known) -> Problem:
         seed=settings.seed,
         kinds=tuple(allocation.kinds for allocation in allocations_of(job, universe)),
         completed=_completed(universe) if settings.complete == "proportional" else (),
+        positive=tuple(
+            tuple(file.without_values() for file in files) for files in positive_sources(folder, universe, job.spine)
+        ),
     )
     return known.stated(problem)
+
+
+def with_positive(problem: Problem, job: Job, universe: Universe, level: int, released: sp.csr_array | None) -> Problem:
+    """The problem with the answers of a level that are drawn only where the released level above it is positive.
+
+    Args:
+        problem: of the whole spine.
+        job: the run.
+        universe: that is estimated.
+        level: number of the level that is to be solved.
+        released: the histograms of the level above; None at the top, of which all answers are drawn.
+
+    Raises:
+        ReleaseError: a file is missing or damaged, or has others than these answers.
+    """
+    if released is None or not problem.positive_of(level):
+        return problem
+    positive = list(problem.positive)
+    sources = positive_sources(job.folder(universe), universe, job.spine)[level]
+    positive[level] = tuple(source.read(job.spine, released) for source in sources)
+    return replace(problem, positive=tuple(positive))
 
 
 def _completed(universe: Universe) -> tuple[Marginal, ...]:
@@ -114,6 +141,13 @@ def unmeasured_problem(
         estimator=estimator,
         kinds=tuple(allocation.kinds for allocation in allotted),
         further=told_apart_by_inputs(universe),
+        positive=tuple(
+            tuple(
+                PositiveAnswers(universe.source.measured(one.query), sp.csr_array((0, one.query.size)), 1.0)
+                for one in level.where_positive
+            )
+            for level in universe.strategy.levels
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from pipeline.estimation.computed import Computed
 from pipeline.estimation.knowledge import Results
 from pipeline.estimation.known import Known
 from pipeline.estimation.packing import packed_level, unpacked_level
+from pipeline.estimation.problem import with_positive
 from pipeline.execution.batches import run_kept
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
@@ -127,12 +128,13 @@ class Estimation:
             SolverError: a family was not solved to its tolerance; the message names its parent.
         """
         problem, estimates = self._computed.combined()
+        above = self.released(level - 1) if level else None
         counts, report = downward_level(
-            self.known.at_level(problem, level),
+            with_positive(self.known.at_level(problem, level), self.job, self.universe, level, above),
             self.basis,
             level,
             estimates[level],
-            self.released(level - 1) if level else None,
+            above,
             self._runner(level),
             checked=self._computed.checked[level],
             passes=self._computed.passes,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipeline.spec.release_spec import ReleaseSpec
 
 #: table: counts with intervals; counts: without; numbers: others, a row for each geounit as in these.
-Kind = Literal["table", "counts", "numbers", "measurement", "selection", "microdata", "words"]
+Kind = Literal["table", "counts", "numbers", "measurement", "positive", "selection", "microdata", "words"]
 Type = Literal["string", "integer", "number", "any"]
 
 #: What each column of an interval is.
@@ -219,6 +219,20 @@ class Contents:
     def added(self, file: ProductFile) -> DataFile:
         """Noisy counts of an answer that a version was made with."""
         return self._measured(file, marked("{query}: noisy counts of the answer"))
+
+    def positive(self, file: ProductFile) -> DataFile:
+        """Noisy answers that were drawn where the released parent is positive; without a column for each."""
+        query, texts = file.subject, self.texts
+        what = marked("{query}: noisy answers where the area above has persons in the release")
+        return DataFile(
+            self.run.name_of(file.path).removesuffix(".parquet"),
+            "positive",
+            file.path,
+            *(file.universe, query.name, file.level),
+            *self.titles(texts(what, query=query.name), file.level),
+            (self.geocode(file.level), Column("variance", "number", texts(VARIANCE))),
+            axes=axes_of(query, self.spec.labels(file.universe), file.universe),
+        )
 
     def invariant(self, file: ProductFile) -> DataFile:
         """Exact answers."""

@@ -127,6 +127,32 @@ def measured(file: DataFile, path: str) -> dict[str, Any]:
     return described | {"schema": {"fields": fields, "missingValues": [""], "primaryKey": ["geocode"]}}
 
 
+def drawn_where_positive(file: DataFile, path: str) -> dict[str, Any]:
+    """Published answers that were drawn where the released parent is positive: two lists a row.
+
+    Args:
+        file: with the columns of geocodes and variances, and the terms of its query.
+        path: relative to the descriptor.
+    """
+    geocode, variance = file.columns
+    n_answers = math.prod(len(axis.values) for axis in file.axes)
+    lists = {"type": "array", "constraints": {"required": True, "maxLength": n_answers}}
+    answer: dict[str, Any] = lists | {
+        "name": "answer",
+        "title": "The numbers of the answers that were drawn, from 0, in the order of the combinations of `terms`, the "
+        "last of which runs fastest",
+        "arrayItem": {"type": "integer"},
+        "terms": [_term(axis) for axis in file.axes],
+    }
+    value: dict[str, Any] = lists | {
+        "name": "value",
+        "title": "The noisy answers, in the order of `answer`",
+        "arrayItem": {"type": "integer"},
+    }
+    fields = [_field(geocode), answer, value, _field(variance)]
+    return resource(file, path) | {"schema": {"fields": fields, "missingValues": [""], "primaryKey": ["geocode"]}}
+
+
 def _term(axis: Axis) -> dict[str, Any]:
     """A term of a query, with its values in their order."""
     values = zip(axis.values, axis.labels, strict=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
-from pipeline.metadata.datapackage import measured, resource, selected
+from pipeline.metadata.datapackage import drawn_where_positive, measured, resource, selected
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -151,8 +151,16 @@ def _invariants(of: ReleaseScope) -> Iterator[ProductFile]:
 def _measurements(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes:
         for level in universe.strategy.levels:
-            for one in level.queries:
+            for one in level.everywhere:
                 path = of.run.universe(universe.name).measurement(level.level, one.query.name)
+                yield ProductFile(path, universe.name, level.level, one.query)
+
+
+def _positive(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for level in universe.strategy.levels:
+            for one in level.where_positive:
+                path = of.run.universe(universe.name).positive(level.level, one.query.name)
                 yield ProductFile(path, universe.name, level.level, one.query)
 
 
@@ -261,6 +269,13 @@ MEASUREMENTS: Final = Product(
 ADDED: Final = Product(
     "measurements/LEVEL/QUERY.parquet", "", "computed", _added, Description((6, 2), Contents.added, measured)
 )
+POSITIVE: Final = Product(
+    "positive/LEVEL/QUERY.parquet",
+    'geocode, answer (list of int), value (list of int), variance: of a query with `where = "parent positive"`',
+    "measured",
+    _positive,
+    Description((6, 4), Contents.positive, drawn_where_positive),
+)
 SELECTED: Final = Product(
     "selected/NAME/LEVEL.parquet",
     "geocode, version, value, variance: the detail chosen for each area (select)",
@@ -337,6 +352,7 @@ PRODUCTS: tuple[Product, ...] = (
     INVARIANTS,
     MEASUREMENTS,
     ADDED,
+    POSITIVE,
     SELECTED,
     HISTOGRAMS,
     TABLES,

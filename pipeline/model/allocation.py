@@ -91,8 +91,11 @@ class Allocation:
 
     @property
     def queries(self) -> tuple[MeasuredQuery | AddedAnswer, ...]:
-        """All that is known with noise at the level: the strategy's queries, then answers of questions."""
-        return (*self.strategy.queries, *self.added)
+        """What is known with noise of every geounit: the strategy's queries, then answers of questions.
+
+        Without those that are drawn only where the released parent is positive: linear estimates do not use them.
+        """
+        return (*self.strategy.everywhere, *self.added)
 
     def measured(self, geocodes: NDArray[np.str_]) -> NDArray[np.str_]:
         """The geocodes of the geounits that are measured, given those of the level."""

@@ -19,10 +19,16 @@ _NEIGHBOURS: Neighbours = "change-one"
 
 @dataclass(frozen=True)
 class MeasuredQuery:
-    """A query and its share of its level's budget, greater than 0."""
+    """A query and its share of its level's budget, greater than 0.
+
+    Attributes:
+        where_positive: its noisy answers are drawn, and published, only where the released parent's answer is positive.
+            The budget is charged as if all were.
+    """
 
     query: Query
     share: Fraction
+    where_positive: bool = False
 
     def __post_init__(self) -> None:
         if self.share <= 0:
@@ -74,6 +80,16 @@ class LevelStrategy:
         """Whether the level has a share of the budget."""
         return self.share > 0
 
+    @property
+    def everywhere(self) -> tuple[MeasuredQuery, ...]:
+        """The queries of which all answers are drawn."""
+        return tuple(one for one in self.queries if not one.where_positive)
+
+    @property
+    def where_positive(self) -> tuple[MeasuredQuery, ...]:
+        """The queries of which those answers are drawn that are positive in the released parent."""
+        return tuple(one for one in self.queries if one.where_positive)
+
 
 @dataclass(frozen=True)
 class Strategy:
@@ -101,6 +117,11 @@ class Strategy:
             if level.level == name:
                 return level
         raise SpecError(f"level {name!r} is not in the strategy; its levels are {', '.join(self.level_names)}")
+
+    @property
+    def where_positive(self) -> tuple[str, ...]:
+        """The levels with queries that are drawn only where the released parent is positive, top first."""
+        return tuple(level.level for level in self.levels if level.where_positive)
 
     def distinct_queries(self) -> tuple[Query, ...]:
         """Each measured query once, in order of first appearance from the top level down."""

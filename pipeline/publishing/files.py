@@ -8,6 +8,7 @@ from pipeline.execution.job import Job
 from pipeline.metadata.products import (
     INVARIANTS,
     MEASUREMENTS,
+    POSITIVE,
     REPLACED,
     REPORTS,
     SELECTED,
@@ -30,6 +31,11 @@ def product_files(job: Job, *products: Product, universe: str | None = None, lev
 def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
     """The files of one level that the measuring stage writes: noisy answers and invariants."""
     return product_files(job, MEASUREMENTS, INVARIANTS, REPORTS, universe=universe.name, level=level)
+
+
+def positive_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
+    """The files of one level with what is drawn only where the released parent is positive."""
+    return product_files(job, POSITIVE, universe=universe.name, level=level)
 
 
 def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
@@ -48,11 +49,16 @@ class Publication:
         job: the run.
         universe: whose steps they are.
         shared: the estimation of it and others together; None where it is estimated alone.
+        between: steps that draw what depends on the released level above, each before its level is estimated; none
+            where that is published already.
     """
 
-    def __init__(self, job: Job, universe: Universe, shared: SharedEstimation | None = None) -> None:
+    def __init__(
+        self, job: Job, universe: Universe, shared: SharedEstimation | None = None, between: Sequence[Step] = ()
+    ) -> None:
         self.job = job
         self.universe = universe
+        self._between = {step.level: step for step in between if step.universe == universe.name}
         self._own = _Alone(job, universe) if shared is None else _Together(job, universe, shared)
 
     def __enter__(self) -> Self:
@@ -65,7 +71,17 @@ class Publication:
 
     def estimating(self) -> list[Step]:
         """Histograms of all levels: estimated, rounded, written; answers become measurements before."""
-        return [*answer_steps(self.job, self.universe), *self._own.estimating()]
+        steps = answer_steps(self.job, self.universe)
+        for step in self._own.estimating():
+            if step.stage == "estimate" and step.level in self._between:
+                steps.append(self._between[step.level])
+            steps.append(step)
+        return steps
+
+    @property
+    def draws_between(self) -> bool:
+        """Whether something is drawn while it is estimated."""
+        return bool(self._between)
 
     def simulating(self) -> list[Step]:
         """Simulated runs for the margins of error; no steps if no margins are published."""
@@ -165,14 +181,20 @@ class _Together:
         return []
 
 
-def publications(job: Job) -> tuple[Publication, ...]:
-    """One for each universe, those first by which others are known; whole records of several universes come last."""
+def publications(job: Job, between: Sequence[Step] = ()) -> tuple[Publication, ...]:
+    """One for each universe, those first by which others are known; whole records of several universes come last.
+
+    Args:
+        job: the run.
+        between: see `Publication`; of all universes.
+    """
     together = job.universes[0].together
     if together is not None and isinstance(together, EstimatesTogether):
         shared = SharedEstimation(together.estimation(job), job.universes)
         ordered = sorted(job.universes, key=lambda universe: bool(universe.record_attributes))
         return tuple(Publication(job, universe, shared) for universe in ordered)
-    return tuple(Publication(job, universe) for universe in released_in_order(job.universes, job.links))
+    in_order = released_in_order(job.universes, job.links)
+    return tuple(Publication(job, universe, between=between) for universe in in_order)
 
 
 # -- what is made of all other files ----------------------------------------------------------------------------------
@@ -219,13 +241,19 @@ def _describe(job: Job) -> None:
     job.progress.advance(1)
 
 
-def public_steps(job: Job) -> list[Step]:
+def public_steps(job: Job, between: Sequence[Step] = ()) -> list[Step]:
     """All steps from the measurements to everything else under public/ except the manifest, in order."""
-    return [*(step for publication in publications(job) for step in publication.steps()), *last_steps(job)]
+    return [*(step for publication in publications(job, between) for step in publication.steps()), *last_steps(job)]
 
 
 def perform_public_steps(
-    job: Job, perform: Perform = perform_here, *, last: bool = True, checkpoints: Checkpoints | None = None
+    job: Job,
+    perform: Perform = perform_here,
+    *,
+    last: bool = True,
+    checkpoints: Checkpoints | None = None,
+    between: Sequence[Step] = (),
+    drawn: Callable[[], None] = lambda: None,
 ) -> dict[str, Notes]:
     """Perform the public steps, one universe after the other; returns the steps' notes by name.
 
@@ -234,11 +262,17 @@ def perform_public_steps(
         perform: performs one step.
         last: perform the last steps, which describe the release, too.
         checkpoints: of a run that is resumed after the steps that it has done.
+        between: see `publications`.
+        drawn: called when all of these are performed.
     """
     notes: dict[str, Notes] = {}
     if last:
         begin_areas(job)
-    for publication in publications(job):
+    left = publications(job, between)
+    for number, publication in enumerate(left):
         with publication:
-            notes |= perform_steps(job, publication.steps(), perform, checkpoints)
+            notes |= perform_steps(job, publication.estimating(), perform, checkpoints)
+            if publication.draws_between and not any(one.draws_between for one in left[number + 1 :]):
+                drawn()
+            notes |= perform_steps(job, [*publication.simulating(), *publication.publishing()], perform, checkpoints)
     return notes | (perform_steps(job, last_steps(job), perform, checkpoints) if last else {})

@@ -71,6 +71,10 @@ class UniverseDirectory:
         """Noisy answers of a query at a level."""
         return self.public / "measurements" / file_name("level", level) / f"{query_file_name(query)}.parquet"
 
+    def positive(self, level: str, query: str) -> Path:
+        """Noisy answers of a query at a level, of those that are positive in the released parent."""
+        return self.public / "positive" / file_name("level", level) / f"{query_file_name(query)}.parquet"
+
     def invariant(self, level: str, query: str) -> Path:
         """Exact answers of a query that is held invariant at a level; same form as a measurement, variance 0."""
         return self.public / "invariants" / file_name("level", level) / f"{query_file_name(query)}.parquet"

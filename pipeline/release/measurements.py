@@ -103,7 +103,8 @@ class MeasurementHeader:
         """The variance of each kind of geounit."""
         return (self.variance, *(variance for _, variance in self.others))
 
-    def _to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
+        """As it stands in a file."""
         others = [[str(scale), variance] for scale, variance in self.others]
         return {
             "kind": "measurement",
@@ -191,7 +192,7 @@ class MeasurementWriter:
         Raises:
             ReleaseError: the file cannot be written.
         """
-        with parquet_sink(target, staging, _SCHEMA, header._to_json(), private=private) as sink:
+        with parquet_sink(target, staging, _SCHEMA, header.to_json(), private=private) as sink:
             writer = cls(sink, header)
             yield writer
             writer._append(writer._groups.rest())
@@ -317,10 +318,14 @@ def read_measurement(path: Readable) -> Measurement:
 
 
 def _read_header(file: GuardedFile, path: Path) -> MeasurementHeader:
-    header = read_header(file, path)
+    return header_in(read_header(file, path), path, "measurement")
+
+
+def header_in(header: dict[str, Any], path: Path, kind: str) -> MeasurementHeader:
+    """The header that a file of noisy answers of a kind has; ReleaseError where it is another."""
     try:
-        if header.pop("kind") != "measurement":
-            raise ReleaseError(f"{path} is not a measurement")
+        if header.pop("kind") != kind:
+            raise ReleaseError(f"{path} is not a {kind}" if kind == "measurement" else f"{path} is of another kind")
         others = tuple((Fraction(scale), float(variance)) for scale, variance in header.pop("others", ()))
         row = tuple(header.pop("row", ()))
         return MeasurementHeader(**{**header, "scale": Fraction(header["scale"]), "others": others, "row": row})

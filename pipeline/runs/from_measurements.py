@@ -52,6 +52,11 @@ def estimate_release(
     for universe in universes:
         if reason := universe.source.refusal("elsewhere"):
             raise InputError(f"{spec.source}: {reason}")
+        if universe.strategy.where_positive:
+            raise InputError(
+                f'{spec.source}: {universe.key("strategy")}: where = "parent positive": which answers these are '
+                "follows from the release that is made here, and files of measurements have none of them; leave it out"
+            )
         if universe.selections:
             key = universe.key("select")
             raise InputError(

@@ -129,6 +129,11 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
     require_given(universes, "missing; give records=..., or name the file in the spec's [input]")
     for check in stated_checks(spec, universes, key=request.key, beacon=request.beacon, i_know=request.i_know):
         check()
+    if request.engine.scheduler is not None and any(universe.strategy.where_positive for universe in universes):
+        raise InputError(
+            f'{spec.source}: strategy: where = "parent positive": what is drawn at a level follows from the level '
+            "above, so that parts of the spine cannot be worked on elsewhere; run it without --engine dask"
+        )
     return CheckedRequest(request, spec, universes)
 
 

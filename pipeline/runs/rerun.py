@@ -245,7 +245,8 @@ def _compute(
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
     job = replace(job, status=status_of(public.spec, insecure_key=confidential.insecure, charged=charged))
     counting, measuring = confidential.counting(), confidential.measuring()
-    progress.begin((*counting, *measuring, *public_steps(job)))
+    between = confidential.measuring_positive()
+    progress.begin((*counting, *measuring, *public_steps(job, between)))
     perform_steps(job, counting, perform)
     try:
         confidential.record()
@@ -254,8 +255,9 @@ def _compute(
     _refuse_decided_otherwise(run, again, public, measured)
     # Not charged: the noise that is drawn again is the noise that was charged for.
     perform_steps(job, measuring, perform)
-    confidential.end()
-    notes = perform_public_steps(job, perform)
+    if not between:
+        confidential.end()
+    notes = perform_public_steps(job, perform, between=between, drawn=confidential.end)
     write_manifest(again, manifest_of(job, notes, confidential.statement()))
     return job
 

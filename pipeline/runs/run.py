@@ -110,7 +110,8 @@ class ReleaseRun:
         ingredients: Ingredients | None = None,
     ) -> None:
         self.job = job
-        self.publications = publications(job)
+        self.publications = publications(job, measuring.measuring_positive())
+        self._drawing = [publication for publication in self.publications if publication.draws_between]
         self._perform = perform
         self._measured, self._measuring = measured, measuring
         self._ingredients, self._sealed = ingredients, ""
@@ -122,9 +123,14 @@ class ReleaseRun:
     def _steps(self) -> Iterator[Step]:
         measuring = self._measuring
         yield from (*measuring.counting(), *measuring.charging())
-        yield from (*measuring.measuring(), *measuring.closing_charge())
+        yield from measuring.measuring()
+        if not self._drawing:
+            yield from measuring.closing_charge()
         for publication in self.publications:
-            yield from publication.steps()
+            yield from publication.estimating()
+            if publication in self._drawing[-1:]:
+                yield from measuring.closing_charge()
+            yield from (*publication.simulating(), *publication.publishing())
         yield from (*last_steps(self.job), *self._comparing())
 
     def count(self) -> None:
@@ -141,21 +147,33 @@ class ReleaseRun:
         self._perform_steps(self._measuring.charging())
 
     def measure(self) -> None:
-        """Draw the noise and publish the measurements; from here on no step needs the records but `accuracy`."""
+        """Draw the noise and publish the measurements.
+
+        From here on no step needs the records but `accuracy`; or, where a spec has answers drawn only where the
+        released parent is positive, from where the last of these are drawn.
+        """
         # From here on the directory changes; without a manifest it cannot be taken for a complete release.
         self.job.run.manifest.unlink(missing_ok=True)
         self.job.run.finished.unlink(missing_ok=True)
         self._checkpoints = Checkpoints(self.job.run)
-        self._perform_steps([*self._measuring.measuring(), *self._measuring.closing_charge()])
-        self._measuring.end()
+        self._perform_steps(self._measuring.measuring())
+        if not self._drawing:
+            self._end_measuring()
         self.job.inputs.forget()
         if self._comparing() and not _is_large(self.job.spine, self.job.universes):
             self._measured.begin_comparing()
         begin_areas(self.job)
 
+    def _end_measuring(self) -> None:
+        """All is drawn: close the charge, and end the process that has key and records."""
+        self._perform_steps(self._measuring.closing_charge())
+        self._measuring.end()
+
     def estimate(self, publication: Publication) -> None:
         """Estimate and round the histograms of one universe."""
         self._perform_steps(publication.estimating())
+        if publication in self._drawing[-1:]:
+            self._end_measuring()
 
     def simulate(self, publication: Publication) -> None:
         """Simulate runs for the margins of error of one universe."""

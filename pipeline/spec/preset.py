@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from importlib import resources
@@ -42,6 +42,7 @@ class Preset:
         recodes: recodes of those attributes that its queries name; a spec may bring its own under the same name.
         levels: their shares add up to 1.
         aliases: other names of its levels (folded) -> their names.
+        where_positive: of its queries, those that are drawn only where the released parent is positive.
 
     Raises:
         SpecError: shares do not add up to 1.
@@ -55,6 +56,7 @@ class Preset:
     levels: tuple[PresetLevel, ...]
     aliases: tuple[tuple[str, str], ...] = ()
     epsilon: Fraction | None = None
+    where_positive: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for subject, shares in (
@@ -120,6 +122,13 @@ def load_preset(name: str) -> Preset:
     if name not in preset_names():
         raise SpecError(f"strategy.preset: {unknown('preset', name, preset_names(), are='the presets are')}")
     content = tomllib.loads(resources.files("pipeline.spec.presets").joinpath(f"{name}.toml").read_text("utf-8"))
+    if "like" in content:
+        return replace(
+            load_preset(content["like"]),
+            name=name,
+            about=content["about"],
+            where_positive=frozenset(content["where_positive"]),
+        )
     shared = load_preset(content["recodes_of"]).recodes if "recodes_of" in content else ()
     return Preset(
         name=name,

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pipeline.model.memory_table import MemoryTable
+from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.edit_rules import impossible_by, values_of
 from pipeline.spec.sections import UniverseSections
@@ -47,7 +48,7 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
                 level.level,
                 {
                     "share": str(level.share),
-                    **({"queries": [[m.query.name, str(m.share)] for m in level.queries]} if level.queries else {}),
+                    **({"queries": [_encode_query(m) for m in level.queries]} if level.queries else {}),
                 },
             ]
             for level in universe.strategy.levels
@@ -73,6 +74,12 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
         "strategy": strategy,
         "tables": [[table.name, _encode_table(table, sections)] for table in universe.tables],
     }
+
+
+def _encode_query(measured: MeasuredQuery) -> list[Any]:
+    """A query of a level with its share, and where it is drawn if that is not everywhere."""
+    share = str(measured.share)
+    return [measured.query.name, {"share": share, "where": "parent positive"} if measured.where_positive else share]
 
 
 def _encode_table(table: Table, sections: UniverseSections) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pipeline.model.exact import sum_text
@@ -12,16 +12,29 @@ from pipeline.model.schema import Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.spec.preset import Preset, PresetLevel
 from pipeline.spec.problems import Problems, dotted, unknown
-from pipeline.spec.sections import LevelSection, StrategySection
+from pipeline.spec.sections import LevelSection, QuerySection, StrategySection
 
 
 @dataclass(frozen=True)
 class QueryShares:
-    """Queries as the spec or a preset writes them, and the key below [strategy] where they stand."""
+    """Queries as the spec or a preset writes them.
+
+    Attributes:
+        key: below [strategy], where they stand.
+        shares: of each.
+        where_positive: those that are drawn only where the released parent is positive.
+    """
 
     key: str
     shares: tuple[tuple[str, Fraction], ...]
     from_preset: bool = False
+    where_positive: frozenset[str] = frozenset()
+
+    @classmethod
+    def stated(cls, key: str, queries: Mapping[str, QuerySection]) -> QueryShares:
+        """As a spec writes them."""
+        shares = tuple((query, stated.share) for query, stated in queries.items())
+        return cls(key, shares, where_positive=frozenset(query for query, stated in queries.items() if stated.where))
 
 
 def preset_budget(preset: Preset, framework: str, level_names: Sequence[str]) -> Fraction | None:
@@ -85,11 +98,10 @@ def resolve_strategy(
         problems.add("levels", f"the shares add up to {sum_text(shares)}; they must add up to 1")
     if len(problems.lines) > before:
         return None
-    return Strategy(
-        tuple(
-            LevelStrategy(name, shares[name], measured[shares_of[name]] if shares[name] else ()) for name in level_names
-        )
-    )
+    of_level = {name: measured[shares_of[name]] if shares[name] else () for name in level_names}
+    # Above the highest level nothing is released.
+    of_level[level_names[0]] = tuple(replace(one, where_positive=False) for one in of_level[level_names[0]])
+    return Strategy(tuple(LevelStrategy(name, shares[name], of_level[name]) for name in level_names))
 
 
 def _missing_share(name: str, section: StrategySection, preset: Preset | None) -> str:
@@ -112,11 +124,11 @@ def _queries_of(
 ) -> QueryShares:
     """The queries of a level: its own, else the section's, else the preset's."""
     if own.queries is not None:
-        return QueryShares(f"levels.{name}.queries", tuple(own.queries.items()))
+        return QueryShares.stated(f"levels.{name}.queries", own.queries)
     if section.queries is not None:
-        return QueryShares("queries", tuple(section.queries.items()))
+        return QueryShares.stated("queries", section.queries)
     if base is not None and preset is not None:
-        return QueryShares(f"preset, level {base.name}", base.queries, from_preset=True)
+        return QueryShares(f"preset, level {base.name}", base.queries, True, preset.where_positive)
     return QueryShares(f"levels.{name}.queries", ())
 
 
@@ -144,7 +156,7 @@ def _measure(
                     source.key, f"{names[query.terms]!r} and {query.name!r} are the same query; measure it once"
                 )
             names.setdefault(query.terms, query.name)
-            measured.append(MeasuredQuery(query, share))
+            measured.append(MeasuredQuery(query, share, text in source.where_positive))
     shares = dict(source.shares)
     if sum(shares.values()) != 1:
         at = "" if len(levels) == 1 and f".{levels[0]}." in source.key else f" at the levels {', '.join(levels)}"

@@ -184,13 +184,28 @@ def _as_share(value: object) -> object:
     return {"share": value} if isinstance(value, str | int | float) else value
 
 
+class QuerySection(Section):
+    """A measured query's share of its level's budget."""
+
+    share: QueryShare = Field(description="its share of the level's budget, as exact text")
+    where: Literal["parent positive"] | None = Field(
+        default=None,
+        description='"parent positive": its answers are drawn, and published, only where that of the released area '
+        "above is more than 0; by default, and at the highest level, all are",
+    )
+
+
+#: A query in a strategy: its share, or a table of share and where.
+StatedQuery = Annotated[QuerySection, BeforeValidator(_as_share, json_schema_input_type=str | QuerySection)]
+
+
 class LevelSection(Section):
     """One level's part of the strategy."""
 
     share: Share | None = Field(
         default=None, description="its share of the budget, as exact text; default: the preset's"
     )
-    queries: Table[QueryShare] | None = Field(
+    queries: Table[StatedQuery] | None = Field(
         default=None, description="its queries and their shares of the level's budget; default: [strategy.queries]"
     )
 
@@ -199,7 +214,7 @@ class StrategySection(Section):
     """Which queries are measured at which level, with what share; or a preset, with parts of it replaced."""
 
     preset: str | None = Field(default=None, description="a preset to start from, such as pl94-2020-us")
-    queries: Table[QueryShare] | None = Field(
+    queries: Table[StatedQuery] | None = Field(
         default=None,
         description="queries and shares of every level that does not give its own; they replace a preset's",
     )

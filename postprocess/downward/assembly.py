@@ -230,6 +230,8 @@ def _linear(task: LevelTask, rows: slice, cells: IntArray) -> FloatArray:
     kinds = None if task.kinds is None else task.kinds[rows]
     for measured in task.measured:
         linear += measured.values[rows][:, measured.marginal.cell_answer[cells]] / measured.by_row(kinds)
+    for answers in task.positive:
+        linear += answers.at(rows, answers.marginal.cell_answer[cells]) / answers.variance
     for extra in (task.children_term, task.prior_term):
         if extra is not None:
             linear += extra[rows][:, cells]

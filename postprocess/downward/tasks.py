@@ -21,6 +21,7 @@ from postprocess.linear.information import BLIND, RANK_TOLERANCE, ROUNDING, TINY
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Implied
+from postprocess.positive import PositiveAnswers
 from postprocess.problem import GroupBounds, Measured, Problem
 from postprocess.shares.shared import Shared, blind_centres
 
@@ -64,6 +65,7 @@ class LevelTask(Batch):
         kinds: `(n,)` how precisely each child was measured, as in `Problem`.
         implied: the persons that households are to have; None where nothing is measured of them.
         shares: how public numbers share the parents' answers among the children; empty at the top.
+        positive: the children's noisy answers where their parents are positive, for the detail alone.
     """
 
     basis: Basis
@@ -78,6 +80,7 @@ class LevelTask(Batch):
     kinds: NDArray[np.signedinteger] | None = None
     implied: Implied | None = None
     shares: tuple[Shared, ...] = ()
+    positive: tuple[PositiveAnswers, ...] = ()
 
     @cached_property
     def few_sums(self) -> FewSums | None:
@@ -117,6 +120,9 @@ def _detail_terms(
     Each class by itself, so that no estimate depends on which other classes are worked on beside it.
     """
     blocks, blind = estimate.info.precision, estimate.info.blind
+    if positive := problem.positive_of(level):
+        # On the cells that are positive in the parent, which alone can have persons, this is what all answers add.
+        blocks = blocks + basis.precision([(answers.marginal, answers.variance) for answers in positive])
     lacking = np.asarray(~full_rank(blocks).all(axis=1))
     if not lacking.any():
         return blocks, None
@@ -227,6 +233,7 @@ def level_tasks(
             kinds=None if kinds is None else kinds[rows],
             implied=None if implied is None else implied.of_rows(rows),
             shares=tuple(one.of_rows(rows) for one in shares),
+            positive=tuple(answers.of_rows(rows) for answers in problem.positive_of(level)),
         )
 
 

@@ -81,6 +81,7 @@ def basis_of(problem: Problem) -> Basis:
     keep_whole = {j for j in range(len(problem.shape)) if not np.array_equal(zeros, np.roll(zeros, 1, axis=j))}
     marginals = [measured.marginal for level in problem.measured for measured in level]
     marginals.extend((*problem.passes, *problem.further))
+    marginals.extend(answers.marginal for level in problem.positive for answers in level)
     marginals.extend(shared.query for level in problem.shares for shared in level)
     for level in problem.constraints.bounds:
         for bound in level:

@@ -33,6 +33,7 @@ from postprocess.families.rounding import GroupLevel, round_family
 from postprocess.families.solve import solve_families
 from postprocess.linear.information import inverse_off, null_projector, symmetrise
 from postprocess.marginal import Marginal, refines
+from postprocess.positive import PositiveAnswers
 from postprocess.problem import Measured
 from postprocess.sums.solution import ALLOWED, distance, solve_on_sums
 from postprocess.sums.space import Space, answers_of, plain, representative_cells
@@ -65,6 +66,8 @@ class SumsTask(Batch):
         terms: of each.
         rounding: nested queries that rounding keeps within one of the solution.
         fitted: the finest queries whose answers are determined, and `(n, size)` estimates of them, not negative.
+        positive: the children's noisy answers where their parents are positive, that of the detail among them; with
+            them the families of a lower level have all cells that are positive in the parent.
     """
 
     n_cells: int
@@ -76,6 +79,7 @@ class SumsTask(Batch):
     terms: tuple[PassTerms, ...]
     rounding: tuple[Marginal, ...]
     fitted: tuple[tuple[Marginal, FloatArray], ...]
+    positive: tuple[PositiveAnswers, ...] = ()
 
     @cached_property
     def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -263,6 +267,13 @@ class _Family:
                     scale += 1.0 / one.variance
                 else:
                     wide.append((answers, 1.0 / one.variance))
+            for answered in task.positive:
+                answers = answers_of(answered.marginal, self.cells)
+                linear += answered.at(self.rows, answers) / answered.variance
+                if answered.marginal.size == task.n_cells:
+                    scale += 1.0 / answered.variance
+                else:
+                    wide.append((answers, 1.0 / answered.variance))
             joint = symmetrise(q @ known.joint[self.classes] @ q.T) + np.diag(own)
             return SumWeights.made(np.full(len(self.classes), scale), wide, few, joint), linear
         typical, joint, least = (part[self.classes] for part in task.weights)
@@ -361,7 +372,13 @@ def _fitted(known: Known, level: SumsLevel) -> tuple[tuple[Marginal, FloatArray]
     return tuple(out)
 
 
-def sums_tasks(known: Known, level: int, parents: sp.csr_array | None, checked: BoolArray) -> list[SumsTask]:
+def sums_tasks(
+    known: Known,
+    level: int,
+    parents: sp.csr_array | None,
+    checked: BoolArray,
+    positive: Sequence[PositiveAnswers] = (),
+) -> list[SumsTask]:
     """The batches of one level, in the order of the spine; they do not depend on how many workers there are.
 
     Args:
@@ -369,13 +386,14 @@ def sums_tasks(known: Known, level: int, parents: sp.csr_array | None, checked: 
         level: index of the level.
         parents: the histograms of the level above; None at the top.
         checked: `(n_parents,)` whose children are solved again.
+        positive: of the level, with values.
     """
     problem = known.problem
     spine, of_level = problem.spine, known.levels[level]
     n = len(spine.levels[level])
     offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
     names, upper_name = spine.levels[max(level - 1, 0)].geocodes, spine.level_names[max(level - 1, 0)]
-    divided = level >= known.first
+    divided = level >= known.first and not positive
     terms = _coarse_terms(known, of_level)
     fitted = _fitted(known, of_level) if divided and problem.completed else ()
     possible = np.zeros(0, dtype=np.int64) if level else np.flatnonzero(~problem.constraints.structural_zeros)
@@ -412,6 +430,7 @@ def sums_tasks(known: Known, level: int, parents: sp.csr_array | None, checked: 
                 solver=problem.solver,
                 seed=problem.seed,
                 fitted=tuple((query, values[rows]) for query, values in fitted),
+                positive=tuple(replace(one.of_rows(rows), marginal=plain(one.marginal)) for one in positive),
             )
         )
     return tasks
@@ -438,14 +457,19 @@ def downward_sums(
     parents: sp.csr_array | None,
     checked: BoolArray,
     runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = run_here,
+    positive: Sequence[PositiveAnswers] = (),
 ) -> tuple[sp.csr_array, SolverReport]:
     """Whole-number histograms `(n, n_cells)` of one level, given those of the level above (None at the top).
+
+    Args:
+        known, level, parents, checked, positive: see `sums_tasks`.
+        runner: performs `solve_sums_task` on the batches, in order.
 
     Raises:
         SolverError: as `solve_sums_task`.
     """
     report, parts = SolverReport(), []
-    for part, of_part in runner(solve_sums_task, sums_tasks(known, level, parents, checked)):
+    for part, of_part in runner(solve_sums_task, sums_tasks(known, level, parents, checked, positive)):
         parts.append(part)
         report += of_part
     return sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64), report

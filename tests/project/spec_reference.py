@@ -34,6 +34,7 @@ ANCHORS = {
     "RecodeSection": "schemarecodesname",
     "StrategySection": "strategy",
     "LevelSection": "strategylevelslevel",
+    "QuerySection": "strategyqueriesquery",
     "BoundSection": "bounds",
     "InputSpec": "input",
     "CollectSection": "collect",

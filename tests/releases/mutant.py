@@ -35,7 +35,8 @@ class Mutant:
         on: "release" (a run with the fault, or the edited copy, is judged), "ledger" (the same, with a ledger and a
             secret key), "joined" and "joined ledger" (the same of persons, households and patients), "amounts" and
             "amounts ledger" (of wages), "balances" (of amounts of either sign), "jobs" and "jobs ledger" (of
-            persons with several jobs), "answer" (an answer to `question`, with a ledger), or "installed" (the audit of
+            persons with several jobs), "positive" (drawn only where the released area above is positive), "answer"
+            (an answer to `question`, with a ledger), or "installed" (the audit of
             the installation judges).
         caught_by: who catches it, in the order of the table's columns.
     """

@@ -44,6 +44,7 @@ from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
 from releases.mutant import Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
+from releases.positive_mutants import POSITIVES
 from releases.reading_mutants import READINGS
 
 
@@ -340,4 +341,4 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a level that is not charged", "sv", plant=_free_level, on="ledger"),
     mutant("a ledger that forgets", "s", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
-PLANTED += JOINED + AMOUNTS + ANSWERS + READINGS
+PLANTED += JOINED + AMOUNTS + ANSWERS + POSITIVES + READINGS

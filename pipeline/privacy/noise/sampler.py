@@ -90,6 +90,15 @@ class Sampler:
                 piece[i] = decide(self.spec, word, _refinement(stream_key, start + first + i))
         return out
 
+    def draw_at(self, stream_key: bytes, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The noise (persons) that `draw` gives at some positions, `(n,)` int64.
+
+        Raises:
+            ValueError: a position is negative, or the key is not 32 bytes.
+        """
+        words = Stream(draws_key(stream_key)).words_at(positions)
+        return self.draw_from(words, lambda i: _refinement(stream_key, int(positions[i])))
+
     def draw_from(self, words: NDArray[np.uint64], further: FurtherWords) -> NDArray[np.int64]:
         """Noise (persons) for given first words `(n,)` uint64, `(n,)` int64.
 

@@ -46,6 +46,20 @@ class Stream:
         self.fill(start, out)
         return out
 
+    def words_at(self, positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The words at some positions from 0 on, in any order, `(n,)` uint64: each block is encrypted by itself.
+
+        Raises:
+            ValueError: a position is negative.
+        """
+        if positions.size and int(positions.min()) < 0:
+            raise ValueError(f"stream: found the position {int(positions.min())}; allowed are those from 0 on")
+        counters = np.zeros((positions.size, 2), dtype=">u8")
+        counters[:, 1] = positions >> 1
+        encrypted = Cipher(self._algorithm, modes.ECB()).encryptor().update(counters.tobytes())
+        words = np.frombuffer(encrypted, dtype="<u8").reshape(-1, 2)
+        return words[np.arange(positions.size), positions & 1].astype(np.uint64)
+
     def fill(self, start: int, out: NDArray[np.uint64]) -> None:
         """Write the words from `start` on into the contiguous `out`, `(n,)` uint64.
 

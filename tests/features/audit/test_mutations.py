@@ -19,6 +19,7 @@ from releases.jobs import write_jobs
 from releases.mutant import AUDIT, CHECKER, COURTS, INSTALLED, SECOND, VERIFY, Mutant
 from releases.mutants import PLANTED
 from releases.patients import write_patients
+from releases.positive_town import write_positive
 from releases.small import run
 from releases.wages import BALANCES, write_wages
 
@@ -69,6 +70,18 @@ def joined(joined_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(joined_spec, tmp_path_factory.mktemp("sound joined"))
 
 
+@pytest.fixture(scope="module")
+def positive_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Persons whose wide queries are drawn only where the released area above is positive."""
+    return write_positive(tmp_path_factory.mktemp("positive mutants"))
+
+
+@pytest.fixture(scope="module")
+def positive(positive_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound release of it."""
+    return run(positive_spec, tmp_path_factory.mktemp("sound positive"))
+
+
 def charged(folder: Path, kind: str = "") -> Path:
     """A run with a key of its own, charged to a ledger beside it, of which the state before is kept."""
     ledger = folder / "ledger.db"
@@ -87,6 +100,8 @@ def charged(folder: Path, kind: str = "") -> Path:
         spec = write_jobs(folder / "in", (key, dataset))
         rho = 'privacy = { rho = "1"'
         spec.write_text(spec.read_text("utf-8").replace(rho, f"{rho}, {dataset}"), "utf-8")
+    elif kind == "positive":
+        spec = write_positive(folder / "in", (key, dataset))
     elif kind == "joined":
         spec = write_patients(folder / "in", (key, dataset))
         spec.write_text(spec.read_text("utf-8").replace("privacy = { ", f"privacy = {{ {dataset}, "), "utf-8")
@@ -146,7 +161,9 @@ def judged(mutant: Mutant, spec: Path, shared: Path, folder: Path) -> set[str]:
     "mutant", turns((one for one in PLANTED if one.question is None), 3), ids=lambda mutant: mutant.name
 )
 def test_each_fault_is_caught(mutant: Mutant, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    kind = next((kind for kind in ("joined", "amounts", "balances", "jobs") if mutant.on.startswith(kind)), "")
+    kind = next(
+        (kind for kind in ("joined", "amounts", "balances", "jobs", "positive") if mutant.on.startswith(kind)), ""
+    )
     names = (f"{kind}_spec", kind) if kind else ("spec", "shared")
     spec, shared = map(request.getfixturevalue, names)
     sampler_for.cache_clear()
@@ -173,7 +190,7 @@ def test_a_quick_audit_of_the_installation_notices_a_sensitivity_of_1(name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["", "joined", "amounts", "balances", "jobs"])
+@pytest.mark.parametrize("kind", ["", "joined", "amounts", "balances", "jobs", "positive"])
 def test_what_is_sound_passes_everywhere(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """With a test key and no ledger, and with a secret key and one: nobody finds anything."""
     assert courts_of(request.getfixturevalue(kind or "shared"), None) == set()

@@ -186,7 +186,7 @@ def _rewrite(path: Path, table: pa.Table, header: dict[str, object]) -> None:
 def test_files_that_are_not_as_their_header_says_are_refused(tmp_path: Path) -> None:
     path = _write(tmp_path, "a", [])
     good = pq.read_table(path)
-    header: dict[str, object] = HEADER._to_json()
+    header: dict[str, object] = HEADER.to_json()
     short = [[1, 2, 3], [1, 2], *([[1, 2, 3, 4]] + [[1, 2, 3]] * (N - 3))]
     for table, changed, message in [
         (good, {**header, "kind": "table"}, "is not a measurement"),

@@ -80,6 +80,7 @@ def test_all_presets_are_there() -> None:
         "das-1940",
         "dhc-persons",
         "dhc-persons-county",
+        "dhc-persons-positive",
         "pl94-2020-pr",
         "pl94-2020-pr-units",
         "pl94-2020-us",

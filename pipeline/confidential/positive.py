@@ -1,0 +1,85 @@
+"""Noisy answers that are drawn only where the released parent is positive; no true count decides where that is.
+
+Which answers these are follows from the released histogram of the level above, by a function that is given nothing
+else (`postprocess.positive`). So all that is published is a function of what the mechanism gives that draws every
+answer, which is what was charged.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pipeline.confidential.measure import ANSWERS_AT_ONCE, true_histogram
+from pipeline.execution.job import Job
+from pipeline.model.allocation import allocation_of, allocations
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.release.histograms import read_histogram
+from pipeline.release.measurements import header_of
+from pipeline.release.positive import PositiveRows, PositiveWriter
+from postprocess.positive import PositivePlaces
+
+
+def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+    """Publish of a level's queries with `where_positive` the noisy answers that are positive in the released parent.
+
+    The noise on answer a of geounit g is that at position g * size + a of the query's stream, as where all are drawn.
+
+    Args:
+        job: the run, whose level above is released.
+        key: the run's master key.
+        fingerprint: of the records, keyed, from `tabulate_universe`.
+        universe: the release's own, or a companion.
+        level: name of the level.
+    """
+    folder, allocation = job.folder(universe), allocation_of(allocations(universe, job.spine), level)
+    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    above = job.spine.levels[job.spine.index_of(level) - 1]
+    released = read_histogram(folder.readable(folder.histogram(above.name)), above.geocodes, universe.schema)
+    counts, geounits = true_histogram(job, universe, level), job.spine.level(level)
+    for measured in allocation.strategy.where_positive:
+        query = measured.query
+        due = PositivePlaces.of(released, query).below(geounits.parents)
+        (noise,) = allocation.draws(universe, measured)
+        draw = partial(sampler_for(noise).draw_at, key.stream_key(context, level, query.name))
+        with ExitStack() as stack:
+            target = folder.positive(level, query.name)
+            writer = stack.enter_context(
+                PositiveWriter.open(target, job.run.staging, header_of(universe, allocation, measured))
+            )
+            for first, last in pairwise(_lots(due)):
+                part = PositivePlaces(
+                    due.starts[first : last + 1] - due.starts[first], due.answers[due.starts[first] : due.starts[last]]
+                )
+                rows = part.rows
+                values = true_answers(counts[first:last], query, part) + draw(
+                    (first + rows) * query.size + part.answers
+                )
+                writer.write(PositiveRows(geounits.geocodes[first:last], part.starts, part.answers, values))
+    job.progress.advance(len(geounits))
+
+
+def _lots(due: PositivePlaces) -> list[int]:
+    """The first geounit of each lot that is in memory at a time, and their number."""
+    lots = due.starts[1:] // ANSWERS_AT_ONCE
+    return [0, *(int(at) + 1 for at in np.flatnonzero(np.diff(lots))), len(due.starts) - 1]
+
+
+def true_answers(counts: sp.csr_array, query: Query, due: PositivePlaces) -> NDArray[np.int64]:
+    """The confidential answers of a query at some places of histograms `(n, n_cells)`, `(n_places,)` int64."""
+    rows = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
+    found, place = np.unique(rows * query.size + query.cell_answer[counts.indices], return_inverse=True)
+    sums = np.zeros(len(found) + 1, dtype=np.int64)
+    np.add.at(sums, place.ravel(), counts.data)
+    wanted = due.rows * query.size + due.answers
+    at = np.searchsorted(found, wanted)
+    there = np.append(found, -1)[at] == wanted
+    return np.where(there, sums[at], 0)

@@ -1,0 +1,271 @@
+"""Answers that are drawn only where the released parent is positive: which, with what noise, and who notices others."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.positive_mutants import true_counts, without_true_zeros
+from releases.positive_town import AGES, BLOCKS, EVERYWHERE, POSITIVE, RACES, TOPDOWN, write_positive
+from releases.small import public_bytes, request_of, run
+
+import pipeline.estimation.by_sums
+from auditor.check.release import examine
+from auditor.program import audit
+from features.audit.release_noise import noise_findings
+from features.audit.release_reading import open_audited
+from pipeline.confidential.custody import KeySource, key_of_release
+from pipeline.confidential.steps import MEASURE_POSITIVE
+from pipeline.cost.size import Size
+from pipeline.errors import InputError, ReleaseError
+from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Notes, Step
+from pipeline.inputs.geography import read_spine
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.privacy.noise.streams import Stream
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.runs.from_measurements import estimate_release
+from pipeline.runs.request import Engine, Request, check_request
+from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import load_spec
+from postprocess.sums.upward import Known
+
+ATTRIBUTES = {"age": AGES, "sex": ("f", "m"), "race": RACES}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release of the small state."""
+    return run(write_positive(tmp_path_factory.mktemp("positive")), tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture(scope="module")
+def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with all answers drawn."""
+    return run(write_positive(tmp_path_factory.mktemp("all"), EVERYWHERE), tmp_path_factory.mktemp("everywhere"))
+
+
+def cells_of(release: Path, level: str) -> dict[str, set[tuple[int, int, int]]]:
+    """Of each area the cells with persons in the release."""
+    found: dict[str, set[tuple[int, int, int]]] = {}
+    for row in pd.read_parquet(release / "public" / "histograms" / f"{level}.parquet").itertuples():
+        place = tuple(values.index(str(getattr(row, name))) for name, values in ATTRIBUTES.items())
+        found.setdefault(str(row.geocode), set()).add(place)  # type: ignore[arg-type]
+    return found
+
+
+def drawn(release: Path, level: str, query: str) -> pd.DataFrame:
+    return pd.read_parquet(release / "public" / "positive" / level / f"{query}.parquet")
+
+
+@pytest.mark.parametrize("query", ["detailed", "age.race"])
+def test_just_what_is_positive_in_the_released_area_above_is_drawn(made: Path, query: str) -> None:
+    above = cells_of(made, "county")
+    rows = drawn(made, "block", query)
+    assert rows["geocode"].tolist() == sorted(BLOCKS)
+    some_left_out = False
+    for geocode, answers, values in zip(rows["geocode"], rows["answer"], rows["value"], strict=True):
+        cells = above[geocode[:2]]
+        if query == "detailed":
+            due = sorted((age * 2 + sex) * 6 + race for age, sex, race in cells)
+            some_left_out |= len(due) < 144
+        else:
+            due = sorted({age * 6 + race for age, _, race in cells})
+        assert answers.tolist() == due, geocode
+        assert len(values) == len(due)
+    assert some_left_out or query != "detailed"
+    assert not (made / "public" / "measurements" / "block" / f"{query}.parquet").exists()
+    assert (made / "public" / "measurements" / "state" / f"{query}.parquet").exists(), "at the top all are drawn"
+
+
+@pytest.mark.parametrize("level", ["county", "block"])
+def test_what_is_drawn_has_the_noise_of_its_place_among_all_answers(made: Path, everywhere: Path, level: str) -> None:
+    for query in ("detailed", "age.race"):
+        every = pd.read_parquet(everywhere / "public" / "measurements" / level / f"{query}.parquet")
+        some = drawn(made, level, query)
+        assert (some["variance"] == every["variance"]).all()
+        for whole, part in zip(every["value"], some["value"].index, strict=True):
+            assert whole[some["answer"][part]].tolist() == some["value"][part].tolist()
+
+
+def test_a_query_that_is_positive_everywhere_above_has_the_same_values(tmp_path: Path) -> None:
+    changes = ('"sex * race" = "1/4"', f"sex = {POSITIVE}")
+    positive = run(write_positive(tmp_path, changes), tmp_path / "a")
+    every = run(write_positive(tmp_path, changes, EVERYWHERE), tmp_path / "b")
+    whole = pd.read_parquet(every / "public" / "measurements" / "block" / "sex.parquet")
+    rows = drawn(positive, "block", "sex")
+    assert [one.tolist() for one in rows["answer"]] == [[0, 1]] * len(BLOCKS)
+    assert [one.tolist() for one in rows["value"]] == [one.tolist() for one in whole["value"]]
+
+
+def test_estimated_by_itself_a_level_is_as_if_all_were_drawn(tmp_path: Path) -> None:
+    """What is not drawn says nothing below a zero: without passes and levels below, the release is the same."""
+    positive = run(write_positive(tmp_path, TOPDOWN), tmp_path / "a")
+    every = run(write_positive(tmp_path, TOPDOWN, EVERYWHERE), tmp_path / "b")
+    for level in ("state", "county", "block"):
+        name = f"public/histograms/{level}.parquet"
+        assert public_bytes(positive)[name] == public_bytes(every)[name], level
+
+
+def test_on_sums_the_estimates_are_those_of_all_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema of few cells, estimated as one of more than a million: the same numbers, but for ties."""
+    spec = write_positive(tmp_path, TOPDOWN, ('"sex * race" = "1/4"', 'sex = "1/4"'))
+    of_cells = run(spec, tmp_path / "a")
+    monkeypatch.setattr(pipeline.estimation.by_sums, "MOST_CELLS_AT_ONCE", 50)
+    monkeypatch.setattr(pipeline.estimation.by_sums, "Known", partial(Known, most=40))
+    on_sums = run(spec, tmp_path / "b")
+    assert verify_release(RunDirectory(on_sums), 1, Silent()) == []
+    for level in ("county", "block"):
+        names = ["geocode", *ATTRIBUTES]
+        one, two = (
+            pd.read_parquet(release / "public" / "histograms" / f"{level}.parquet").astype(dict.fromkeys(names, str))
+            for release in (of_cells, on_sums)
+        )
+        both = one.merge(two, on=names, how="outer", suffixes=("_a", "_b")).fillna(0)
+        apart = (both["count_a"] - both["count_b"]).abs()
+        assert apart.max() <= 1
+        assert apart.sum() <= 0.1 * both["count_a"].sum()
+
+
+def test_the_promise_and_the_charge_are_those_of_all_answers(made: Path, everywhere: Path) -> None:
+    one, other = (read_manifest(RunDirectory(release).manifest) for release in (made, everywhere))
+    assert one.privacy == other.privacy
+    assert one.accounts == other.accounts
+
+
+def test_everybody_finds_it_sound(made: Path) -> None:
+    assert verify_release(RunDirectory(made), 1, Silent()) == []
+    assert examine(made).problems == []
+    found = list(audit(made))
+    assert all(one.passed for one in found)
+    assert {one.subject for one in found} >= {"where the area above is positive in the release"}
+    release = open_audited(made)
+    own = list(noise_findings(release, key_of_release(RunDirectory(made), KeySource())))
+    assert all(one.passed for one in own)
+    assert any(one.check == "answers drawn" for one in own)
+
+
+def test_a_choice_by_true_counts_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    true_counts(monkeypatch)
+    with pytest.raises(ReleaseError, match="does not have just the answers that are positive in the released level"):
+        run(write_positive(tmp_path), tmp_path / "out")
+
+
+def test_answers_left_out_by_true_counts_are_noticed(made: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(made, tmp_path / made.name))
+    without_true_zeros(copy)
+    (problem,) = [one for one in verify_release(RunDirectory(copy), 1, Silent()) if "cannot be recomputed" in one]
+    assert "positive in the released level 'county'" in problem
+    assert any("was not drawn, and is positive" in one or "not drawn" in one for one in examine(copy).problems)
+    assert {one.check for one in audit(copy) if not one.passed} >= {"answers drawn"}
+    release = open_audited(copy)
+    assert not all(one.passed for one in noise_findings(release, None))
+
+
+def test_a_changed_value_is_not_its_noise(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = Path(shutil.copytree(made, tmp_path / made.name))
+    monkeypatch.setattr("features.audit.release_positive.true_answers", lambda *at: 1 + _true(*at))
+    release = open_audited(copy)
+    own = list(noise_findings(release, key_of_release(RunDirectory(copy), KeySource())))
+    assert [one.detail for one in own if one.check == "noise drawn" and not one.passed]
+
+
+def _true(*at: Any) -> Any:
+    from pipeline.confidential.positive import true_answers
+
+    return true_answers(*at)
+
+
+def test_a_run_that_was_stopped_between_levels_is_resumed_to_the_same_bytes(made: Path, tmp_path: Path) -> None:
+    spec = write_positive(tmp_path)
+
+    class StoppedError(Exception):
+        pass
+
+    def stopping(step: Step) -> Notes | None:
+        if step.name == "estimate block":
+            raise StoppedError
+        return step.perform()
+
+    with pytest.raises(StoppedError):
+        run(spec, tmp_path / "out", perform=stopping)
+    performed: list[str] = []
+
+    def noting(step: Step) -> Notes | None:
+        performed.append(step.name)
+        return step.perform()
+
+    resumed = run(spec, tmp_path / "out", perform=noting)
+    assert f"{MEASURE_POSITIVE} block" not in performed
+    assert "estimate block" in performed
+    for name, content in public_bytes(made).items():
+        if name.endswith(".parquet"):
+            assert public_bytes(resumed)[name] == content, name
+
+
+def test_two_workers_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
+    again = run(write_positive(tmp_path), tmp_path / "out", workers=2)
+    parquet = {name: content for name, content in public_bytes(made).items() if name.endswith(".parquet")}
+    assert {name: public_bytes(again)[name] for name in parquet} == parquet
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([("publish = { margins = false }", "publish = { margins = true }")], "publish.margins is true"),
+        ([("block = 3 } }", "block = 3 }, bypass = true }")], "geography.bypass is true"),
+    ],
+)
+def test_what_there_is_not_with_it_is_refused(changes: list[tuple[str, str]], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"parent positive.*{message}"):
+        request_of(write_positive(tmp_path, *changes), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cluster_and_measurements_from_elsewhere_are_refused(tmp_path: Path) -> None:
+    spec = write_positive(tmp_path)
+    with pytest.raises(InputError, match="run it without --engine dask"):
+        check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("dask", "tcp://127.0.0.1:1")))
+    with pytest.raises(InputError, match="which answers these are follows from the release"):
+        estimate_release(tmp_path, spec, tmp_path / "out", 1, Silent())
+
+
+def test_another_condition_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="parent positive"):
+        load_spec(write_positive(tmp_path, (POSITIVE, '{ share = "1/4", where = "true positive" }')))
+
+
+def test_the_preset_has_the_queries_of_the_other_and_three_of_them_in_part() -> None:
+    from pipeline.spec.preset import load_preset
+
+    positive, other = load_preset("dhc-persons-positive"), load_preset("dhc-persons")
+    assert positive.levels == other.levels
+    assert len(positive.where_positive) == 3
+    assert all(positive.where_positive <= {query for query, _ in level.queries} for level in other.levels)
+
+
+def test_the_plan_counts_positive_cells_and_not_all(tmp_path: Path) -> None:
+    sizes = []
+    for changes in ((), (EVERYWHERE,)):
+        spec = load_spec(write_positive(tmp_path, *changes))
+        sizes.append(Size.of(spec.universes()[0], read_spine(spec.geography)).measured)
+    assert 0 < sizes[0] < sizes[1]
+    assert sizes[1] == (1 + 3 + 18) * (1 + 12 + 72 + 144)
+
+
+@pytest.mark.parametrize("noise", [NoiseSpec("discrete_gaussian", 7), NoiseSpec("discrete_laplace", 3)])  # type: ignore[arg-type]
+def test_noise_at_some_positions_is_that_of_the_whole_stream(noise: NoiseSpec) -> None:
+    key, sampler = bytes(range(32)), sampler_for(noise)
+    positions = np.array([5, 0, 3, 3, 99_999, 2**40, 2**40 + 1])
+    whole = [int(sampler.draw(key, int(position), 1)[0]) for position in positions]
+    assert sampler.draw_at(key, positions).tolist() == whole
+    assert Stream(key).words_at(positions[:5]).tolist() == Stream(key).words(0, 100_000)[positions[:5]].tolist()
+    with pytest.raises(ValueError, match="from 0 on"):
+        sampler.draw_at(key, np.array([-1]))
