@@ -108,7 +108,7 @@ def _stream(change: Callable[..., bytes]) -> Plant:
 
 
 def _restarted(patch: Patch) -> None:
-    patch.setattr(pipeline.confidential.measure, "_AT_ONCE", 24)
+    patch.setattr(pipeline.confidential.measure, "ANSWERS_AT_ONCE", 24)
     _draw(lambda sampler, key, start, count, sound: sound(sampler, key, 0 * start, count))(patch)
 
 

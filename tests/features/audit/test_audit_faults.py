@@ -209,7 +209,7 @@ def test_streams_that_overlap(tmp_path: Path, monkeypatch: Patch) -> None:
 @pytest.mark.slow
 def test_a_stream_that_begins_again_with_every_batch(tmp_path: Path, monkeypatch: Patch) -> None:
     drawn_by(monkeypatch, lambda sampler, stream_key, start, count: sampler.draw(stream_key, 0 * start, count))
-    monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 200)
+    monkeypatch.setattr(pipeline.confidential.measure, "ANSWERS_AT_ONCE", 200)
     root = faulty(tmp_path, monkeypatch)
     assert failed(audited(root)) >= {"noise drawn", "streams apart"}
 

@@ -78,7 +78,7 @@ COUPLE = {"2 * adult * no": 3}
 def test_what_breaks_a_join_is_told(
     persons: dict[str, int], homes: dict[str, int], says: list[str], held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure, "_AT_ONCE", held)
+    monkeypatch.setattr(measure, "ANSWERS_AT_ONCE", held)
     assert broken(parse_spec(SPEC), persons, homes) == says
 
 

@@ -63,7 +63,7 @@ def test_a_measurement_is_the_truth_plus_the_noise_at_its_place(town: Path, town
 def test_noise_does_not_depend_on_batches(
     town: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 40)
+    monkeypatch.setattr(pipeline.confidential.measure, "ANSWERS_AT_ONCE", 40)
     assert public_bytes(run(town_spec, tmp_path)) == public_bytes(town)
 
 
@@ -90,7 +90,7 @@ def test_what_goes_wrong_in_a_thread_ends_the_stage_and_leaves_no_file_of_the_le
     place = (level, spine.levels[-1].geocodes, universe.schema)
     write_histogram(directory.universe("").true_histogram(level), directory.staging, *place, counts)
     job = Job(directory, spec, (universe,), spine, Workers(2), Silent())
-    monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 40)
+    monkeypatch.setattr(pipeline.confidential.measure, "ANSWERS_AT_ONCE", 40)
     monkeypatch.setattr(of, what, fails_at_last)
     with pytest.raises(SpinewiseError, match="no space left"):
         measure_level(job, MasterKey.from_text("insecure-test:1"), "records", universe, level)

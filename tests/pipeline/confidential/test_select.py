@@ -167,7 +167,7 @@ def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> 
 
 def test_the_bytes_do_not_depend_on_batches(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     before = file_of(job).read_bytes()
-    monkeypatch.setattr(pipeline.confidential.measure, "_AT_ONCE", 56)
+    monkeypatch.setattr(pipeline.confidential.measure, "ANSWERS_AT_ONCE", 56)
     choose_again(job)
     assert file_of(job).read_bytes() == before
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from releases.command import feature_module
 from releases.positive_mutants import true_counts, without_true_zeros
 from releases.positive_town import AGES, BLOCKS, EVERYWHERE, POSITIVE, RACES, TOPDOWN, write_positive
 from releases.small import public_bytes, request_of, run
@@ -17,9 +18,8 @@ from releases.small import public_bytes, request_of, run
 import pipeline.estimation.by_sums
 from auditor.check.release import examine
 from auditor.program import audit
-from features.audit.release_noise import noise_findings
-from features.audit.release_reading import open_audited
 from pipeline.confidential.custody import KeySource, key_of_release
+from pipeline.confidential.positive import true_answers
 from pipeline.confidential.steps import MEASURE_POSITIVE
 from pipeline.cost.size import Size
 from pipeline.errors import InputError, ReleaseError
@@ -59,6 +59,13 @@ def cells_of(release: Path, level: str) -> dict[str, set[tuple[int, int, int]]]:
         place = tuple(values.index(str(getattr(row, name))) for name, values in ATTRIBUTES.items())
         found.setdefault(str(row.geocode), set()).add(place)  # type: ignore[arg-type]
     return found
+
+
+def audited(release: Path) -> list[Any]:
+    """What the audit of its noise finds, with its key."""
+    key = key_of_release(RunDirectory(release), KeySource())
+    opened = feature_module("features.audit.release_reading").open_audited(release)
+    return list(feature_module("features.audit.release_noise").noise_findings(opened, key))
 
 
 def drawn(release: Path, level: str, query: str) -> pd.DataFrame:
@@ -146,8 +153,7 @@ def test_everybody_finds_it_sound(made: Path) -> None:
     found = list(audit(made))
     assert all(one.passed for one in found)
     assert {one.subject for one in found} >= {"where the area above is positive in the release"}
-    release = open_audited(made)
-    own = list(noise_findings(release, key_of_release(RunDirectory(made), KeySource())))
+    own = audited(made)
     assert all(one.passed for one in own)
     assert any(one.check == "answers drawn" for one in own)
 
@@ -165,22 +171,16 @@ def test_answers_left_out_by_true_counts_are_noticed(made: Path, tmp_path: Path)
     assert "positive in the released level 'county'" in problem
     assert any("was not drawn, and is positive" in one or "not drawn" in one for one in examine(copy).problems)
     assert {one.check for one in audit(copy) if not one.passed} >= {"answers drawn"}
-    release = open_audited(copy)
-    assert not all(one.passed for one in noise_findings(release, None))
+    assert not all(one.passed for one in audited(copy))
 
 
 def test_a_changed_value_is_not_its_noise(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = Path(shutil.copytree(made, tmp_path / made.name))
-    monkeypatch.setattr("features.audit.release_positive.true_answers", lambda *at: 1 + _true(*at))
-    release = open_audited(copy)
-    own = list(noise_findings(release, key_of_release(RunDirectory(copy), KeySource())))
+    monkeypatch.setattr(
+        feature_module("features.audit.release_positive"), "true_answers", lambda *at: 1 + true_answers(*at)
+    )
+    own = audited(copy)
     assert [one.detail for one in own if one.check == "noise drawn" and not one.passed]
-
-
-def _true(*at: Any) -> Any:
-    from pipeline.confidential.positive import true_answers
-
-    return true_answers(*at)
 
 
 def test_a_run_that_was_stopped_between_levels_is_resumed_to_the_same_bytes(made: Path, tmp_path: Path) -> None:
