@@ -50,8 +50,8 @@ def check_possible(spec: ReleaseSpec, universe: Universe) -> None:
         raise InputError(
             f"{_name(spec, universe)}: found {possible_cells(universe):,} possible cells; of more than "
             f"{MOST_CELLS_AT_ONCE:,} those can be estimated whose detail is measured at the upper levels, and at most "
-            f"{MOST_SUMS:,} answers at all levels below, but {'; '.join(why)}; what fits: other queries in "
-            "strategy.levels, fewer attributes or coarser values"
+            f"{MOST_SUMS:,} answers at all levels below, but {'; '.join(why)}; what fits: wide queries "
+            'with where = "parent positive", other queries in strategy.levels, fewer attributes or coarser values'
         )
 
 

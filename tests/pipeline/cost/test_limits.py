@@ -60,7 +60,8 @@ def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: i
 REFUSAL = (
     "binary: found 16,777,216 possible cells; of more than 1,000,000 those can be estimated whose detail is measured "
     "at the upper levels, and at most 2,000 answers at all levels below, but the detail is not measured at county; "
-    "publish.margins is true; what fits: other queries in strategy.levels, fewer attributes or coarser values"
+    'publish.margins is true; what fits: wide queries with where = "parent positive", other queries in '
+    "strategy.levels, fewer attributes or coarser values"
 )
 
 
