@@ -33,6 +33,7 @@ class Due:
     Attributes:
         scale, cost: `(kinds,)` sigma^2 or b, and rho or epsilon, of each kind of geounit; the first is the level's own.
         kind: `(n_geounits,)` which of them each geounit has, -1 where it is not measured.
+        where_positive: whether answers are drawn only where that of the released area above is positive.
     """
 
     universe: Universe
@@ -42,6 +43,7 @@ class Due:
     scales: tuple[Fraction, ...]
     costs: tuple[Fraction, ...]
     kind: NDArray[np.int64]
+    where_positive: bool
 
     @property
     def name(self) -> str:
@@ -111,12 +113,16 @@ class Release:
     @cached_property
     def due(self) -> tuple[Due, ...]:
         """Every measurement that the spec calls for of all answers."""
-        return tuple(due for due in self._due() if due.path.parts[-3] == "measurements")
+        return tuple(due for due in self._every_due if not due.where_positive)
 
     @cached_property
     def due_positive(self) -> tuple[Due, ...]:
         """Those that it calls for where the released area above is positive."""
-        return tuple(due for due in self._due() if due.path.parts[-3] == "positive")
+        return tuple(due for due in self._every_due if due.where_positive)
+
+    @cached_property
+    def _every_due(self) -> tuple[Due, ...]:
+        return tuple(self._due())
 
     def _due(self) -> Iterator[Due]:
         for universe in self.form.universes:
@@ -134,9 +140,10 @@ class Release:
                 for query, part in queries:
                     costs = tuple(universe.rest * amount * part for amount in amounts)
                     places = self.places.universe(universe.name)
-                    drawn = places.positive if (name, query.name) in positive else places.measurement
-                    path = drawn(name, query.name)
-                    yield Due(universe, level, query, path, tuple(universe.scale(c) for c in costs), costs, kind)
+                    where_positive = (name, query.name) in positive
+                    path = (places.positive if where_positive else places.measurement)(name, query.name)
+                    scales = tuple(map(universe.scale, costs))
+                    yield Due(universe, level, query, path, scales, costs, kind, where_positive)
 
     def measured(self, due: Due) -> Measured:
         """The file of a measurement."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
-from oracles.how_many import OF_A_VERSION, is_first_half
+from oracles.how_many import OF_A_VERSION, turns
 
 from pipeline.execution.threads import limit_threads
 
@@ -58,7 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     slow = {item for item in items if item.get_closest_marker("slow")}
     files = sorted({item.path for item in slow})
-    asked = {file for place, file in enumerate(files) if is_first_half(place) == (HALF == "first")}
+    first = set(turns(files, 2))
+    asked = first if HALF == "first" else set(files) - first
     config.hook.pytest_deselected(items=[item for item in items if item in slow and item.path not in asked])
     items[:] = [item for item in items if item not in slow or item.path in asked]
 

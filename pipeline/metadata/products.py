@@ -148,20 +148,22 @@ def _invariants(of: ReleaseScope) -> Iterator[ProductFile]:
             yield ProductFile(path, universe.name, level, query)
 
 
-def _measurements(of: ReleaseScope) -> Iterator[ProductFile]:
+def _answers_of_strategy(of: ReleaseScope, *, where_positive: bool) -> Iterator[ProductFile]:
+    """Of each query of each level; those that are drawn only where the released parent is positive, or the others."""
     for universe in of.universes:
+        folder = of.run.universe(universe.name)
+        path_of = folder.positive if where_positive else folder.measurement
         for level in universe.strategy.levels:
-            for one in level.everywhere:
-                path = of.run.universe(universe.name).measurement(level.level, one.query.name)
-                yield ProductFile(path, universe.name, level.level, one.query)
+            for one in level.where_positive if where_positive else level.everywhere:
+                yield ProductFile(path_of(level.level, one.query.name), universe.name, level.level, one.query)
+
+
+def _measurements(of: ReleaseScope) -> Iterator[ProductFile]:
+    return _answers_of_strategy(of, where_positive=False)
 
 
 def _positive(of: ReleaseScope) -> Iterator[ProductFile]:
-    for universe in of.universes:
-        for level in universe.strategy.levels:
-            for one in level.where_positive:
-                path = of.run.universe(universe.name).positive(level.level, one.query.name)
-                yield ProductFile(path, universe.name, level.level, one.query)
+    return _answers_of_strategy(of, where_positive=True)
 
 
 def _added(of: ReleaseScope) -> Iterator[ProductFile]:

@@ -197,6 +197,11 @@ def publications(job: Job, between: Sequence[Step] = ()) -> tuple[Publication, .
     return tuple(Publication(job, universe, between=between) for universe in in_order)
 
 
+def last_that_draws(ordered: Sequence[Publication]) -> Publication | None:
+    """The last during whose estimation something is drawn; None where all is drawn before."""
+    return next((publication for publication in reversed(ordered) if publication.draws_between), None)
+
+
 # -- what is made of all other files ----------------------------------------------------------------------------------
 
 
@@ -268,11 +273,12 @@ def perform_public_steps(
     notes: dict[str, Notes] = {}
     if last:
         begin_areas(job)
-    left = publications(job, between)
-    for number, publication in enumerate(left):
+    ordered = publications(job, between)
+    last_to_draw = last_that_draws(ordered)
+    for publication in ordered:
         with publication:
             notes |= perform_steps(job, publication.estimating(), perform, checkpoints)
-            if publication.draws_between and not any(one.draws_between for one in left[number + 1 :]):
+            if publication is last_to_draw:
                 drawn()
             notes |= perform_steps(job, [*publication.simulating(), *publication.publishing()], perform, checkpoints)
     return notes | (perform_steps(job, last_steps(job), perform, checkpoints) if last else {})

@@ -32,7 +32,7 @@ from pipeline.model.universe import Universe
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.said_before import say_before
-from pipeline.publishing.steps import Publication, begin_areas, last_steps, publications
+from pipeline.publishing.steps import Publication, begin_areas, last_steps, last_that_draws, publications
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
@@ -111,7 +111,7 @@ class ReleaseRun:
     ) -> None:
         self.job = job
         self.publications = publications(job, measuring.measuring_positive())
-        self._drawing = [publication for publication in self.publications if publication.draws_between]
+        self._last_that_draws = last_that_draws(self.publications)
         self._perform = perform
         self._measured, self._measuring = measured, measuring
         self._ingredients, self._sealed = ingredients, ""
@@ -124,11 +124,11 @@ class ReleaseRun:
         measuring = self._measuring
         yield from (*measuring.counting(), *measuring.charging())
         yield from measuring.measuring()
-        if not self._drawing:
+        if self._last_that_draws is None:
             yield from measuring.closing_charge()
         for publication in self.publications:
             yield from publication.estimating()
-            if publication in self._drawing[-1:]:
+            if publication is self._last_that_draws:
                 yield from measuring.closing_charge()
             yield from (*publication.simulating(), *publication.publishing())
         yield from (*last_steps(self.job), *self._comparing())
@@ -157,7 +157,7 @@ class ReleaseRun:
         self.job.run.finished.unlink(missing_ok=True)
         self._checkpoints = Checkpoints(self.job.run)
         self._perform_steps(self._measuring.measuring())
-        if not self._drawing:
+        if self._last_that_draws is None:
             self._end_measuring()
         self.job.inputs.forget()
         if self._comparing() and not _is_large(self.job.spine, self.job.universes):
@@ -172,7 +172,7 @@ class ReleaseRun:
     def estimate(self, publication: Publication) -> None:
         """Estimate and round the histograms of one universe."""
         self._perform_steps(publication.estimating())
-        if publication in self._drawing[-1:]:
+        if publication is self._last_that_draws:
             self._end_measuring()
 
     def simulate(self, publication: Publication) -> None:

@@ -66,11 +66,6 @@ def seed_of(sizes: dict[str, int]) -> int:
     return seed_of_commit() if sizes is MANY else 0
 
 
-def is_first_half(place: int) -> bool:
-    """Whether a file of slow tests, by its place in their order, is of the half whose turn it is with this commit."""
-    return (place + seed_of_commit()) % 2 == 0
-
-
 def turns(rows: Iterable[Row], of: int) -> list[Row]:
     """The rows of a table whose turn it is with this commit, one in `of`; all rows of a version.
 
