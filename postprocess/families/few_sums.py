@@ -30,6 +30,8 @@ MOST_ASYMMETRIC = 512
 MOST_WEIGHTS = 1 << 25
 #: Bytes of tables whose sums are remembered.
 MOST_REMEMBERED = 1 << 20
+#: Cells of a sum that are added one after the other.
+PIECE = 256
 #: Differences of entries that count as none, relative to the largest.
 SAME = 1e-13
 
@@ -210,6 +212,28 @@ def _remembered(
 def sums_over(group: IntArray, size: int) -> sp.csr_array:
     """The sums over groups of cells, `(size, k)` zeros and ones."""
     return sp.csr_array((np.ones(len(group)), (group, np.arange(len(group)))), shape=(size, len(group)))
+
+
+class InPieces:
+    """Sums `(s, k)` of cells, zeros and ones, that are added in pieces.
+
+    What rounding leaves in a sum is in the gradient of each of its cells. Added one after the other it grows as the
+    number of these, in pieces as the longer of a piece and of how many pieces there are (Higham 1993, "The accuracy of
+    floating point summation").
+    """
+
+    def __init__(self, sums: sp.csr_array) -> None:
+        n = -(-np.diff(sums.indptr) // PIECE)
+        before = np.append(0, np.cumsum(n))
+        rows = np.repeat(np.arange(len(n)), n)
+        starts = sums.indptr[rows] + PIECE * (np.arange(before[-1]) - before[rows])
+        shape = int(before[-1]), sums.shape[1]
+        self._pieces = sp.csr_array((sums.data, sums.indices, np.append(starts, sums.nnz)), shape=shape)
+        self._of_rows = sp.csr_array((np.ones(shape[0]), np.arange(shape[0]), before), shape=(len(n), shape[0]))
+
+    def of(self, cells: FloatArray) -> FloatArray:
+        """`(s, C)` of cells `(k, C)`."""
+        return np.asarray(self._of_rows @ (self._pieces @ cells))
 
 
 def _by_subset(basis: Basis, table: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ from postprocess.arrays import Arrays, BoolArray, FloatArray
 from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
 from postprocess.families.equalities import APART, CORRECT, GRADIENT
 from postprocess.families.family import Family, violation
-from postprocess.families.few_sums import FewSums, sums_over
+from postprocess.families.few_sums import FewSums, InPieces, sums_over
 from postprocess.families.stack import is_large
 from postprocess.families.standing import Standing
 from postprocess.families.watching import Watch
@@ -134,8 +134,8 @@ class FreeSums:
         if family.held_group is None or family.held is None:
             return
         size = family.held.shape[1]
-        self.sums = sums_over(family.held_group, size)
-        per_child = self.sums @ self.mask
+        self.sums = InPieces(sums_over(family.held_group, size))
+        per_child = self.sums.of(self.mask)
         self.can_be_met &= bool((per_child[family.held.T > 0] > 0).all())
         if not self.has_parent:
             self.inverse = np.zeros((size, free.shape[1], free.shape[1]))
@@ -151,7 +151,7 @@ class FreeSums:
 
     def of(self, cells: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """The sums of cells, 0 where they are not free: the parent's `(k,)` and the held ones `(m, C)`."""
-        return cells.sum(axis=1), None if self.group is None else self.sums @ cells
+        return cells.sum(axis=1), None if self.group is None else self.sums.of(cells)
 
     def multipliers(self, by_cell: FloatArray, by_group: FloatArray | None) -> FloatArray:
         """nu_i + mu_gc in all cells `(k, C)`, for which the free ones have the given sums."""
@@ -161,7 +161,7 @@ class FreeSums:
         if len(by_group) == 1:
             mu = (by_group[0] - nu @ self.mask) @ self.inverse[0]
             return np.asarray((nu - (self.mask @ mu) * self.share)[:, None] + mu)
-        mu = np.matmul(self.inverse, (by_group - self.sums @ (self.mask * nu[:, None]))[:, :, None])[:, :, 0]
+        mu = np.matmul(self.inverse, (by_group - self.sums.of(self.mask * nu[:, None]))[:, :, None])[:, :, 0]
         on_cells = mu[self.group]
         nu -= np.einsum("kc,kc->k", self.mask, on_cells) * self.share
         return np.asarray(nu[:, None] + on_cells)

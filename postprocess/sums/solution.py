@@ -42,8 +42,8 @@ from postprocess.sums.weights import SumWeights
 
 #: Persons by which a cell of a solution may differ from the exact one at most; and the bound that is aimed at.
 ALLOWED, AIM = 1e-5, 1e-7
-#: What rounding leaves of a gradient, relative to the norm of the linear terms.
-LAST_BITS = 4.0 * 2.0**-52
+#: What rounding leaves of a gradient at least, relative to the norm of the linear terms.
+LAST_BITS = 2.0**-54
 #: Persons below 0, and what a multiplier has of the wrong sign in persons, that count as none.
 NONE = 1e-8
 #: Rounds of the active set, and steps of conjugate gradients in one.
@@ -378,7 +378,7 @@ def _stationary(among: _Among, linear: FloatArray, x: FloatArray, aim: float, le
     at = best = among.met(among.put(x))
     goal, before = aim, np.inf
     for turn in range(RESTARTS):
-        residual = among.projected(linear - among.times(at))
+        residual = _residual(among, linear, at)
         size = float(np.linalg.norm(residual))
         if size < before:
             best = at
@@ -392,6 +392,15 @@ def _stationary(among: _Among, linear: FloatArray, x: FloatArray, aim: float, le
             return None
         at = among.met(at + step)
     return among.taken(best)
+
+
+def _residual(among: _Among, linear: FloatArray, at: FloatArray) -> FloatArray:
+    """What is left of the gradient, with its sign changed, along the directions that change no fixed sum.
+
+    It is projected twice: what rounding leaves once of a large gradient across these directions would be in each step,
+    and taken off their sum, so that the fixed sums are kept, it would bring a larger gradient than is left.
+    """
+    return among.projected(among.projected(linear - among.times(at)))
 
 
 def _descent(among: _Among, residual: FloatArray, least: float) -> FloatArray | None:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.families.few_sums import OnSums, sums_over
+from postprocess.families.few_sums import InPieces, OnSums, sums_over
 from postprocess.marginal import each_in_one
 
 
@@ -23,9 +23,9 @@ class Weighted:
     weight: float
 
     @cached_property
-    def sums(self) -> sp.csr_array:
-        """`(size, k)`."""
-        return sums_over(self.group, self.size)
+    def sums(self) -> InPieces:
+        """Of cells."""
+        return InPieces(sums_over(self.group, self.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,11 @@ class SumWeights(OnSums):
         """A' `(k, s)`."""
         return sp.csr_array(self.few.T)
 
+    @cached_property
+    def few_sums(self) -> InPieces:
+        """A, of cells."""
+        return InPieces(self.few)
+
     def least(self) -> float:
         """See `Precisions`."""
         return float(self.leasts.min())
@@ -92,8 +97,8 @@ class SumWeights(OnSums):
         """See `OnSums`."""
         out = self.scale[kinds] * cells
         for one in self.wide:
-            out += one.weight * (one.sums @ cells)[one.group]
-        sums = self.few @ cells
+            out += one.weight * one.sums.of(cells)[one.group]
+        sums = self.few_sums.of(cells)
         weighted = np.empty_like(sums)
         for kind in range(len(self.scale)):
             columns = np.flatnonzero(kinds == kind)

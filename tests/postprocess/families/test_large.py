@@ -137,18 +137,23 @@ def test_single_precision_is_corrected_until_nothing_is_left(monkeypatch: pytest
 
 
 def test_counts_of_more_than_ten_million_are_solved_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Double precision does not tell a billionth of a person apart there."""
-    family = random_family(3, 6, 300)
-    positive = as_large(family) > 0
-    assert family.parent is not None
-    parent, times = np.rint(family.parent * 1e6 / 3), 1e6 / 3
-    large = replace(family, parent=parent, linear=family.linear * times, upper=np.where(family.upper > 0, parent, 0.0))
-    assert 1e7 < parent.max() < 2e7
-    single, double = stationary_point(large, positive, equalities.CORRECTIONS), stationary_point(large, positive, 0)
-    assert np.abs(single - double).max() < 1e-5
+    """Double precision does not tell a billionth of a person apart there, of most families on any processor."""
+    families = []
+    for seed in range(3, 9):
+        family = random_family(seed, 6, 300)
+        positive = as_large(family) > 0
+        assert family.parent is not None
+        times = 1e7 / family.parent.max()
+        parent = np.rint(1.5 * times * family.parent)
+        upper = np.where(family.upper > 0, parent, 0.0)
+        families.append((replace(family, parent=parent, linear=1.5 * times * family.linear, upper=upper), positive))
+    for large, positive in families:
+        single, double = (stationary_point(large, positive, most) for most in (equalities.CORRECTIONS, 0))
+        assert np.abs(single - double).max() < 1e-5
     monkeypatch.setattr(equalities, "APART", 0.0)
-    with pytest.raises(AssertionError):
-        stationary_point(large, positive, equalities.CORRECTIONS)
+    with pytest.raises(AssertionError):  # of one at least
+        for large, positive in families:
+            stationary_point(large, positive, equalities.CORRECTIONS)
 
 
 def stationary_point(family: Family, positive: np.ndarray, corrections: int) -> np.ndarray:
@@ -164,22 +169,17 @@ def stationary_point(family: Family, positive: np.ndarray, corrections: int) -> 
 
 
 def test_what_single_precision_cannot_solve_is_solved_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A total that is known so well that the precisions are singular in single precision."""
+    """After as many tries as there are; which precisions it cannot solve depends on the processor."""
     family = random_family(4, 5, 60)
-    total = 1e3 * np.rint(family.linear.mean(axis=1, keepdims=True))
-    steep = replace(family, precision=Dense(family.matrices + 1e3), linear=family.linear + total)
-    (small,) = solve_families([steep], "batched")
+    (small,) = solve_families([family], "batched")
     tried = []
-    original = equalities._corrected
 
-    def noted(*given: Any) -> Any:
-        tried.append(original(*given))
-        return tried[-1]
+    def unsolved(*_: Any) -> None:
+        tried.append(True)
 
-    monkeypatch.setattr(equalities, "_corrected", noted)
-    assert np.abs(as_large(steep) - small.x).max() < 1e-6
+    monkeypatch.setattr(equalities, "_corrected", unsolved)
+    assert np.abs(as_large(family) - small.x).max() < 1e-6
     assert len(tried) == active_set.TRIES
-    assert not any(tried)
 
 
 def test_a_cells_numbers_are_projected_on_a_simplex() -> None:

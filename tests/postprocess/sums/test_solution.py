@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
+from typing import Any
 
 import cvxpy
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from oracles.large_family import large_family
 from oracles.stops import after_each_stop
 from oracles.sums_world import COUNTS, MOST, world
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
+from postprocess.families import few_sums
 from postprocess.families.active_set import Exact
 from postprocess.families.family import Family
 from postprocess.sums import downward, solution
@@ -111,6 +115,31 @@ def test_no_cell_is_further_off_than_is_stated(seed: int) -> None:
             off = np.abs(moved - x).max()
             assert off <= distance(family, moved) + ALLOWED
             assert not off or distance(family, moved) > ALLOWED
+
+
+def projected_once(among: Any, linear: FloatArray, at: FloatArray) -> FloatArray:
+    """As `_residual`, but once."""
+    return np.asarray(among.projected(linear - among.times(at)))
+
+
+@pytest.mark.parametrize(
+    ("persons", "weight", "module", "name", "fault"),
+    [
+        (2_000_000, 1.0, solution, "_residual", projected_once),
+        (300_000_000, 0.1, few_sums, "PIECE", 1 << 40),
+        (300_000_000, 0.1, solution, "LAST_BITS", 2.0**-50),
+    ],
+    ids=["projected once", "one piece", "last bits"],
+)
+def test_millions_of_persons_are_solved_as_well(
+    monkeypatch: pytest.MonkeyPatch, persons: int, weight: float, module: ModuleType, name: str, fault: object
+) -> None:
+    """A nation and a state of fifty thousand numbers; without one of three cares about rounding they are not."""
+    exact = solve_on_sums(large_family(persons, weight))
+    assert exact is not None
+    assert distance(large_family(persons, weight), exact.x) < ALLOWED
+    monkeypatch.setattr(module, name, fault)
+    assert solve_on_sums(large_family(persons, weight)) is None
 
 
 def test_children_that_share_no_cell_are_no_further_off() -> None:
