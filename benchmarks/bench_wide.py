@@ -1,11 +1,12 @@
 """A wide schema: the Bureau's test on the census of 1940, 44,544 cells, with and without the detail measured.
 
-    python benchmarks/bench_wide.py [--part with without coverage] [--keys 1] [--margins] [--replicates 20] [--areas]
+    python benchmarks/bench_wide.py [--part with positive without coverage] [--keys 1] [--margins] [--replicates 20] [--areas]
 
 Runs `examples/wide_1940.toml` and prints time, peak memory of all processes, and what the plan foretold; and the L1
 errors of the seven queries and their mean, over the areas of each level, beside the published means of the Bureau's own
 code on the whole census of 1940, at epsilon 4: other data, and other levels above, so that only their size can be
-compared. "without" gives the detail's share of the budget to the other queries. "coverage" (some ten minutes) publishes
+compared. "positive" draws the detail where the area above is positive, without margins; "without" gives its share of
+the budget to the other queries. "coverage" (some ten minutes) publishes
 the 90 % intervals with the detail measured, and prints how many of the true numbers they hold, by true and by released
 size; then the same of intervals of half the width, a planted fault that most classes show. `--areas` writes the
 list of districts that the example names, and ends. Needs ../shared/data beside the project.
@@ -42,7 +43,16 @@ COARSE = {
     "age * hispanic * race * citizen": "5/9",
     **{f"{age} * sex": "1/18" for age in ("age", "age_4", "age_16", "age_64")},
 }
-PARTS = ("with", "without", "coverage")
+#: The preset's own queries and shares, the detail measured where the area above is positive.
+WHERE_POSITIVE = {
+    "hhgq": '"1/5"',
+    "age * hispanic * race * citizen": '"1/2"',
+    **{f"{age} * sex": '"1/20"' for age in ("age", "age_4", "age_16", "age_64")},
+    "detailed": '{ share = "1/10", where = "parent positive" }',
+}
+#: Queries that take the place of those of the preset.
+QUERIES = {"without": {query: f'"{share}"' for query, share in COARSE.items()}, "positive": WHERE_POSITIVE}
+PARTS = ("with", "positive", "without", "coverage")
 #: Lower ends of the classes of counts; what is to be covered, at least and, from ten on, at most; numbers of a class.
 SIZES = np.array([0, 1, 5, 10, 100, 1000])
 LEAST, MOST, ENOUGH = 0.88, 0.93, 300
@@ -56,13 +66,13 @@ def write_areas(path: Path) -> None:
 
 
 def spec_text(part: str, key: int, areas: Path, *, margins: bool) -> str:
-    """The example's spec with another key and, "without", its own queries at every level."""
+    """The example's spec with another key and, of some parts, their queries at every level."""
     text = EXAMPLE.read_text(encoding="utf-8")
     text = re.sub(r'key = "insecure-test:\d+"', f'key = "insecure-test:{key}"', text)
     text = text.replace("../../shared/data", str(DATA.parent)).replace("../wide_files/areas.csv", str(areas))
     text = text.replace("margins = false", f"margins = {str(margins).lower()}")
-    if part == "without":
-        own = "".join(f'"{query}" = "{share}"\n' for query, share in COARSE.items())
+    if part in QUERIES:
+        own = "".join(f'"{query}" = {share}\n' for query, share in QUERIES[part].items())
         strategy = f'[strategy]\npreset = "das-1940"\n\n[strategy.queries]\n{own}'
         text = text.replace("[input]\n", f"{strategy}\n[input]\n")
         text = re.sub(r'(?m)^strategy = "das-1940".*\n', "", text)

@@ -170,6 +170,8 @@ MAIN_MB, ENGINE_MB, WORKER_MB = 215.0, 220.0, 95.0
 #: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 350.0
 ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 50.0, 140.0, 50.0, 15.0, 4.5
+#: Bytes per answer of a level that is drawn where the area above is positive, while the level is estimated.
+POSITIVE_BYTES = 20.0
 #: Bytes per number of the matrices where nothing but estimates follows from them.
 ONLY_MATRIX_BYTES = 65.0
 #: Of a spine that is cut into subtrees: bytes per geounit of the whole, per cell of those at the cut, and per number of
@@ -381,6 +383,7 @@ def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True
     return share * (
         GEOUNIT_BYTES * size.geounits
         + MEASURED_BYTES * size.measured
+        + POSITIVE_BYTES * size.positive
         + FILLED_BYTES * size.filled
         + ABOVE_BYTES * size.above
         + (MATRIX_BYTES if passes else ONLY_MATRIX_BYTES) * size.matrices

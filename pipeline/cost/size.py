@@ -54,11 +54,12 @@ FEW_SUMS_SHARE = 0.25
 
 
 #: Of a schema that is estimated on sums (`benchmarks/bench_dhc.py`): numbers for each possible cell while the top is
-#: solved, in the units of `Size.above`, and squares for each of them; squares for each child and cell of a family, at
-#: the wide levels and below; and the cells of a family, so many times a power of its parent's persons: those of
-#: 1,227,744 that are positive, and those with persons of the 4,000 that the sums of the lower levels tell apart.
-CELLS_AT_TOP, SQUARES_AT_TOP, SQUARES_OF_WIDE, SQUARES_OF_SUMS = 18, 24.0, 240.0, 14.4
-ON_CELLS, ON_SUMS = (40.0, 0.525), (34.0, 0.4)
+#: solved, in the units of `Size.above`, and squares for each of them; squares for each cell of a family at the wide
+#: levels, however many children it has up to some thirty, and for each child and cell below; and the cells of a family,
+#: so many times a power of its parent's persons: those of 1,227,744 that are positive, and those with persons of the
+#: 4,000 that the sums of the lower levels tell apart.
+CELLS_AT_TOP, SQUARES_AT_TOP, SQUARES_OF_WIDE, SQUARES_OF_SUMS = 18, 24.0, 1300.0, 14.4
+ON_CELLS, ON_SUMS = (7.0, 0.66), (34.0, 0.4)
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Size:
             all its cells, and one of the positive cells of each child.
         filled: cells of a geounit that are assumed not to be empty, added up over all levels.
         measured: noisy answers.
+        positive: of these, those that are drawn where the area above is positive, of the level that has most.
         uses: queries measured, added up over all levels.
         above: cells of the geounits above the leaves, dense.
         block: numbers of the matrix of a geounit.
@@ -105,6 +107,7 @@ class Size:
     at_once: tuple[float, ...]
     filled: float
     measured: int
+    positive: int
     uses: int
     above: int
     block: int
@@ -166,6 +169,7 @@ class Size:
             for n, k in zip(counts, in_family, strict=True)
         ]
         checked, n_checked = _checked(counts, in_family, squares)
+        drawn = _drawn(universe, counts, in_family)
         return cls(
             geounits=sum(counts),
             cells=cells,
@@ -174,7 +178,8 @@ class Size:
             top_matrix=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else at_top**2,
             at_once=(0.0, *together),
             filled=sum(n * k for n, k in zip(counts, occupied, strict=True)),
-            measured=_answers(universe, counts, in_family),
+            measured=_everywhere(universe, counts) + sum(drawn),
+            positive=max(drawn),
             uses=sum(len(level.queries) for level in universe.strategy.levels),
             above=sum(counts[:-1]) * cells,
             block=block,
@@ -237,9 +242,10 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         wide = level < first or bool(universe.strategy.levels[level].where_positive)
         (times, power), most = (ON_CELLS, possible) if wide else (ON_SUMS, space.cells.size)
         cells = min(most, times * persons[level - 1] ** power)
-        squares += (SQUARES_OF_WIDE if wide else SQUARES_OF_SUMS) * n * cells
+        squares += cells * (SQUARES_OF_WIDE * counts[level - 1] if wide else SQUARES_OF_SUMS * n)
         in_family.append(min(cells, persons[level - 1]))
     filled = [_filled(universe.schema.n_cells, spine.n_leaves / n, people, common=False) for n in counts]
+    drawn = _drawn(universe, counts, in_family)
     tables = [(counts[spine.index_of(level)], one.query.size) for one in universe.tables for level in one.levels]
     return Size(
         geounits=sum(counts),
@@ -249,7 +255,8 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         top_matrix=0.0,
         at_once=(0.0,),
         filled=sum(n * k for n, k in zip(counts, filled, strict=True)),
-        measured=_answers(universe, counts, in_family),
+        measured=_everywhere(universe, counts) + sum(drawn),
+        positive=max(drawn),
         uses=sum(len(level.queries) for level in universe.strategy.levels),
         above=CELLS_AT_TOP * universe.schema.n_cells,
         block=sums**2,
@@ -272,19 +279,24 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
     )
 
 
-def _answers(universe: Universe, counts: Sequence[int], in_family: Sequence[float]) -> int:
-    """Noisy answers of all geounits.
+def _everywhere(universe: Universe, counts: Sequence[int]) -> int:
+    """Noisy answers of all geounits that are drawn everywhere."""
+    levels = zip(counts, universe.strategy.levels, strict=True)
+    return sum(n * one.query.size for n, level in levels for one in level.everywhere)
+
+
+def _drawn(universe: Universe, counts: Sequence[int], in_family: Sequence[float]) -> list[int]:
+    """Noisy answers that are drawn where the area above is positive, by level.
 
     Args:
         universe: that is measured.
         counts: geounits of each level.
         in_family: cells that are assumed to be positive in a parent, by the level of its children.
     """
-    drawn = 0.0
-    for n, cells, level in zip(counts, in_family, universe.strategy.levels, strict=True):
-        drawn += n * sum(one.query.size for one in level.everywhere)
-        drawn += n * sum(min(one.query.size, cells) for one in level.where_positive)
-    return round(drawn)
+    return [
+        round(sum(n * min(one.query.size, cells) for one in level.where_positive))
+        for n, cells, level in zip(counts, in_family, universe.strategy.levels, strict=True)
+    ]
 
 
 def possible_cells(universe: Universe) -> int:

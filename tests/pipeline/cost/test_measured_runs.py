@@ -21,6 +21,7 @@ from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 #: Megabytes and core seconds of runs with two workers, but of the shapes whose benchmark takes one.
 ENGLAND = {128: (746, 16), 32: (1_114, 28), 8: (3_770, 75), 1: (4_251, 324)}
 DHC = {100: (1_558, 17), 10: (1_621, 31), 1: (1_820, 110)}
+DHC_POSITIVE = {100: (1_574, 18), 10: (1_607, 52), 1: (3_267, 667)}
 SHAPES = {
     "four-cells": (201, 2.5),
     "two-levels": (207, 2.6),
@@ -51,9 +52,9 @@ def _england(share: int) -> tuple[ReleaseSpec, Spine]:
     return _read(bench.spec_text(share, margins=True), codes)
 
 
-def _dhc(share: int) -> tuple[ReleaseSpec, Spine]:
+def _dhc(share: int, strategy: str) -> tuple[ReleaseSpec, Spine]:
     bench = import_module("bench_dhc")
-    return _read(bench.spec_text(share), bench.leaves_of(share))
+    return _read(bench.spec_text(share, strategy), bench.leaves_of(share))
 
 
 def _read(text: str, codes: Any) -> tuple[ReleaseSpec, Spine]:
@@ -79,10 +80,19 @@ def test_shares_of_england(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("share", DHC)
 def test_more_than_a_million_cells(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All constants of such schemas were fitted on these three; without what counts cells and families it shows."""
-    spec, spine = _dhc(share)
+    spec, spine = _dhc(share, "dhc-persons-county")
     assert _within(cost_of(spec, spine, 2, engine=False), *DHC[share])
     monkeypatch.setattr(size, "CELLS_AT_TOP" if share > 1 else "SQUARES_OF_SUMS", 0)
     assert not _within(cost_of(spec, spine, 2, engine=False), *DHC[share])
+
+
+@pytest.mark.parametrize("share", DHC_POSITIVE)
+def test_detail_where_the_area_above_is_positive(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Constants were fitted on these three; with a fault, without what is drawn or what families take, it shows."""
+    spec, spine = _dhc(share, "dhc-persons-positive")
+    assert _within(cost_of(spec, spine, 2, engine=False), *DHC_POSITIVE[share])
+    monkeypatch.setattr(size, "CELLS_AT_TOP" if share == 100 else "SQUARES_OF_WIDE", 0)
+    assert not _within(cost_of(spec, spine, 2, engine=False), *DHC_POSITIVE[share])
 
 
 @pytest.mark.parametrize("name", SHAPES)
