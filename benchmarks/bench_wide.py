@@ -1,6 +1,7 @@
 """A wide schema: the Bureau's test on the census of 1940, 44,544 cells, with and without the detail measured.
 
-    python benchmarks/bench_wide.py [--part with positive without coverage] [--keys 1] [--margins] [--replicates 20] [--areas]
+    python benchmarks/bench_wide.py [--part with positive without coverage] [--keys 1] [--margins]
+                                    [--replicates 20] [--areas]
 
 Runs `examples/wide_1940.toml` and prints time, peak memory of all processes, and what the plan foretold; and the L1
 errors of the seven queries and their mean, over the areas of each level, beside the published means of the Bureau's own

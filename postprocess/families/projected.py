@@ -200,7 +200,8 @@ class _Problem:
         for turn in range(2 if left else RESTARTS):
             x = self._with_right_sums(sums, x)
             gradient = self.gradient(x)
-            residual = -sums.projected(gradient)
+            # Twice, as what rounding leaves once of a large gradient across the sums would be in each step.
+            residual = -sums.projected(sums.projected(gradient))
             size = float(np.abs(residual).max(initial=0.0))
             if size <= GRADIENT * self.scale or (left and turn):
                 break

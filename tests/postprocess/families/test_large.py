@@ -151,9 +151,13 @@ def test_counts_of_more_than_ten_million_are_solved_in_single_precision(monkeypa
         single, double = (stationary_point(large, positive, most) for most in (equalities.CORRECTIONS, 0))
         assert np.abs(single - double).max() < 1e-5
     monkeypatch.setattr(equalities, "APART", 0.0)
-    with pytest.raises(AssertionError):  # of one at least
-        for large, positive in families:
+    unsolved = 0
+    for large, positive in families:
+        try:
             stationary_point(large, positive, equalities.CORRECTIONS)
+        except AssertionError:
+            unsolved += 1
+    assert unsolved
 
 
 def stationary_point(family: Family, positive: np.ndarray, corrections: int) -> np.ndarray:

@@ -126,20 +126,25 @@ def projected_once(among: Any, linear: FloatArray, at: FloatArray) -> FloatArray
     ("persons", "weight", "module", "name", "fault"),
     [
         (2_000_000, 1.0, solution, "_residual", projected_once),
-        (300_000_000, 0.1, few_sums, "PIECE", 1 << 40),
-        (300_000_000, 0.1, solution, "LAST_BITS", 2.0**-50),
+        (200_000_000, 0.1, few_sums, "PIECE", 1 << 40),
+        (200_000_000, 0.1, solution, "LAST_BITS", 2.0**-50),
     ],
     ids=["projected once", "one piece", "last bits"],
 )
 def test_millions_of_persons_are_solved_as_well(
     monkeypatch: pytest.MonkeyPatch, persons: int, weight: float, module: ModuleType, name: str, fault: object
 ) -> None:
-    """A nation and a state of fifty thousand numbers; without one of three cares about rounding they are not."""
-    exact = solve_on_sums(large_family(persons, weight))
-    assert exact is not None
-    assert distance(large_family(persons, weight), exact.x) < ALLOWED
+    """A nation and a state of fifty thousand numbers; without one of three cares about rounding not as well."""
+    found = bound(large_family(persons, weight))
+    assert found < ALLOWED
     monkeypatch.setattr(module, name, fault)
-    assert solve_on_sums(large_family(persons, weight)) is None
+    assert bound(large_family(persons, weight)) > 1.5 * found
+
+
+def bound(family: Family) -> float:
+    """By how many persons a cell may be off, or infinity where the family is not solved."""
+    exact = solve_on_sums(family)
+    return np.inf if exact is None else distance(family, exact.x)
 
 
 def test_children_that_share_no_cell_are_no_further_off() -> None:
