@@ -18,7 +18,7 @@ from pipeline.reading import derived
 from pipeline.reading.derived import Asked, Places
 from pipeline.reading.margins import Ends
 from pipeline.reading.numbers import Numbers
-from pipeline.release.tables import INTERVAL_SUFFIXES, margins_of
+from pipeline.release.tables import INTERVAL_SUFFIXES, check_labels, margins_of
 
 #: Column with the sum of all numbers of a row, where there are several.
 SUM = "sum"
@@ -270,7 +270,11 @@ class Question:
         return np.stack([counts, lows[geounit[1]], highs[geounit[1]]])
 
     def _marginal(self) -> tuple[Query, NDArray[np.int64], tuple[str, ...]]:
-        """The query with one group more for what is left out, the numbers of the answers that stay, their labels."""
+        """The query with one group more for what is left out, the numbers of the answers that stay, their labels.
+
+        Raises:
+            InputError: the labels cannot be columns side by side.
+        """
         groups, sizes, value_labels = [], [], []
         kept = np.ones(1, dtype=bool)
         for group, names, mask in zip(self.query.groups, self.query.labels, self.allowed, strict=True):
@@ -282,6 +286,7 @@ class Question:
             kept = (kept[:, None] & stays[None, :]).ravel()
         marginal = replace(self.query, groups=tuple(groups), labels=tuple(sizes))
         labels = replace(self.query, labels=tuple(value_labels)).answer_labels()
+        check_labels(f'query "{self.query.name}"', labels)
         return marginal, np.flatnonzero(kept).astype(np.int64), labels
 
     def _together(self) -> Query:

@@ -99,7 +99,7 @@ class ReleasedTable:
             if ends is not None and (ends.shape != shape or ends.dtype != np.float64):
                 raise ValueError(f"intervals must be float64 of shape {shape}, got {ends.dtype} of {ends.shape}")
         if not self.terms:
-            check_labels(self.name, self.labels)
+            check_labels(f"tables.{self.name}", self.labels)
 
     @cached_property
     def margins(self) -> NDArray[np.float64] | None:
@@ -147,8 +147,8 @@ def decimals_of(low: float | None, high: float | None) -> int:
     return next((places for places in range(2, 6) if high - low >= 2 * 10.0**-places), 6)
 
 
-def check_labels(table: str, labels: Sequence[str]) -> None:
-    """Refuse labels that cannot be columns side by side.
+def check_labels(where: str, labels: Sequence[str]) -> None:
+    """Refuse labels of a table or query that cannot be columns side by side.
 
     Raises:
         InputError: a label is "geocode", ends like a column of intervals, or occurs twice.
@@ -156,7 +156,7 @@ def check_labels(table: str, labels: Sequence[str]) -> None:
     for label, times in Counter(labels).items():
         if not is_count(label) or times > 1:
             raise InputError(
-                f"tables.{table}: {label!r} cannot be the label of {'two answers' if times > 1 else 'an answer'}: "
+                f"{where}: {label!r} cannot be the label of {'two answers' if times > 1 else 'an answer'}: "
                 "labels become columns and must differ from each other and from 'geocode', and not end in "
                 f"{', '.join(map(repr, INTERVAL_SUFFIXES))}"
             )

@@ -201,11 +201,11 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
     columns of a table would have the same name, or a link says of records what no bound can state.
     """
     tables: list[Callable[[], object]] = [
-        partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables
+        partial(check_labels, f"tables.{table.name}", table.query.answer_labels()) for table in universe.tables
     ]
     tables += [partial(long_terms, table.name, table.query) for table in universe.tables]
     links = [] if universe.name else [link for one in spec.stated_links() for link in one.links(one.universes)]
-    tables += [partial(check_labels, table.name, table.labels) for table in tables_of(links)]
+    tables += [partial(check_labels, f"tables.{table.name}", table.labels) for table in tables_of(links)]
     if spec.publish.draws:
         tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     checks: list[Callable[[], object]] = [

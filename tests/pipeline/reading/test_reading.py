@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,18 @@ def test_public_folder_alone(country: Path, tmp_path: Path) -> None:
     shutil.copytree(country / "public", tmp_path / "public")
     ours = open_release(tmp_path / "public").query("sex").where(age="old").at("tract")
     pd.testing.assert_frame_equal(ours, open_release(country).query("sex").where(age="old").at("tract"))
+
+
+@pytest.mark.parametrize("values", [("b", "b:moe90"), ("b:low90", "c"), ("b", "b")])
+def test_numbers_never_take_the_place_of_others(country: Path, values: tuple[str, str]) -> None:
+    """Of values that no table has, which would be refused there: a number would stand where a margin is looked for."""
+    question = open_release(country).query("sex")
+    labels = tuple(values if names else names for names in question.query.labels)
+    named = replace(question, query=replace(question.query, labels=labels))
+    said = rf'query "sex": ({"|".join(map(repr, values))}) cannot be the label'
+    for ask in (named.at, named.exact_at):
+        with pytest.raises(InputError, match=said):
+            ask("county")
 
 
 def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: Path) -> None:
