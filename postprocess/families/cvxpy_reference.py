@@ -179,12 +179,13 @@ def _stated(family: Family, data: Mapping[str, Any], *, once: bool) -> tuple[cp.
     return problem, x
 
 
-def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
+def solve_with_cvxpy(family: Family, *, once: bool = False, first: int = 0) -> Solution:
     """Solve one family, with the next solver if one does not reach its tolerance.
 
     Args:
         family: the problem.
         once: do not compile the problem for its shape; quicker where few families have the same.
+        first: the number in `SOLVERS` of the solver that is tried first.
 
     Raises:
         SolverError: none did; the message names the parent and the status of each solver.
@@ -194,7 +195,7 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
     data, origin, far = numbers_of(family)
     problem, unknowns = _stated(family, data, once=once)
     failures = []
-    for solver, options in SOLVERS:
+    for solver, options in SOLVERS[first:]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -18,6 +18,7 @@ from postprocess.errors import SolverError
 from postprocess.families import solve
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
+from postprocess.families.second_solver import solve_again
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.problem import Problem
 
@@ -119,6 +120,22 @@ def test_a_wrong_batched_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(solve, "solve_batched", wrong)
     problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
     with pytest.raises(
-        SolverError, match=r"level\d [\w.]+ \(its level\d children\): the batched solver and SCS differ"
+        SolverError, match=r"level\d [\w.]+ \(its level\d children\): the batched solver and cvxpy/CLARABEL differ"
     ):
         release(problem)
+
+
+def test_a_first_order_solution_that_is_off_does_not_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On some processors SCS ends 0.003 persons from the solution, where precisions are of 0.005 and 22,000."""
+    right, asked = solve_again, []
+
+    def off(family: Family) -> Solution:
+        asked.append(family.name)
+        one = right(family)
+        return replace(one, x=one.x + 0.0033)
+
+    monkeypatch.setattr("postprocess.downward.batch.solve_again", off)
+    problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
+    _, report = release(problem)
+    assert report.checked == len(asked) >= 20
+    assert report.largest_difference < 1e-4
