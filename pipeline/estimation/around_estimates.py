@@ -12,15 +12,10 @@ Which numbers have such intervals follows from the spec, or from the release:
 
 - all that are sums of more than `MOST` answers of every query that is measured (`is_long`);
 - else, of tables of wide schemas, or where no query of few answers is measured (`is_compared`), those that are not
-  small, if the large ones of the level are moved (`are_moved`). Where non-negativity only helps, a release is between
-  its unbiased estimates and the truth, and as it is the nearest that is allowed, Pythagoras' theorem holds on average:
-  E(r - u)^2 + E(r - t)^2 <= S^2. Of the first term a release shows what it is, of the second the simulated runs say
-  what it is. Where together they are more, the runs are wrong about the release, or the release errs more than its
-  unbiased estimates. The small numbers of such a table keep the intervals of simulated runs, which zeros make short;
-  but they reach as far down as those around u, since non-negativity raises small numbers, and those whose u is large
-  have the union of both. Where they are sums of more than `MOST` answers of some query, and those of 1 to 3 standard
-  errors are moved, too, they reach as far up as a u above one standard error allows with 90 %: persons who are spread
-  over so many answers are lost more often than those of a simulated run.
+  small, if the large ones of the level are moved (`postprocess.downward.compared`). The small numbers of such a table
+  keep the intervals of simulated runs, which zeros make short; but if they are moved, too, these allow for it
+  (`SmallNumbers`). If they are not, those of simulated runs are right, and hold no more than they should by what all
+  cells of the table show together, where those that are about as frequent are too few.
 
 Numbers of which too few are alike to learn from have the interval around u, made so much longer that r is inside.
 """
@@ -39,11 +34,12 @@ from pipeline.estimation.knowledge import IntervalRule
 from pipeline.estimation.subtree_answers import KeptAnswers, Rows
 from pipeline.model.universe import Table, Universe
 from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
+from postprocess.downward.compared import LEAST_COMPARED, Ends, SmallNumbers, Squares
 from postprocess.downward.moved import Distances, MovedErrors, taken
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, is_large
 from postprocess.marginal import Marginal, MarginalKey, answers_within, refines
 from postprocess.problem import Measured
-from postprocess.statistics import NORMAL_QUANTILE, is_exact
+from postprocess.statistics import NORMAL_QUANTILE
 
 if TYPE_CHECKING:
     from pipeline.estimation.whole_spine import Estimation
@@ -54,11 +50,6 @@ if TYPE_CHECKING:
 MOST = 64
 #: Cells of a schema above which it is wide: all its tables are compared with unbiased estimates.
 WIDE = 2048
-#: What E(r - u)^2 + E(r - t)^2 of large numbers is in S^2 where they are moved, at least. Where they are not it is 0.8
-#: to 1.3: intervals hold a bit more than 90 % of simulated errors, and these are of whole numbers.
-MOVED = 1.5
-#: 90 % quantile of a standard normal.
-ONE_SIDED = 1.2815515655446004
 
 
 def _measured(universe: Universe, estimator: str, level: int) -> list[Marginal]:
@@ -106,36 +97,6 @@ def is_spread(universe: Universe, estimator: str, query: Marginal, level: int) -
     return any(answers_within(own, query) > MOST for own in measured)
 
 
-def distances(
-    counts: IntArray,
-    estimates: FloatArray,
-    standard: FloatArray,
-    half: FloatArray,
-    between: tuple[float, float] = (LARGE, np.inf),
-) -> tuple[float, int]:
-    """The sum of (r - u)^2 + (r - t)^2 in S^2 over the large ones of some released numbers, and how many these are.
-
-    Args:
-        counts: released numbers r, `(n, size)`.
-        estimates, standard: u and S, of the same shape; an infinite S where nothing is measured.
-        half: half the widths of their intervals, by which r - t is told; NaN where they have none.
-        between: standard errors above which, and up to which, numbers are looked at.
-    """
-    which = is_large(counts, standard, between[0]) & ~is_large(counts, standard, between[1])
-    which &= ~is_exact(standard) & np.isfinite(half)
-    moved, errors = counts[which] - estimates[which], half[which] / NORMAL_QUANTILE
-    return float(np.sum((moved**2 + errors**2) / standard[which] ** 2)), int(np.count_nonzero(which))
-
-
-def are_moved(squares: float, n: int) -> bool:
-    """Whether numbers are further from their unbiased estimates than their intervals allow; see `distances`."""
-    return squares > MOVED * n
-
-
-def _added(one: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
-    return one[0] + other[0], one[1] + other[1]
-
-
 class AroundEstimates:
     """The intervals of those tables of one universe that have them around unbiased estimates.
 
@@ -145,11 +106,18 @@ class AroundEstimates:
 
     def __init__(self, estimation: Estimation) -> None:
         self._estimation = estimation
-        self._learned: dict[tuple[MarginalKey, int], tuple[MovedErrors, bool] | None] = {}
+        self._learned: dict[tuple[MarginalKey, int], tuple[MovedErrors | None, SmallNumbers | None]] = {}
         self._last: tuple[int, sp.csr_array] | None = None
 
-    def rule(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
-        """The rule of a table at a level, given that of simulated runs."""
+    def rule(self, rule: IntervalRule, pooled: Callable[[], IntervalRule], table: Table, level: int) -> IntervalRule:
+        """The rule of a table at a level.
+
+        Args:
+            rule: that of simulated runs.
+            pooled: the same, narrowed by what all cells of the table show together; see `narrowed`.
+            table: of the universe.
+            level: of the spine.
+        """
         place = (table.query, level)
         long = self._is(is_long, *place)
         if not long and not self._is(is_compared, *place):
@@ -157,33 +125,38 @@ class AroundEstimates:
         key = table.query.key, level
         if key not in self._learned:
             self._learned[key] = self._learn(rule, *place, long=long)
-        learned = self._learned[key]
-        if learned is None:
+        errors, small = self._learned[key]
+        if small is not None and not small.moved:
+            rule = pooled()
+        if errors is None:
             return rule
-        errors, spread = learned
         around = Around(*self._estimates.of(level, table.query), self._taken(*place), errors)
-        return AllAround(rule, around) if long else LargeAround(rule, around, spread)
+        return AllAround(rule, around) if small is None else LargeAround(rule, around, small)
 
     def _is(self, what: Callable[[Universe, str, Marginal, int], bool], query: Marginal, level: int) -> bool:
         return what(self._estimation.universe, self._estimation.stated.estimator, query, level)
 
-    def _learn(self, rule: IntervalRule, query: Marginal, level: int, *, long: bool) -> tuple[MovedErrors, bool] | None:
-        """What numbers of a query err by, and whether small ones are lost; None if simulated runs have the rule."""
+    def _learn(
+        self, rule: IntervalRule, query: Marginal, level: int, *, long: bool
+    ) -> tuple[MovedErrors | None, SmallNumbers | None]:
+        """What numbers of a query err by, if large ones are moved; and small ones, if not all are around estimates."""
         released, (estimates, standard) = self._released(level), self._estimates.of(level, query)
         shares, seen = self._taken(query, level), Distances.none()
-        large, small = (0.0, 0), (0.0, 0)
+        large, small = Squares(), Squares()
         for first, last in successive(np.arange(released.shape[0]), max(1, CHUNK_NUMBERS // query.size)):
             rows = slice(first, last)
             counts, own, its_standard = query.answer_csr(released[rows]), estimates[rows], standard[rows]
             if not long:
                 low, high = rule.ends(counts, rows)
                 known = counts, own, its_standard, (high - low) / 2
-                large = _added(large, distances(*known))
-                small = _added(small, distances(*known, between=(1.0, LARGE)))
+                large += Squares.of(*known)
+                small += Squares.of(*known, between=(LEAST_COMPARED, LARGE))
             seen += Distances.of(counts, own, its_standard, shares[rows])
-        if not long and not are_moved(*large):
-            return None
-        return MovedErrors.of(seen), self._is(is_spread, query, level) and are_moved(*small)
+        if long:
+            return MovedErrors.of(seen), None
+        are_moved, spread = large.are_of_moved, self._is(is_spread, query, level)
+        of_small = SmallNumbers.of(small, large_moved=are_moved, spread=spread)
+        return MovedErrors.of(seen) if are_moved else None, of_small
 
     def _taken(self, query: Marginal, level: int) -> Taken:
         measured = self._estimation.stated.measured[level:]
@@ -306,41 +279,29 @@ class LargeAround:
     Attributes:
         rule: of simulated runs.
         around: what estimates say.
-        spread: whether small numbers are lost, since their persons are spread over many answers; see `is_spread`.
+        small: what small numbers have.
     """
 
     rule: IntervalRule
     around: Around
-    spread: bool
+    small: SmallNumbers
 
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`.
-
-        A small number has the lower of both least values; and the higher of both most values where its estimate is
-        large. If numbers are spread it reaches as far up as an estimate above one standard error allows with 90 %.
-        """
-        low, high = self.rule.ends(counts, rows)
+    def ends(self, counts: IntArray, rows: slice) -> Ends:
+        """See `IntervalRule.ends`."""
+        simulated = low, high = self.rule.ends(counts, rows)
         known = estimates, standard = self.around.known(rows)
-        least, most = _around(counts, estimates, standard)
-        large, hidden = is_large(counts, standard), estimates > LARGE * standard
+        around, large = _around(counts, estimates, standard), is_large(counts, standard)
+        of_small = self.small.ends(counts, simulated, around, estimates, standard)
+        least, most = (np.where(large, *pair) for pair in zip(around, of_small, strict=True))
         uncertain = (low < high) & np.isfinite(standard)
-        least = np.where(large, least, np.minimum(low, least))
-        most = np.where(large, most, np.where(hidden, np.maximum(high, most), high))
-        if self.spread:
-            bound = np.floor(estimates + ONE_SIDED * standard)
-            most = np.where(estimates > standard, np.maximum(most, bound), most)
-        return _chosen((low, high), (least, most), self.around.ends(counts, known, rows), uncertain)
+        return _chosen(simulated, (least, most), self.around.ends(counts, known, rows), uncertain)
 
     def large(self, counts: IntArray, rows: slice) -> BoolArray:
         """See `IntervalRule.large`."""
         return self.rule.large(counts, rows)
 
 
-#: Two ends of intervals, of one shape.
-_Ends = tuple[FloatArray, FloatArray]
-
-
-def _chosen(simulated: _Ends, others: _Ends, learned: _Ends, uncertain: BoolArray) -> _Ends:
+def _chosen(simulated: Ends, others: Ends, learned: Ends, uncertain: BoolArray) -> Ends:
     """The ends that are learned, where there are some, else the others; simulated ones of what is not uncertain."""
     low, high = (
         np.where(uncertain, np.where(np.isnan(own), other, own), kept)

@@ -231,8 +231,10 @@ class Margins:
         """The 90 % intervals of the released counts of a level, in persons; None if no margins are published."""
         if not self.replicates:
             return None
-        rule = self._of_runs(PublishedTable(table.name, level, table.query))
-        return self.estimation.known.intervals(self._around.rule(rule, table, level), table, level)
+        published = PublishedTable(table.name, level, table.query)
+        pooled = partial(self._of_pooled, published)
+        rule = self._around.rule(self._of_runs(published), pooled, table, level)
+        return self.estimation.known.intervals(rule, table, level)
 
     @cached_property
     def _around(self) -> AroundEstimates:
@@ -252,11 +254,19 @@ class Margins:
         errors = self.errors[table.name, table.level]
         return _OfReports(self, ReportedIntervals(table, errors, own, self._areas(table.level)), own)
 
+    def _of_pooled(self, table: PublishedTable) -> IntervalRule:
+        """The same, narrowed by what all cells of the table show together; not of reports."""
+        return _OfRuns(self, Intervals(table, self.errors[table.name, table.level], self._of_sums, pooled=True))
+
+    @property
+    def _of_sums(self) -> bool:
+        return not self.estimation.universe.measure.counts
+
     def _of_table(self, table: PublishedTable) -> Intervals:
         """The intervals of a table; other processes work on those of the tables after it."""
         key = table.name, table.level
         if key not in self._begun:
-            of_sums, begin = not self.estimation.universe.measure.counts, self.estimation.job.workers.begin
+            of_sums, begin = self._of_sums, self.estimation.job.workers.begin
             after = sorted((each for each in self.tables if each.level >= table.level), key=lambda each: each.level)
             intervals = [Intervals(each, self.errors[each.name, each.level], of_sums) for each in after]
             self._begun = {(each.table.name, each.table.level): begin(Intervals.prepared, each) for each in intervals}

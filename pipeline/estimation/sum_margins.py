@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.estimation.around_estimates import are_moved, distances, is_compared, is_long
+from pipeline.estimation.around_estimates import is_compared, is_long
 from pipeline.estimation.expectation import Expectation
 from pipeline.estimation.unbiased import unbiased_leaves
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights
+from postprocess.downward.compared import Squares
 from postprocess.downward.simulated_margins import is_large
 from postprocess.linear.areas import fixed_in_area
 from postprocess.linear.expected import LevelCovariances
@@ -85,8 +86,8 @@ class LinearVariances:
             return estimates
         standard = np.sqrt(self.level_variances(level, groups))
         standard[np.isnan(standard)] = np.inf
-        moved = are_moved(*distances(counts, estimates, standard, half_widths(standard)))
-        return np.where(is_large(counts, standard), estimates, nothing) if moved else nothing
+        squares = Squares.of(counts, estimates, standard, half_widths(standard))
+        return np.where(is_large(counts, standard), estimates, nothing) if squares.are_of_moved else nothing
 
     def _is_long(self, level: int, groups: Groups) -> bool:
         plan = self._expectation

@@ -28,7 +28,8 @@ that of the usual releases of a truth by what truths of its size show, and that 
 what releases of that size do.
 
 Cells that are about as frequent have shares of their own in each octave of sizes, where enough pairs were seen: so a
-frequent group never makes the intervals of a rare one shorter.
+frequent group never makes the intervals of a rare one shorter. Only of tables whose numbers are known not to be moved
+(`postprocess.downward.compared`), half as many pairs are enough, those of all cells where these have fewer.
 """
 
 from __future__ import annotations
@@ -74,11 +75,13 @@ class Intervals:
         table: which.
         errors: of the simulated runs.
         of_sums: whether its numbers are sums of an amount.
+        pooled: whether cells may be narrowed by what all cells show together; see `narrowed`.
     """
 
     table: PublishedTable
     errors: ErrorCounts
     of_sums: bool = False
+    pooled: bool = False
 
     def ends(
         self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
@@ -176,7 +179,7 @@ class Intervals:
     @cached_property
     def _ranges(self) -> tuple[Ranges, Ranges]:
         """Of usual releases of each truth, and of usual truths of each release."""
-        return narrowed(self.errors, self.table.marginal.size)
+        return narrowed(self.errors, self.table.marginal.size, pooled=self.pooled)
 
     def _by_size(self, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
         """The union of both intervals for some cells' released counts; NaN where too few errors were seen."""
@@ -197,18 +200,19 @@ _OCTAVES: IntArray = FIRST * 2 ** np.arange(int(SIZE_CLASSES[-1] // FIRST).bit_l
 _AT = size_class(np.append(FIRST // 2, 3 * _OCTAVES // 2))
 
 
-def narrowed(errors: ErrorCounts, n_cells: int) -> tuple[Ranges, Ranges]:
+def narrowed(errors: ErrorCounts, n_cells: int, *, pooled: bool = False) -> tuple[Ranges, Ranges]:
     """The ranges of r - t by the size of t, and of t - r by the size of r, whose union is the interval of r.
 
     Args:
         errors: of the table.
         n_cells: answers of its query.
+        pooled: half as many pairs are enough, those of all cells together where cells that are alike have fewer.
     """
     both = errors.by_truth, errors.by_release
     ranges = [Ranges.of(each, n_cells, narrowest, SIMULATED_COVERAGE) for each in both]
     alike = alike_cells(errors.by_release, n_cells)
     pairs = _Pairs.of(errors.by_release, errors.unit, alike)
-    covered = pairs.covered(*ranges)
+    covered = pairs.covered(*ranges, pooled=pooled)
     wide = covered.min(axis=0) > GOAL + SPARE
     if not wide.any():
         return ranges[0], ranges[1]
@@ -221,7 +225,7 @@ def narrowed(errors: ErrorCounts, n_cells: int) -> tuple[Ranges, Ranges]:
     windows = [Windows.of(part, n_cells, alike=alike, sizes=SIZE_CLASSES > FIRST // 2, held=True) for part in parts]
     for round_number in range(_ROUNDS):
         if round_number:
-            covered = pairs.covered(*ranges)
+            covered = pairs.covered(*ranges, pooled=pooled)
         for number, (window, share, step) in enumerate(zip(windows, shares, _STEPS, strict=True)):
             too_much = (covered[number][wide] - GOAL) / (1.0 + _DAMPED * round_number)
             share[wide] = np.clip(share[wide] - step * too_much, LEAST, SIMULATED_COVERAGE)
@@ -281,10 +285,10 @@ class _Pairs:
         distinct, which = np.unique(cells * most + released, return_inverse=True)
         return cls(unit, int(alike.max(initial=-1)) + 1, *np.divmod(distinct, most), which, truth, times, places)
 
-    def covered(self, by_truth: Ranges, by_release: Ranges) -> FloatArray:
+    def covered(self, by_truth: Ranges, by_release: Ranges, *, pooled: bool) -> FloatArray:
         """What the union of both intervals holds, by the octave of the truth and of the release: `(2, alike, octaves)`.
 
-        `GOAL` where too few pairs were seen.
+        `GOAL` where too few pairs were seen; see `narrowed`.
         """
         low, high = united(by_truth, by_release, self.unit, self.cells, self.released)
         with np.errstate(invalid="ignore"):
@@ -295,8 +299,11 @@ class _Pairs:
         for places in self.places:
             counted = known & (places >= 0)
             seen, held = (
-                np.bincount(places[counted], weights[counted], shape[0] * shape[1])
+                np.bincount(places[counted], weights[counted], shape[0] * shape[1]).reshape(shape)
                 for weights in (self.times, self.times * inside)
             )
-            out.append(np.where(seen >= 2 * ENOUGH, held / np.maximum(seen, 1.0), GOAL).reshape(shape))
+            if pooled:
+                seen, held = (np.where(seen >= ENOUGH, own, own.sum(axis=0)) for own in (seen, held))
+            needed = ENOUGH if pooled else 2 * ENOUGH
+            out.append(np.where(seen >= needed, held / np.maximum(seen, 1.0), GOAL))
         return np.stack(out)

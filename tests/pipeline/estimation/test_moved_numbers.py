@@ -10,16 +10,21 @@ import pytest
 from releases.small import public_bytes, run
 from releases.spread import codes_of_leaves, covered, numbers, quoted, write_spread
 
-from pipeline.estimation import around_estimates
-from pipeline.estimation.around_estimates import Around, LargeAround, are_moved, distances, is_compared, is_spread
+from pipeline.estimation.around_estimates import Around, LargeAround, is_compared, is_spread
+from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.margins import Margins
 from pipeline.reading.release import open_release
 from pipeline.spec.release_spec import load_spec
-from postprocess.downward import moved
+from postprocess.downward import compared, moved
+from postprocess.downward.compared import SmallNumbers
 from postprocess.downward.moved import Distances, MovedErrors
+from postprocess.downward.simulated_margins import PublishedTable
 
 KINDS, GROUPS, LEAVES = 12, 20, 45
 AGES = ("young", "old")
 ATTRIBUTES = ("kind", "age")
+#: Small numbers that are moved, and nothing else.
+MOVED_TOO = SmallNumbers(moved=True, longer=False, spread=False)
 
 
 def write_spread_town(folder: Path, key: int) -> Path:
@@ -51,7 +56,7 @@ def simulated_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, with the fault that all intervals are those of simulated runs."""
     folder = tmp_path_factory.mktemp("simulated")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(around_estimates, "MOVED", np.inf)
+        patch.setattr(compared, "MOVED", np.inf)
         return run(write_spread_town(folder / "in", 3), folder / "out")
 
 
@@ -61,6 +66,15 @@ def around_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("around")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moved, "ENOUGH", 10**9)
+        return run(write_spread_town(folder / "in", 3), folder / "out")
+
+
+@pytest.fixture(scope="module")
+def told_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, where few small numbers are enough to tell whether they are moved: they are not."""
+    folder = tmp_path_factory.mktemp("told")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compared, "TOLD", 0)
         return run(write_spread_town(folder / "in", 3), folder / "out")
 
 
@@ -93,6 +107,37 @@ def test_without_learning_large_numbers_are_around_estimates_and_small_ones_reac
     assert found["high"][small].equals(simulated["high"][small])
     hidden = ~large & (found["estimate"] > 3.1 * found["standard"])
     assert (found["high"] >= simulated["high"])[hidden].all()
+
+
+def test_small_numbers_that_are_not_moved_keep_the_intervals_of_simulated_runs(
+    spread_town: Path, simulated_town: Path, told_town: Path
+) -> None:
+    """From two standard errors on they reach further down; large ones are as where small ones are moved, too."""
+    told, moved_too, simulated = (of_leaves(town) for town in (told_town, spread_town, simulated_town))
+    small, large = (told["released"] < 1.9 * told["standard"]), (told["released"] > 3.1 * told["standard"])
+    for end in ("low", "high"):
+        assert told[end][large].equals(moved_too[end][large])
+        assert told[end][small].equals(simulated[end][small])
+    assert (told["low"] > moved_too["low"])[small].mean() > 0.1
+    nearly = ~small & ~large & (told["released"] > 2.1 * told["standard"])
+    assert (told["low"] <= simulated["low"])[nearly].all()
+
+
+def test_what_is_not_moved_is_narrowed_by_all_cells_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the three levels of the table the two above are, and the leaves where their small numbers are not moved."""
+    made: list[int] = []
+    original = Margins._of_pooled
+
+    def recorded(margins: Margins, table: PublishedTable) -> IntervalRule:
+        made.append(table.level)
+        return original(margins, table)
+
+    monkeypatch.setattr(Margins, "_of_pooled", recorded)
+    run(write_spread_town(tmp_path / "in", 3), tmp_path / "out")
+    assert set(made) == {0, 1}
+    monkeypatch.setattr(compared, "TOLD", 0)
+    run(write_spread_town(tmp_path / "in", 3), tmp_path / "again")
+    assert set(made) == {0, 1, 2}
 
 
 def test_a_level_whose_numbers_are_not_moved_keeps_the_intervals_of_simulated_runs(
@@ -140,7 +185,7 @@ def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:
     estimates = np.array([[0.0] * 6, [50.0, 50.0, 60.2, 9.3, 40.3, 0.0]])
     standard = np.array([[9.0] * 6, [10.0, 10.0, 10.0, 10.0, 10.0, np.inf]])
     around = Around(estimates, standard, np.full((2, 6), 0.5), MovedErrors.of(Distances.none()))
-    low, high = LargeAround(_Rule(), around, spread=False).ends(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
+    low, high = LargeAround(_Rule(), around, MOVED_TOO).ends(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
     np.testing.assert_array_equal(low, [[7.0, np.nan, 44.0, 0.0, 17.0, 4.0]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 76.0, 10.0, 56.0, 10.0]])
 
@@ -150,33 +195,10 @@ def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow(
     estimates, standard = np.array([[9.0, 11.0, 29.0, 50.0, 70.0]]), np.full((1, 5), 10.0)
     around = Around(estimates, standard, np.full((1, 5), 0.5), MovedErrors.of(Distances.none()))
     counts = np.array([[1, 1, 1, 1, 60]])
-    low, high = LargeAround(_Simulated(), around, spread=True).ends(counts, slice(0, 1))
+    small = SmallNumbers(moved=True, longer=False, spread=True)
+    low, high = LargeAround(_Simulated(), around, small).ends(counts, slice(0, 1))
     np.testing.assert_array_equal(low, [[0.0, 0.0, 0.0, 0.0, 54.0]])
     np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])
-
-
-def test_pythagoras_tells_a_moved_release() -> None:
-    """A projection of noisy numbers is not moved, whatever it shrinks; with a shift of one standard error it is."""
-    rng = np.random.default_rng(1)
-    standard = np.full((4000, 1), 10.0)
-    truth = np.full((4000, 1), 1000)
-    estimates = truth + rng.normal(0, standard)
-    for kept in (0.0, 0.3, 1.0):
-        released = np.rint(truth + kept * (estimates - truth)).astype(np.int64)
-        half = np.full(released.shape, 1.6448536 * 10 * kept)
-        squares, n = distances(released, estimates, standard, half)
-        assert n == 4000
-        assert squares / n == pytest.approx(kept**2 + (1 - kept) ** 2, abs=0.05)
-        assert not are_moved(squares, n)
-        assert are_moved(*distances(released + 12, estimates, standard, half))
-    released, estimates, half = np.array([[29, 31, 50, 50]]), np.full((1, 4), 40.0), np.zeros((1, 4))
-    squares, n = distances(released, estimates, np.array([[10.0, 10.0, np.inf, 0.0]]), half)
-    assert squares == pytest.approx(0.81)
-    assert n == 1
-    squares, n = distances(released, estimates, np.array([[10.0, 10.0, 25.0, 0.0]]), half, between=(1.0, 3.0))
-    assert squares == pytest.approx(1.21 + 0.16)
-    assert n == 2
-    assert not are_moved(0.0, 0)
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,33 @@ def test_few_pairs_change_nothing() -> None:
         assert np.array_equal(mine.high, before.high, equal_nan=True)
 
 
+def few_of_each(seed: int, n: int) -> np.ndarray:
+    """One frequent group and two that are not: in no octave 400 pairs of each by both sizes; of all from 32 on."""
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rng.gamma(2.0, 1.0, (n, CELLS)) * [50.0, 12.5, 12.5]).astype(np.int64)
+
+
+def test_pairs_of_all_cells_together_narrow_where_those_alike_are_few() -> None:
+    errors, octave = errors_of(few_of_each(1, 600)), 2
+    truth = few_of_each(2, 20_000)
+    released = release(truth, 4)
+    for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):  # the fault: each by its own pairs
+        assert np.array_equal(mine.low, before.low, equal_nan=True)
+        assert np.array_equal(mine.high, before.high, equal_nan=True)
+    found, width = covered(narrowed(errors, CELLS, pooled=True), errors.unit, truth, released)
+    fuller, wider = covered(full(errors), errors.unit, truth, released)
+    assert fuller[:, octave].mean() > 0.96
+    assert 0.9 < found[:, octave].mean() < 0.93
+    assert width < 0.93 * wider
+
+
+def test_pooled_changes_nothing_where_all_cells_together_have_too_few() -> None:
+    errors = errors_of(population(1, 60))
+    for mine, before in zip(narrowed(errors, CELLS, pooled=True), full(errors), strict=True):
+        assert np.array_equal(mine.low, before.low, equal_nan=True)
+        assert np.array_equal(mine.high, before.high, equal_nan=True)
+
+
 def test_smallest_sizes_keep_their_ranges() -> None:
     errors = errors_of(population(1))
     for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):
