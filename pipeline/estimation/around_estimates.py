@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 #: non-negativity grows as this number, the standard error as its root: docs/decisions/intervals.md has what was
 #: measured.
 MOST = 64
-#: Cells of a schema above which it is wide: all its tables are compared with unbiased estimates.
+#: Cells of a schema above which it is wide: all its tables are compared with unbiased estimates. Answers of a table
+#: above which its cells are too unlike to be narrowed together.
 WIDE = 2048
 
 
@@ -126,7 +127,7 @@ class AroundEstimates:
         if key not in self._learned:
             self._learned[key] = self._learn(rule, *place, long=long)
         errors, small = self._learned[key]
-        if small is not None and not small.moved:
+        if small is not None and not small.moved and table.query.size <= WIDE:
             rule = pooled()
         if errors is None:
             return rule

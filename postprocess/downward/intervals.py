@@ -190,6 +190,8 @@ class Intervals:
 FIRST = 8
 #: What the union is to hold of the simulated pairs where it is narrowed, and by how much more it holds before it is.
 GOAL, SPARE = 0.91, 0.025
+#: The same where pairs of all cells tell: of tables that are not moved, whose simulated pairs hold less than truths.
+POOLED_GOAL = 0.90
 #: The least share that a range holds.
 LEAST = 0.4
 #: How often shares are changed; by how much of what is held too much, of a truth's releases and of a release's truths;
@@ -227,7 +229,7 @@ def narrowed(errors: ErrorCounts, n_cells: int, *, pooled: bool = False) -> tupl
         if round_number:
             covered = pairs.covered(*ranges, pooled=pooled)
         for number, (window, share, step) in enumerate(zip(windows, shares, _STEPS, strict=True)):
-            too_much = (covered[number][wide] - GOAL) / (1.0 + _DAMPED * round_number)
+            too_much = (covered[number][wide] - (POOLED_GOAL if pooled else GOAL)) / (1.0 + _DAMPED * round_number)
             share[wide] = np.clip(share[wide] - step * too_much, LEAST, SIMULATED_COVERAGE)
             own = window.ranges(narrowest, _by_size(share)[alike])
             low, high = ranges[number].low.copy(), ranges[number].high.copy()

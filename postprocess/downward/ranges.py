@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.sized_errors import ALONE, ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
@@ -97,8 +99,7 @@ class Windows:
             reach = counted.reach(most, needed)
             mine = left & (reach >= 0)[of_cells]
             left &= ~mine
-            used = np.zeros(reach.shape, dtype=bool)
-            np.logical_or.at(used, of_cells, mine)
+            used = _largest(of_cells, mine)
             chunks = counted.chunks(reach, used)
             owners.append(_Owners(of_cells, counted, reach, used, mine, at_most(chunks, _HELD) if held else None))
         return cls(tuple(reversed(owners)))
@@ -145,12 +146,18 @@ class _Owners:
 
     def ends(self, range_of: RangeOf, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The ends of the ranges that are used, like `reach`, for the shares `(n_cells, size classes)`."""
-        most = np.zeros(self.reach.shape)
-        np.maximum.at(most, self.of_cells, shares)
+        most = _largest(self.of_cells, shares)
         low, high = np.full(most.shape, np.nan), np.full(most.shape, np.nan)
         for chunk in self.counted.chunks(self.reach, self.used) if self.held is None else self.held:
             chunk.put_ends(range_of, most, low, high)
         return low, high
+
+
+def _largest(of_cells: IntArray, values: NDArray[Any]) -> NDArray[Any]:
+    """The largest value of each owner's cells, `(owners, size classes)`, of those of cells; every owner has some."""
+    order = np.argsort(of_cells, kind="stable")
+    begun = np.flatnonzero(np.diff(of_cells[order], prepend=-1))
+    return np.asarray(np.maximum.reduceat(values[order], begun, axis=0))
 
 
 def alike_cells(errors: SizedErrors, n_cells: int) -> IntArray:
