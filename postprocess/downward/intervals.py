@@ -208,7 +208,8 @@ def narrowed(errors: ErrorCounts, n_cells: int, *, pooled: bool = False) -> tupl
     Args:
         errors: of the table.
         n_cells: answers of its query.
-        pooled: half as many pairs are enough, those of all cells together where cells that are alike have fewer.
+        pooled: half as many pairs are enough, those of all cells together where cells that are alike have fewer, and
+            `POOLED_GOAL` is aimed at.
     """
     both = errors.by_truth, errors.by_release
     ranges = [Ranges.of(each, n_cells, narrowest, SIMULATED_COVERAGE) for each in both]

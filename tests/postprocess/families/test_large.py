@@ -145,6 +145,7 @@ def test_counts_of_more_than_ten_million_are_solved_in_single_precision(monkeypa
         assert family.parent is not None
         times = 1e7 / family.parent.max()
         parent = np.rint(1.5 * times * family.parent)
+        assert 1e7 < parent.max() < 2e7
         upper = np.where(family.upper > 0, parent, 0.0)
         families.append((replace(family, parent=parent, linear=1.5 * times * family.linear, upper=upper), positive))
     for large, positive in families:
