@@ -147,6 +147,10 @@ class Spine:
         n = len(self.levels[level])
         return np.searchsorted(self.levels[level + 1].parents, np.arange(n + 1)).astype(np.int64)
 
+    def repeats(self, level: int) -> bool:
+        """Whether all geounits of a level are only children, so that its areas are those of the level above."""
+        return level > 0 and len(self.levels[level]) == len(self.levels[level - 1])
+
     def leaf_offsets(self, level: int) -> NDArray[np.int64]:
         """`(n_level + 1,)`: the leaves below geounit i are `offsets[i]:offsets[i + 1]`."""
         offsets = np.arange(len(self.levels[level]) + 1, dtype=np.int64)

@@ -160,7 +160,11 @@ class Margins:
         return f"simulate {self.estimation.universe.name}".rstrip()
 
     def simulate(self) -> None:
-        """Simulate as many runs as the margins need, and add up their errors."""
+        """Simulate as many runs as the margins need, and add up their errors.
+
+        A level of only children has the numbers of the level above, which may be simulated more often: it has its
+        errors, and so its intervals.
+        """
         job = self.estimation.job
         noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
         sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._truth())
@@ -183,6 +187,10 @@ class Margins:
             for table, errors in zip(self.tables, run_errors, strict=True):
                 key = (table.name, table.level)
                 self.errors[key] = self.errors[key] + errors if key in self.errors else errors
+        for table in self.tables:
+            above = table.name, table.level - 1
+            if job.spine.repeats(table.level) and above in self.errors:
+                self.errors[table.name, table.level] = self.errors[above]
 
     def _estimates_needed(self) -> bool:
         """Whether something else follows from the linear estimates later on, so that they are kept."""

@@ -27,6 +27,7 @@ def test_offsets_and_ancestors_agree_with_the_paths(tree: list[Path]) -> None:
         assert [list(range(a, b)) for a, b in itertools.pairwise(offsets)] == below
         expected = [geounits.index(path[: number + 1]) for path in ordered]
         assert spine.leaf_ancestors(number).tolist() == expected
+        assert spine.repeats(number) == (number > 0 and len(geounits) == len(brute_levels(tree)[number - 1]))
         if number + 1 < len(names):
             children = [path[: number + 1] for path in brute_levels(tree)[number + 1]]
             offsets = spine.child_offsets(number)

@@ -192,3 +192,65 @@ def test_margins_of_a_cut_spine_cover_the_truth(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(margins.PublicNoise, "draw", lambda *a: np.zeros(a[-1], dtype=np.int64))
     computed(released, tmp_path / "silent", (1, 500))
     assert share_covered(tmp_path / "silent", truth, "block", 5, least=3) < right - 0.05
+
+
+#: Counties of one district each.
+PADDED = """
+name = "padded"
+
+[privacy]
+framework = "zcdp"
+rho = "1/8"
+delta = "1e-10"
+key = "insecure-test:3"
+
+[geography]
+file = "areas.csv"
+column = "block"
+levels = { state = 1, county = 3, district = 4, block = 6 }
+
+[schema.attributes]
+age = ["child", "adult", "old"]
+
+[strategy]
+queries = { total = "1/4", age = "3/4" }
+levels = { state = "1/4", county = "1/4", district = "1/4", block = "1/4" }
+
+[input]
+file = "areas.csv"
+form = "wide"
+geocode = "block"
+cells = [{ counts = "{age}" }]
+
+[tables]
+total = "total"
+age = "age"
+"""
+
+
+def intervals_of_padded(folder: Path) -> dict[str, pd.DataFrame]:
+    """The numbers of ages and their intervals in counties and in districts."""
+    folder.mkdir()
+    rng = np.random.default_rng(1)
+    blocks = [f"S{county:02}D{block:02}" for county in range(40) for block in range(5)]
+    ages = pd.DataFrame(rng.poisson([3, 12, 40], (len(blocks), 3)), columns=["child", "adult", "old"])
+    ages.assign(block=blocks).to_csv(folder / "areas.csv", index=False)
+    (folder / "release.toml").write_text(PADDED, "utf-8")
+    directory = RunDirectory(run(folder / "release.toml", folder))
+    levels = ("county", "district")
+    return {level: pd.read_parquet(directory.main.table("age", level)).drop(columns="geocode") for level in levels}
+
+
+def test_a_level_of_only_children_has_the_intervals_of_the_level_above(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for_a_town(patch)
+        patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(4, (4.0, 4.0, 1.3, 1.3), 1))
+        found = intervals_of_padded(tmp_path / "padded")
+        pd.testing.assert_frame_equal(found["county"], found["district"])
+        # Its own few runs would say something else of the same numbers.
+        patch.setattr("geography.spine.Spine.repeats", lambda *_: False)
+        alone = intervals_of_padded(tmp_path / "alone")
+        pd.testing.assert_frame_equal(alone["county"], found["county"])
+        other = (alone["county"] != alone["district"]).any()
+        assert other.any()
+        assert not other[["child", "adult", "old"]].any()
