@@ -31,6 +31,7 @@ from pipeline.release.area_sizes import SIZE_LABELS
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
+from postprocess.marginal import refines
 from postprocess.statistics import NORMAL_QUANTILE
 
 #: What the errors of a plan leave out.
@@ -244,8 +245,10 @@ def plan_universe(expectation: Expectation, complete: str = "proportional") -> U
     for level in universe.level_names:
         for query in _queries(universe, level):
             unknown: GivenBy = "completion" if complete == "proportional" and query.terms in known_above else "nothing"
+            if any(refines(own.query, query) for own in universe.strategy.level(level).where_positive):
+                unknown = "positive"
             rows.append(_row(expectation, covariances, level, query, unknown))
-            if rows[-1].given_by == "measurements":
+            if rows[-1].given_by in ("measurements", "positive"):
                 known_above.add(query.terms)
     return UniversePlan(expectation, privacy_statement(universe), tuple(rows))
 

@@ -16,6 +16,7 @@ from features.plan.shares import names_of_shares
 from features.plan.sizes import UNKNOWN
 from pipeline.cost.fitting import Fitting
 from pipeline.cost.model import Cost
+from pipeline.estimation.expectation import UNKNOWN_ERRORS, GivenBy
 from pipeline.model.exact import exact_text
 from pipeline.model.labels import beside
 from pipeline.model.texts.catalogue import texts_in
@@ -95,6 +96,11 @@ def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None
         f"estimator {plan.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
         "A query without a share is not measured there; its error follows from the queries that are."
     )
+    if any(row.given_by == "positive" for row in plan.rows):
+        console.print(
+            "In part: its noisy answers are drawn only where the released area above is positive. The error depends on "
+            "which these are, and is not known before the run."
+        )
     if any(row.given_by == "completion" for row in plan.rows):
         console.print(
             "Completed: nothing measures it there; the numbers of the level above are divided in proportion to what is "
@@ -121,8 +127,8 @@ def _show_sizes(plan: Plan, console: Console) -> None:
             beside(row.level, labels.level(row.level)),
             SIZE_LABELS[row.size],
             f"{row.areas:,}",
-            _persons(row.per_number, "", ""),
-            _persons(row.rmse, "", ""),
+            _persons(row.per_number, ""),
+            _persons(row.rmse, ""),
             "" if row.relative is None else f"{row.relative:.1f} %",
         )
     console.print(table)
@@ -147,7 +153,7 @@ def _show_joined(plan: Plan, console: Console) -> None:
             table.add_column(title, justify="right")
         for row in plan.joined:
             errors = (row.persons, row.households_apart, row.households)
-            table.add_row(row.level, row.companion, *(_persons(error, "±", "") for error in errors))
+            table.add_row(row.level, row.companion, *(_persons(error, "±") for error in errors))
         console.print(table)
         console.print(
             "Standard errors of the two numbers in a geounit. Joined households learn from the persons how many "
@@ -170,8 +176,8 @@ def _show_amounts(plan: Plan, console: Console) -> None:
     for title in ("error of a sum", "margin (90 %)", *(f"of a mean of {n:,}" for n in RECORDS)):
         table.add_column(title, justify="right")
     for row in plan.amounts:
-        means = (_persons(row.mean_margins[n], "±", "") if row.mean_margins else "no count" for n in RECORDS)
-        sums = (_persons(row.sum_error, "", ""), _persons(row.sum_margin, "±", ""))
+        means = (_persons(row.mean_margins[n], "±") if row.mean_margins else "no count" for n in RECORDS)
+        sums = (_persons(row.sum_error, ""), _persons(row.sum_margin, "±"))
         table.add_row(row.companion, row.level, row.query, *sums, *means)
     console.print(table)
     console.print(
@@ -243,8 +249,8 @@ def _show_shared(plan: Plan, console: Console) -> None:
                 row.name,
                 row.level,
                 row.query,
-                _persons(row.without, "", ""),
-                _persons(row.error, "", ""),
+                _persons(row.without, ""),
+                _persons(row.error, ""),
                 "none" if row.needed_without is None else f"{row.needed_without:.4g}",
                 "" if row.enough is None else f"{row.enough:.4g}",
             )
@@ -375,7 +381,7 @@ def _percent(share: str) -> str:
     return f"{100 * int(top) / int(bottom or 1):.2f} %"
 
 
-def _persons(value: float | None, sign: str, given_by: str) -> str:
+def _persons(value: float | None, sign: str, given_by: GivenBy = "nothing") -> str:
     if value is None:
-        return "completed" if given_by == "completion" else "not determined"
+        return UNKNOWN_ERRORS[given_by]
     return "exact" if value == 0 else f"{sign}{value:,.2f}"

@@ -9,7 +9,7 @@ from rich.console import Console
 from features.plan.best import Best
 from features.plan.called import Called
 from features.plan.release_plan import Plan, UniversePlan, levels_line
-from pipeline.estimation.expectation import ExpectedRow
+from pipeline.estimation.expectation import UNKNOWN_ERRORS, ExpectedRow
 from pipeline.model.exact import exact_text
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.privacy.limits import beyond_limits
@@ -61,7 +61,7 @@ def _bought(plan: UniversePlan, called: Called) -> list[str]:
 
 def _error(row: ExpectedRow) -> str:
     if row.per_number is None:
-        return "completed" if row.given_by == "completion" else "not determined"
+        return UNKNOWN_ERRORS[row.given_by]
     return "exact" if row.per_number == 0 else f"{row.per_number:,.2f}"
 
 

@@ -47,7 +47,8 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
     counts, geounits = true_histogram(job, universe, level), job.spine.level(level)
     for measured in allocation.strategy.where_positive:
         query = measured.query
-        due = PositivePlaces.of(released, query).below(geounits.parents)
+        places = PositivePlaces.of(released, query)
+        ends = np.cumsum(np.diff(places.starts)[geounits.parents])
         (noise,) = allocation.draws(universe, measured)
         draw = partial(sampler_for(noise).draw_at, key.stream_key(context, level, query.name))
         with ExitStack() as stack:
@@ -55,10 +56,8 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
             writer = stack.enter_context(
                 PositiveWriter.open(target, job.run.staging, header_of(universe, allocation, measured))
             )
-            for first, last in pairwise(_lots(due)):
-                part = PositivePlaces(
-                    due.starts[first : last + 1] - due.starts[first], due.answers[due.starts[first] : due.starts[last]]
-                )
+            for first, last in pairwise(_lots(ends)):
+                part = places.below(geounits.parents[first:last])
                 rows = part.rows
                 values = true_answers(counts[first:last], query, part) + draw(
                     (first + rows) * query.size + part.answers
@@ -67,10 +66,9 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
     job.progress.advance(len(geounits))
 
 
-def _lots(due: PositivePlaces) -> list[int]:
-    """The first geounit of each lot that is in memory at a time, and their number."""
-    lots = due.starts[1:] // ANSWERS_AT_ONCE
-    return [0, *(int(at) + 1 for at in np.flatnonzero(np.diff(lots))), len(due.starts) - 1]
+def _lots(ends: NDArray[np.int64]) -> list[int]:
+    """The first geounit of each lot that is in memory at a time, and their number; given how many answers end there."""
+    return [0, *(int(at) + 1 for at in np.flatnonzero(np.diff(ends // ANSWERS_AT_ONCE))), len(ends)]
 
 
 def true_answers(counts: sp.csr_array, query: Query, due: PositivePlaces) -> NDArray[np.int64]:

@@ -64,7 +64,6 @@ def _not_where_positive(spec: ReleaseSpec, universe: Universe) -> list[str]:
         "universes are estimated together": universe.together,
         "universes are linked": bool(spec.links()),
         "geography.bypass is true": universe.bypass,
-        "it is a version made with answers, or that replaces another": spec.update is not None,
         "publish.margins is true": spec.publish.margins,
     }
     return [name for name, found in stated.items() if found]

@@ -55,10 +55,10 @@ FEW_SUMS_SHARE = 0.25
 
 #: Of a schema that is estimated on sums (`benchmarks/bench_dhc.py`): numbers for each possible cell while the top is
 #: solved, in the units of `Size.above`, and squares for each of them; squares for each cell of a family at the wide
-#: levels, however many children it has up to some thirty, and for each child and cell below; and the cells of a family,
-#: so many times a power of its parent's persons: those of 1,227,744 that are positive, and those with persons of the
-#: 4,000 that the sums of the lower levels tell apart.
-CELLS_AT_TOP, SQUARES_AT_TOP, SQUARES_OF_WIDE, SQUARES_OF_SUMS = 18, 24.0, 1300.0, 14.4
+#: levels, and for each child and cell below; children of a wide family up to which their number does not matter; and
+#: the cells of a family, so many times a power of its parent's persons: those of 1,227,744 that are positive, and those
+#: with persons of the 4,000 that the sums of the lower levels tell apart.
+CELLS_AT_TOP, SQUARES_AT_TOP, SQUARES_OF_WIDE, SQUARES_OF_SUMS, FEW_CHILDREN = 18, 24.0, 1300.0, 14.4, 30.0
 ON_CELLS, ON_SUMS = (7.0, 0.66), (34.0, 0.4)
 
 
@@ -242,7 +242,7 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         wide = level < first or bool(universe.strategy.levels[level].where_positive)
         (times, power), most = (ON_CELLS, possible) if wide else (ON_SUMS, space.cells.size)
         cells = min(most, times * persons[level - 1] ** power)
-        squares += cells * (SQUARES_OF_WIDE * counts[level - 1] if wide else SQUARES_OF_SUMS * n)
+        squares += cells * (SQUARES_OF_WIDE * max(counts[level - 1], n / FEW_CHILDREN) if wide else SQUARES_OF_SUMS * n)
         in_family.append(min(cells, persons[level - 1]))
     filled = [_filled(universe.schema.n_cells, spine.n_leaves / n, people, common=False) for n in counts]
     drawn = _drawn(universe, counts, in_family)

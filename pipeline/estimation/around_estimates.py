@@ -54,9 +54,9 @@ WIDE = 2048
 
 
 def _measured(universe: Universe, estimator: str, level: int) -> list[Marginal]:
-    """The queries that are measured at a level, or, with the full estimator, below it."""
+    """The queries that estimates are made of: measured at a level, or, with the full estimator, below it."""
     levels = universe.strategy.levels[level : None if estimator == "full" else level + 1]
-    return [universe.source.measured(own.query) for each in levels for own in each.queries]
+    return [universe.source.measured(own.query) for each in levels for own in each.everywhere]
 
 
 def measured_within(universe: Universe, estimator: str, query: Marginal, level: int) -> int:
@@ -127,7 +127,7 @@ class AroundEstimates:
         if key not in self._learned:
             self._learned[key] = self._learn(rule, *place, long=long)
         errors, small = self._learned[key]
-        if small is not None and not small.moved and table.query.size <= WIDE:
+        if small is not None and small.told and not small.moved and table.query.size <= WIDE:
             rule = pooled()
         if errors is None:
             return rule

@@ -32,8 +32,12 @@ from postprocess.marginal import Marginal
 Place = tuple[str, str]
 
 
-#: What determines a number: its measurements; the shares of its children, which completion knows; nothing.
-GivenBy = Literal["measurements", "completion", "nothing"]
+#: What determines a number: its measurements; those drawn where the released area above is positive, too; the shares
+#: of its children, which completion knows; nothing.
+GivenBy = Literal["measurements", "positive", "completion", "nothing"]
+
+#: What stands in place of an error that is not known.
+UNKNOWN_ERRORS: Mapping[GivenBy, str] = {"positive": "in part", "completion": "completed", "nothing": "not determined"}
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,10 @@ class ExpectedRow:
         rmse: root of the expected squared error of a number, mean over numbers and geounits.
         per_geounit: the sum over the query's numbers, mean over geounits.
         margin90: half the width of a 90 % interval, mean over numbers and geounits.
-        given_by: "measurements"; "completion" where they determine it only at a level above, and its numbers there are
-            divided by what is known of the children; "nothing" where they do not, or are divided evenly.
+        given_by: "measurements"; "positive" where measurements that are drawn only where the released area above is
+            positive give it as far as they are drawn; "completion" where they determine it only at a level above, and
+            its numbers there are divided by what is known of the children; "nothing" where they do not, or are divided
+            evenly.
     """
 
     level: str

@@ -133,6 +133,7 @@ class Margins:
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
         self._of_rows: tuple[tuple[int, slice], tuple[AnswerVariances, slice]] | None = None
         self._begun: dict[tuple[str, int], Callable[[], Intervals]] = {}
+        self._repeated: dict[tuple[str, int], IntervalRule] = {}
 
     @property
     def replicates(self) -> int:
@@ -160,11 +161,7 @@ class Margins:
         return f"simulate {self.estimation.universe.name}".rstrip()
 
     def simulate(self) -> None:
-        """Simulate as many runs as the margins need, and add up their errors.
-
-        A level of only children has the numbers of the level above, which may be simulated more often: it has its
-        errors, and so its intervals.
-        """
+        """Simulate as many runs as the margins need, and add up their errors."""
         job = self.estimation.job
         noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
         sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._truth())
@@ -187,10 +184,6 @@ class Margins:
             for table, errors in zip(self.tables, run_errors, strict=True):
                 key = (table.name, table.level)
                 self.errors[key] = self.errors[key] + errors if key in self.errors else errors
-        for table in self.tables:
-            above = table.name, table.level - 1
-            if job.spine.repeats(table.level) and above in self.errors:
-                self.errors[table.name, table.level] = self.errors[above]
 
     def _estimates_needed(self) -> bool:
         """Whether something else follows from the linear estimates later on, so that they are kept."""
@@ -236,13 +229,34 @@ class Margins:
         return self._source.errors()
 
     def rule(self, table: Table, level: int) -> IntervalRule | None:
-        """The 90 % intervals of the released counts of a level, in persons; None if no margins are published."""
+        """The 90 % intervals of the released counts of a level, in persons; None if no margins are published.
+
+        Where all areas of a level are only children, its numbers are those of the level above. So are its intervals,
+        if that has the table: it may be seen in more simulated runs, and what is measured there counts as well.
+        """
         if not self.replicates:
             return None
+        spine, highest = self.estimation.job.spine, self._highest(table, level)
+        place = table.name, highest
+        rule = self._repeated.get(place) or self._unconditional(table, highest)
+        if level + 1 < spine.n_levels and spine.repeats(level + 1):
+            self._repeated[place] = rule
+        return self.estimation.known.intervals(rule, table, level)
+
+    def _highest(self, table: Table, level: int) -> int:
+        """The highest level that has the table and the same areas as this one."""
+        spine, highest = self.estimation.job.spine, level
+        while spine.repeats(level):
+            level -= 1
+            if spine.level_names[level] in table.levels:
+                highest = level
+        return highest
+
+    def _unconditional(self, table: Table, level: int) -> IntervalRule:
+        """The intervals for those who know nothing else, of a level's own errors and measurements."""
         published = PublishedTable(table.name, level, table.query)
         pooled = partial(self._of_pooled, published)
-        rule = self._around.rule(self._of_runs(published), pooled, table, level)
-        return self.estimation.known.intervals(rule, table, level)
+        return self._around.rule(self._of_runs(published), pooled, table, level)
 
     @cached_property
     def _around(self) -> AroundEstimates:
@@ -302,6 +316,7 @@ class Margins:
         """Free what was computed."""
         self.errors.clear()
         self._begun.clear()
+        self._repeated.clear()
         self._of_rows = None
         self.__dict__.pop("_totals", None)
         self.__dict__.pop("variances", None)

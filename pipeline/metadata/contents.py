@@ -223,7 +223,7 @@ class Contents:
     def positive(self, file: ProductFile) -> DataFile:
         """Noisy answers that were drawn where the released parent is positive; without a column for each."""
         query, texts = file.subject, self.texts
-        what = marked("{query}: noisy answers where the area above has persons in the release")
+        what = marked("{query}: noisy answers where that of the area above is more than 0 in the release")
         return DataFile(
             self.run.name_of(file.path).removesuffix(".parquet"),
             "positive",

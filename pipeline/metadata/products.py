@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
 from pipeline.metadata.datapackage import drawn_where_positive, measured, resource, selected
+from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -277,6 +278,10 @@ POSITIVE: Final = Product(
     "measured",
     _positive,
     Description((6, 4), Contents.positive, drawn_where_positive),
+    in_report=(
+        "positive/LEVEL/QUERY.parquet",
+        marked("further ones, drawn only where the number of the area above is more than 0 in the release"),
+    ),
 )
 SELECTED: Final = Product(
     "selected/NAME/LEVEL.parquet",

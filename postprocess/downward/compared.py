@@ -29,7 +29,7 @@ MOVED = 1.5
 #: Standard errors by which the same of small numbers is above S^2 where they are moved: of n squares of normal
 #: distances of variance 1 it is sqrt(2 / n).
 SURE = 3.0
-#: Numbers of which it can be told: fewer small ones are taken to be moved if the large ones are.
+#: Numbers of which it can be told: fewer small ones are moved if the large ones are, and not narrowed.
 TOLD = 100
 #: Standard errors from which on small numbers are compared.
 LEAST_COMPARED = 1.0
@@ -92,14 +92,16 @@ class SmallNumbers:
     """What the small numbers of a table have for ends, whose simulated intervals zeros make short.
 
     Attributes:
-        moved: they are further from their unbiased estimates than their intervals allow; otherwise these hold, and may
-            be narrowed by what all cells of the table show together.
-        longer: their simulated intervals are longer than those around their unbiased estimates.
+        moved: they are further from their unbiased estimates than their intervals allow; otherwise these hold.
+        told: they are enough to tell. If they are not moved, their intervals may be narrowed by what all cells of the
+            table show together.
+        longer: their simulated intervals are longer than those around their unbiased estimates: of widths, few tell it.
         spread: each is the sum of so many answers of some query that persons are lost more often than those of a
             simulated run.
     """
 
     moved: bool
+    told: bool
     longer: bool
     spread: bool
 
@@ -107,8 +109,9 @@ class SmallNumbers:
     def of(cls, squares: Squares, *, large_moved: bool, spread: bool) -> SmallNumbers:
         """By the sums of those from `LEAST_COMPARED` standard errors on."""
         n = squares.n
-        moved = squares.distances + squares.errors > n + SURE * math.sqrt(2 * n)
-        return cls(moved or (large_moved and n < TOLD), squares.errors > n, spread)
+        told = n >= TOLD
+        moved = squares.distances + squares.errors > n + SURE * math.sqrt(2 * n) if told else large_moved
+        return cls(moved, told, squares.errors > n, spread)
 
     def ends(
         self, counts: IntArray, simulated: Ends, around: Ends, estimates: FloatArray, standard: FloatArray

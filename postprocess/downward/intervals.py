@@ -219,10 +219,11 @@ def narrowed(errors: ErrorCounts, n_cells: int, *, pooled: bool = False) -> tupl
     wide = covered.min(axis=0) > GOAL + SPARE
     if not wide.any():
         return ranges[0], ranges[1]
-    # Only cells of which something changes are looked at again.
+    # Only cells of which something changes are looked at again, but where all show it together.
     chosen = wide.any(axis=1)[alike]
     parts = [_of_cells(each, chosen) for each in both]
-    pairs = _Pairs.of(parts[1], errors.unit, alike)
+    if not pooled:
+        pairs = _Pairs.of(parts[1], errors.unit, alike)
     shares = np.full((2, *wide.shape), SIMULATED_COVERAGE)
     rows, sizes = np.flatnonzero(chosen)[:, None], np.flatnonzero(SIZE_CLASSES > FIRST // 2)
     windows = [Windows.of(part, n_cells, alike=alike, sizes=SIZE_CLASSES > FIRST // 2, held=True) for part in parts]

@@ -15,6 +15,7 @@ FOLDERS = (
     "pipeline/privacy/accounting",
     "pipeline/privacy/ledger",
     "pipeline/confidential",
+    "postprocess/positive.py",
     "pipeline/questions",
     "features/*/confidential.py",
     "features/amounts/link.py",

@@ -194,7 +194,7 @@ def test_margins_of_a_cut_spine_cover_the_truth(tmp_path: Path, monkeypatch: pyt
     assert share_covered(tmp_path / "silent", truth, "block", 5, least=3) < right - 0.05
 
 
-#: Counties of one district each.
+#: Counties of one district of one ward each.
 PADDED = """
 name = "padded"
 
@@ -207,14 +207,14 @@ key = "insecure-test:3"
 [geography]
 file = "areas.csv"
 column = "block"
-levels = { state = 1, county = 3, district = 4, block = 6 }
+levels = { state = 1, county = 3, district = 4, ward = 5, block = 7 }
 
 [schema.attributes]
 age = ["child", "adult", "old"]
 
 [strategy]
 queries = { total = "1/4", age = "3/4" }
-levels = { state = "1/4", county = "1/4", district = "1/4", block = "1/4" }
+levels = { state = "1/4", county = "1/4", district = "0", ward = "1/4", block = "1/4" }
 
 [input]
 file = "areas.csv"
@@ -225,32 +225,35 @@ cells = [{ counts = "{age}" }]
 [tables]
 total = "total"
 age = "age"
+ends = { query = "age", levels = ["county", "ward"] }
 """
 
 
 def intervals_of_padded(folder: Path) -> dict[str, pd.DataFrame]:
-    """The numbers of ages and their intervals in counties and in districts."""
+    """The numbers of ages and their intervals in counties, in districts and in wards, and of another table in wards."""
     folder.mkdir()
     rng = np.random.default_rng(1)
-    blocks = [f"S{county:02}D{block:02}" for county in range(40) for block in range(5)]
+    blocks = [f"S{county:02}DW{block:02}" for county in range(40) for block in range(5)]
     ages = pd.DataFrame(rng.poisson([3, 12, 40], (len(blocks), 3)), columns=["child", "adult", "old"])
     ages.assign(block=blocks).to_csv(folder / "areas.csv", index=False)
     (folder / "release.toml").write_text(PADDED, "utf-8")
     directory = RunDirectory(run(folder / "release.toml", folder))
-    levels = ("county", "district")
-    return {level: pd.read_parquet(directory.main.table("age", level)).drop(columns="geocode") for level in levels}
+    places = [("age", "county"), ("age", "district"), ("age", "ward"), ("ends", "ward")]
+    return {" ".join(place): pd.read_parquet(directory.main.table(*place)).drop(columns="geocode") for place in places}
 
 
 def test_a_level_of_only_children_has_the_intervals_of_the_level_above(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for_a_town(patch)
-        patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(4, (4.0, 4.0, 1.3, 1.3), 1))
+        patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(4, (4.0, 4.0, 1.3, 1.3, 1.3), 1))
         found = intervals_of_padded(tmp_path / "padded")
-        pd.testing.assert_frame_equal(found["county"], found["district"])
-        # Its own few runs would say something else of the same numbers.
+        for place in found:
+            pd.testing.assert_frame_equal(found[place], found["age county"])
+        # Their own few runs would say something else of the same numbers.
         patch.setattr("geography.spine.Spine.repeats", lambda *_: False)
         alone = intervals_of_padded(tmp_path / "alone")
-        pd.testing.assert_frame_equal(alone["county"], found["county"])
-        other = (alone["county"] != alone["district"]).any()
-        assert other.any()
-        assert not other[["child", "adult", "old"]].any()
+        pd.testing.assert_frame_equal(alone["age county"], found["age county"])
+        for place in ("age district", "age ward", "ends ward"):
+            other = (alone[place] != found["age county"]).any()
+            assert other.any()
+            assert not other[["child", "adult", "old"]].any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from releases.command import feature_module
 from releases.positive_mutants import true_counts, without_true_zeros
 from releases.positive_town import AGES, BLOCKS, EVERYWHERE, POSITIVE, RACES, TOPDOWN, write_positive
 from releases.small import public_bytes, request_of, run
+from rich.console import Console
 
 import pipeline.estimation.by_sums
 from auditor.check.release import examine
@@ -269,3 +271,26 @@ def test_noise_at_some_positions_is_that_of_the_whole_stream(noise: NoiseSpec) -
     assert Stream(key).words_at(positions[:5]).tolist() == Stream(key).words(0, 100_000)[positions[:5]].tolist()
     with pytest.raises(ValueError, match="from 0 on"):
         sampler.draw_at(key, np.array([-1]))
+
+
+def test_the_plan_does_not_say_that_nothing_measures_what_is_drawn_in_part(tmp_path: Path) -> None:
+    plan = feature_module("features.plan.release_plan").plan_release(write_positive(tmp_path), None, workers=1)
+    given = {(row.level, row.query): (row.given_by, row.per_number is None) for row in plan.universes[0].rows}
+    assert given["state", "detailed"] == ("measurements", False)
+    for level in ("county", "block"):
+        for query in ("detailed", "age * race"):
+            assert given[level, query] == ("positive", True)
+        assert given[level, "sex"] == ("measurements", False)
+    console = Console(file=io.StringIO(), width=160)
+    feature_module("features.plan.summary").show_summary(plan, console)
+    feature_module("features.plan.show").show_plan(plan, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "county in part, block in part" in text
+    assert "In part: its noisy answers are drawn only where" in text
+    assert "ompleted" not in text
+
+
+def test_the_page_lists_the_files_of_answers_that_are_drawn_in_part(made: Path, everywhere: Path) -> None:
+    for release, there in ((made, True), (everywhere, False)):
+        page = (release / "public" / "report.html").read_text("utf-8")
+        assert ("positive/LEVEL/QUERY.parquet" in page) == there

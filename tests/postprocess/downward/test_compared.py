@@ -72,10 +72,14 @@ def test_chance_alone_moves_no_small_numbers() -> None:
 
 
 def test_of_few_small_numbers_nothing_is_told() -> None:
-    few, enough = Squares(0.5 * (TOLD - 1), 0.0, TOLD - 1), Squares(0.5 * TOLD, 0.0, TOLD)
-    assert judged(few).moved
-    assert not judged(few, large_moved=False).moved
-    assert not judged(enough).moved
+    """They are moved where the large ones are, whatever they show themselves."""
+    for distances in (0.5, 5.0):
+        few, enough = (Squares(distances * n, 0.0, n) for n in (TOLD - 1, TOLD))
+        for large_moved in (False, True):
+            assert judged(few, large_moved=large_moved).moved == large_moved
+            assert not judged(few, large_moved=large_moved).told
+            assert judged(enough, large_moved=large_moved).moved == (distances > 1)
+            assert judged(enough, large_moved=large_moved).told
 
 
 def test_simulated_intervals_are_longer_than_those_around_estimates_or_not() -> None:
@@ -91,10 +95,10 @@ AROUND = (np.array([0.0, 0.0, 4.0, 0.0, 0.0]), np.array([21.0, 28.0, 48.0, 6.0, 
 @pytest.mark.parametrize(
     ("small", "low", "high"),
     [
-        (SmallNumbers(moved=False, longer=True, spread=True), [3, 3, 3, 3, 0], [30, 30, 30, 30, 30]),
-        (SmallNumbers(moved=True, longer=False, spread=False), [0, 0, 3, 0, 0], [30, 30, 48, 30, 30]),
-        (SmallNumbers(moved=True, longer=True, spread=False), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
-        (SmallNumbers(moved=True, longer=True, spread=True), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
+        (SmallNumbers(moved=False, told=True, longer=True, spread=True), [3, 3, 3, 3, 0], [30, 30, 30, 30, 30]),
+        (SmallNumbers(moved=True, told=True, longer=False, spread=False), [0, 0, 3, 0, 0], [30, 30, 48, 30, 30]),
+        (SmallNumbers(moved=True, told=True, longer=True, spread=False), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
+        (SmallNumbers(moved=True, told=True, longer=True, spread=True), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
     ],
 )
 def test_ends_of_small_numbers(small: SmallNumbers, low: list[int], high: list[int]) -> None:
@@ -106,7 +110,7 @@ def test_ends_of_small_numbers(small: SmallNumbers, low: list[int], high: list[i
 def test_spread_numbers_reach_as_far_up_as_an_estimate_above_one_standard_error_allows() -> None:
     short = SIMULATED[0], np.full(5, 6.0)
     for longer in (False, True):
-        small = SmallNumbers(moved=True, longer=longer, spread=True)
+        small = SmallNumbers(moved=True, told=True, longer=longer, spread=True)
         found = small.ends(COUNTS, short, AROUND, ESTIMATES, STANDARD)
         np.testing.assert_array_equal(found[1], [6.0, 24.0, 48.0, 6.0, 24.0])
 
@@ -124,7 +128,7 @@ def test_no_further_than_around_estimates_still_holds_nine_of_ten_that_are_moved
     simulated, around = (zeros, zeros + 100.0), (least, most)
     shares = []
     for longer in (False, True):
-        small = SmallNumbers(moved=True, longer=longer, spread=False)
+        small = SmallNumbers(moved=True, told=True, longer=longer, spread=False)
         low, high = small.ends(released, simulated, around, estimates, standard)
         shares.append((np.mean((low <= truth) & (truth <= high)), np.mean(high - low)))
     assert shares[0][0] > 0.99

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from pipeline.errors import InputError, ReleaseError, SpecError
 from pipeline.estimation.answers.together import PartByPartError
+from pipeline.execution.progress import Silent
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import AnswerManifest, read_answer
 from pipeline.questions.released.added import added_section
@@ -30,7 +31,8 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.runs.questions.combining import combine_answer
-from pipeline.runs.updates import doubt_of_records
+from pipeline.runs.updates import doubt_of_records, update_release
+from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
@@ -328,3 +330,15 @@ def test_what_a_failed_update_made_is_removed_and_no_more(
             update(release, [answer], tmp_path)
         assert root.exists() == existed
         assert not existed or not any(root.iterdir())
+
+
+def test_no_version_is_made_with_answers_of_what_is_drawn_where_the_area_above_is_positive(tmp_path: Path) -> None:
+    """An answer could make a number positive below which nothing was drawn; texts change no number."""
+    wide = ('sex = "1/2"', '"age * sex" = { share = "1/2", where = "parent positive" }')
+    corrections = tmp_path / "corrections.toml"
+    corrections.write_text('[report]\ntitle = "Workers"\n', "utf-8")
+    with charged_release(tmp_path, QUICK, wide) as (spec, release):
+        answer = answer_to(spec, "count by tract, sex", "1/10")
+        refused(release, [answer], tmp_path / "new", r"'age \* sex' was drawn only where the released area above is")
+        root = update_release(release, (), tmp_path / "corrected", 1, Silent(), texts=corrections).root
+        assert verify_release(RunDirectory(root), 1, Silent()) == []
