@@ -21,6 +21,7 @@ from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.sampled_runs import SampledRuns
 from pipeline.estimation.table_variances import TableVariances
 from pipeline.execution.batches import run_kept
+from pipeline.execution.threads import give_memory_back
 from pipeline.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
 from pipeline.model.mixed import MixedNoise
@@ -174,6 +175,7 @@ class Margins:
         self._around.compute()
         if not self._estimates_needed():
             self.estimation.computed.forget()
+        give_memory_back()  # of the estimates and variances above: the runs take long
         self.errors.clear()  # those of an earlier attempt that failed
         runs = run_kept(
             job.workers, job.batches, self._step, run_simulation, tasks,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import TypeVar
 
 from pipeline.execution.batch_store import Batches
@@ -37,18 +39,30 @@ def run_kept(  # noqa: PLR0913  # two pairs of functions: between task and name,
         packed, unpacked: a result as arrays, and back.
         done: called with each task, in order.
     """
-    tasks = [*tasks]
-    if not batches.lasting or len(tasks) < 2:
+    following = iter(tasks)
+    first = [*islice(following, 2)]
+    tasks = chain(first, following)
+    if not batches.lasting or len(first) < 2:
         yield from workers.run(function, tasks, done)
         return
-    kept = [batches.get(step, named(task)) for task in tasks]
-    missing = [task for task, arrays in zip(tasks, kept, strict=True) if arrays is None]
-    computed = workers.run(function, missing, done)
-    for task, arrays in zip(tasks, kept, strict=True):
-        if arrays is not None:
-            done(task)
+    asked: deque[tuple[Task, Arrays | None]] = deque()
+
+    def missing() -> Iterator[Task]:
+        for task in tasks:
+            asked.append((task, batches.get(step, named(task))))
+            if asked[-1][1] is None:
+                yield task
+
+    def before_the_next() -> Iterator[Result]:
+        """Those that are kept, up to the next task whose result is not."""
+        while asked and (arrays := asked[0][1]) is not None:
+            done(asked.popleft()[0])
             yield immutable(unpacked(arrays))
-        else:
-            result = next(computed)
-            batches.put(step, named(task), packed(result))
-            yield result
+
+    for result in workers.run(function, missing()):
+        yield from before_the_next()
+        task, _ = asked.popleft()
+        done(task)
+        batches.put(step, named(task), packed(result))
+        yield result
+    yield from before_the_next()

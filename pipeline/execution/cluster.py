@@ -13,9 +13,10 @@ import io
 import ipaddress
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -87,11 +88,14 @@ class ClusterWorkers(Workers):
     def run(
         self,
         function: Callable[[Task], Result],
-        tasks: Sequence[Task],
+        tasks: Iterable[Task],
         done: Callable[[Task], None] | None = None,
     ) -> Iterator[Result]:
         """Run tasks, as `Workers.run`."""
-        if not tasks or not isinstance(tasks[0], Portable):
+        following = iter(tasks)
+        first = [*islice(following, 1)]
+        tasks = chain(first, following)
+        if not first or not isinstance(first[0], Portable):
             yield from super().run(function, tasks, done)
             return
         client = self._connected()

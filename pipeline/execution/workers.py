@@ -18,6 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import import_module
+from itertools import chain, islice
 from multiprocessing import connection, parent_process
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -90,21 +91,23 @@ class Workers:
     def run(
         self,
         function: Callable[[Task], Result],
-        tasks: Sequence[Task],
+        tasks: Iterable[Task],
         done: Callable[[Task], None] | None = None,
     ) -> Iterator[Result]:
         """Yield `function(task)` for each task, in order.
 
         Args:
             function: of a module, so that it can be named to another process.
-            tasks: picklable; immutable from when they are handed out, as are the results.
+            tasks: picklable; immutable from when they are handed out, as are the results. They are asked for as they
+                are handed out, and no task is held when it is done.
             done: called with each task, in order, when its result is there.
 
         Raises:
             WorkerError: a worker was killed or could not start.
             Exception: what `function` raises.
         """
-        rest = deque(tasks)
+        following = iter(tasks)
+        rest = deque(islice(following, 2))
         while rest and (self.count == 1 or len(rest) < 2 or (self._pool is None and self._left > 0)):
             task, began = rest.popleft(), time.process_time()  # where others are at work too, a start takes longer
             with listening(self._told), kept_in(self.kept):
@@ -113,9 +116,13 @@ class Workers:
             if done is not None:
                 done(task)
             yield result
+            rest.extend(islice(following, 1))
         if not rest:
             return
-        yield from in_order(rest, lambda task: self._hand_out(function, task), self._awaited, AHEAD * self.count, done)
+        waiting = chain(rest, following)
+        yield from in_order(
+            waiting, lambda task: self._hand_out(function, task), self._awaited, AHEAD * self.count, done
+        )
 
     @property
     def started(self) -> bool:

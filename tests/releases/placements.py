@@ -6,7 +6,7 @@ import gc
 import hashlib
 import io
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
@@ -52,7 +52,7 @@ class PlacedWorkers(Workers):
         self._results: list[tuple[str, object, bytes]] = []
 
     def run(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], done: Callable[[Any], None] | None = None
+        self, function: Callable[[Any], Any], tasks: Iterable[Any], done: Callable[[Any], None] | None = None
     ) -> Iterator[Any]:
         submit = partial(self._placed, function)
         yield from in_order(tasks, submit, lambda placed: placed.result(), AHEAD * self.count, done)

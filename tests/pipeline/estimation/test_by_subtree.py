@@ -62,6 +62,7 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
 
         class Counted(Workers):
             def run(self, function, tasks, done=None):  # type: ignore[no-untyped-def]
+                tasks = [*tasks]
                 worked_on.extend(function.__name__ for _ in tasks)
                 return super().run(function, tasks, done)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,8 +105,9 @@ class Sent(Workers):
         self.parts = 0
 
     def run(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], done: Callable[[Any], None] | None = None
+        self, function: Callable[[Any], Any], tasks: Iterable[Any], done: Callable[[Any], None] | None = None
     ) -> Iterator[Any]:
+        tasks = [*tasks]
         for task, result in zip(tasks, super().run(function, tasks, done), strict=True):
             if isinstance(task, DrawBelowTask):
                 self.parts += 1

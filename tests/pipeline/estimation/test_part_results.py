@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,9 @@ class Sent(Workers):
         self.names: set[str] = set()
 
     def run(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], done: Callable[[Any], None] | None = None
+        self, function: Callable[[Any], Any], tasks: Iterable[Any], done: Callable[[Any], None] | None = None
     ) -> Iterator[Any]:
+        tasks = [*tasks]
         for task, result in zip(tasks, super().run(function, tasks, done), strict=True):
             if not isinstance(task, Portable):
                 yield result
@@ -89,6 +90,7 @@ def test_spoilt_errors_of_simulated_runs_are_refused(town: Path, tmp_path: Path)
 
         class Kept(Sent):
             def run(self, function: Any, tasks: Any, done: Any = None) -> Iterator[Any]:
+                tasks = [*tasks]
                 for task, result in zip(tasks, Workers.run(self, function, tasks, done), strict=True):
                     if isinstance(task, margins.Simulation):
                         seen.append((task, dict(task.arrays_of(result))))

@@ -107,6 +107,7 @@ def test_a_killed_simulation_goes_on_with_other_parts_and_the_runs_that_are_whol
 
         class Counted(Workers):
             def run(self, function, tasks, done=None):  # type: ignore[no-untyped-def]
+                tasks = [*tasks]
                 again.extend(function.__name__ for _ in tasks)
                 return super().run(function, tasks, done)
 

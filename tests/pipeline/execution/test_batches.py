@@ -27,6 +27,7 @@ class Counting(Workers):
         self.tasks: list[int] = []
 
     def run(self, function, tasks, done=None):  # type: ignore[no-untyped-def]
+        tasks = [*tasks]
         self.tasks += tasks
         return super().run(function, tasks, done)
 
@@ -70,3 +71,29 @@ def test_a_step_of_one_batch_is_not_kept_nor_is_anything_in_memory(batches: Batc
     memory = Batches()
     assert list(started(Counting(), memory, [5, 6], [])) == [25, 36]
     assert not memory.has("square", "5")
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+@pytest.mark.parametrize("kept", [0, 3])
+def test_tasks_are_made_as_they_are_asked_for(batches: Batches, lasting: bool, kept: int) -> None:
+    """Those of a level of a country have matrices of their own: all at once they were half of the memory."""
+    store, made = batches if lasting else Batches(), 0
+    held: list[int] = []
+    if lasting and kept:
+        assert list(started(Workers(1), store, [*range(kept), *range(90, 92)], []))[:2] == [0, 1]
+
+    def tasks() -> Iterator[int]:
+        nonlocal made
+        for made in range(1, 21):
+            yield made - 1
+
+    def done(_: int) -> None:
+        held.append(made - len(held))
+
+    results = run_kept(
+        Workers(1), store, "square", squared, tasks(), named=str,
+        packed=lambda result: {"result": np.array(result)}, unpacked=lambda arrays: int(arrays["result"]), done=done,
+    )  # fmt: skip
+    assert list(results) == [number * number for number in range(20)]
+    assert len(held) == 20
+    assert max(held) <= 3 + kept
