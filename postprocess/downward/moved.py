@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from scipy.special import ndtr
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
-from postprocess.downward.simulated_margins import is_large
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS, is_large
 from postprocess.downward.sized_errors import distinct_sums
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Measured
@@ -61,8 +61,16 @@ def taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array)
     Args:
         query: whose answers.
         measured: at the level; one at least refines the query, and was measured without a condition.
-        released: `(n, n_cells)`.
+        released: `(n, n_cells)`; worked on some areas at a time, however few answers the query has.
     """
+    n, n_cells = released.shape
+    step = max(1, CHUNK_NUMBERS // n_cells)
+    parts = [_taken(query, measured, released[first : first + step]) for first in range(0, n, step)]
+    return np.concatenate(parts) if parts else np.zeros((0, query.size))
+
+
+def _taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array) -> FloatArray:
+    """The same of some areas."""
     n = released.shape[0]
     positive = released.data > 0
     rows = np.repeat(np.arange(n), np.diff(released.indptr))[positive]
