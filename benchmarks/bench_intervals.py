@@ -7,7 +7,8 @@ enough for a sample of simulated areas, and so is `wide_england`; the others are
 the project, and are left out, with a word, where that is not there. Of the wide ones `wide_ri` is Rhode Island without
 Providence County and `wide_providence` this county, 2,016 cells of block groups of which the detail alone is measured.
 Each published number that is not exact is compared with the truth in restricted/. Classes with fewer than 300 numbers
-are not shown. A class misses its target if less than 88 % are covered or, from 10 on, more than 93 %.
+are not shown. A class misses its target if less than 88 % are covered or, from 10 on, more than 93 %. At the end stands
+the same of all numbers below 10, and from 10 on.
 """
 
 from __future__ import annotations
@@ -265,13 +266,21 @@ def coverage(name: str, keys: range) -> pd.DataFrame:
             for frame in compared(Path(str(done["directory"]))):
                 for by in ("true", "released"):
                     grouped = frame.groupby(["level", "table", by])
-                    counted = grouped.agg(numbers=("inside", "size"), inside=("inside", "sum"), width=("width", "sum"))
+                    counted = grouped.agg(numbers=("inside", "size"), inside=("inside", "sum"), widths=("width", "sum"))
                     sums.append(counted.rename_axis(["level", "table", "size"]).assign(by=by).reset_index())
     total = pd.concat(sums).groupby(["level", "table", "by", "size"], sort=False).sum().reset_index()
-    total = total[total["numbers"] >= ENOUGH]
-    return total.assign(
-        coverage=total["inside"] / total["numbers"], width=total["width"] / total["numbers"], size=SIZES[total["size"]]
-    ).drop(columns="inside")
+    return with_shares(total.assign(size=SIZES[total["size"]]))
+
+
+def with_shares(rows: pd.DataFrame) -> pd.DataFrame:
+    """Share covered and mean width, of sums over the numbers of each class."""
+    return rows.assign(coverage=rows["inside"] / rows["numbers"], width=rows["widths"] / rows["numbers"])
+
+
+def together(rows: pd.DataFrame) -> pd.DataFrame:
+    """The classes of all numbers below 10, and from 10 on, by true and by released size."""
+    sizes = np.where(rows["size"] < 10, "below 10", "from 10 on")
+    return with_shares(rows.groupby(["by", sizes])[["numbers", "inside", "widths"]].sum())
 
 
 def missed(rows: pd.DataFrame) -> pd.Series:
@@ -292,8 +301,9 @@ def main() -> None:
         if name not in ("example", "sampled", "wide_england") and not DATA.is_dir():
             print(f"{name}: the real census data (../shared/data) is not beside the project; left out")
             continue
-        rows = coverage(name, range(arguments.first, arguments.first + arguments.keys))
-        figures[name] = rows.to_dict("records")
+        classes = coverage(name, range(arguments.first, arguments.first + arguments.keys))
+        rows = classes[classes["numbers"] >= ENOUGH]
+        figures[name] = rows[["level", "table", "size", "numbers", "width", "by", "coverage"]].to_dict("records")
         shown = rows.assign(cell=[f"{c:.3f}/{w:.1f}" for c, w in zip(rows["coverage"], rows["width"], strict=True)])
         table = shown.pivot_table(
             index=["level", "table", "by"], columns="size", values="cell", aggfunc="first", sort=False
@@ -303,6 +313,12 @@ def main() -> None:
         wrong = rows[missed(rows)]
         print(f"{len(rows) - len(wrong)} of {len(rows)} classes within {LEAST} and, from 10 on, {MOST}; all others:")
         print(wrong[["level", "table", "by", "size", "numbers", "coverage"]].round(3).to_string(index=False))
+        print("All numbers:", end=" ")
+        print(
+            "; ".join(
+                f"{' '.join(of)} {c:.3f}/{w:.1f}" for of, c, w in together(classes)[["coverage", "width"]].itertuples()
+            )
+        )
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
