@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -296,8 +297,11 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
         records = universe.require_input()
         if data.is_dir():
             path: Source = data / records.file.name
-            if not (data / records.file.name).is_file():
-                raise InputError(f"--data {data}: the folder has no file {records.file.name}, which the spec names")
+            if not os.path.isfile(data / records.file.name):  # noqa: PTH113  # a name that is too long is that of no file
+                raise InputError(
+                    f"--data {data}: the folder has no file {records.file.name}, which {universe.key('input.file')} of "
+                    "the spec names"
+                )
         else:
             path = records.file if universe.name and not universe.own_records else data
         file = path.resolve() if isinstance(path, Path) else path

@@ -236,6 +236,13 @@ def test_the_records_can_be_somewhere_else(copied: Path, tmp_path: Path, what: s
         run(spec, copied, data=tmp_path / "nowhere")
 
 
+def test_a_name_that_is_too_long_is_that_of_no_file_in_a_folder(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in")
+    spec.write_text(spec.read_text("utf-8").replace("persons.csv", "x" * 300), "utf-8")
+    with pytest.raises(InputError, match=r"the folder has no file x{300}, which input\.file of the spec names"):
+        run(spec, tmp_path / "out", data=tmp_path / "in")
+
+
 def test_a_spec_that_cannot_be_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ('rho = "2"', 'rho = "0.00000000000000001"'))
     with pytest.raises(InputError, match="noise scale: found"):
