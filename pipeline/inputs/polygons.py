@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,7 +143,7 @@ def _with_geopandas(source: PolygonSource) -> list[tuple[Mapping[str, Any], Mapp
             f"{source.key}: {source.file}: polygons other than GeoJSON (.geojson, .geojson.gz) need the extra maps; "
             'install it with pip install "spinewise[maps]", or convert the file'
         ) from None
-    if not source.file.is_file():
+    if not os.path.isfile(source.file):  # noqa: PTH113  # a name that is too long is that of no file
         raise InputError(f"{source.key}: {source.file}: no such file")
     try:
         if source.file.suffix == ".parquet":
