@@ -313,12 +313,8 @@ def main() -> None:
         wrong = rows[missed(rows)]
         print(f"{len(rows) - len(wrong)} of {len(rows)} classes within {LEAST} and, from 10 on, {MOST}; all others:")
         print(wrong[["level", "table", "by", "size", "numbers", "coverage"]].round(3).to_string(index=False))
-        print("All numbers:", end=" ")
-        print(
-            "; ".join(
-                f"{' '.join(of)} {c:.3f}/{w:.1f}" for of, c, w in together(classes)[["coverage", "width"]].itertuples()
-            )
-        )
+        of_all = together(classes)[["coverage", "width"]].itertuples()
+        print("All numbers:", "; ".join(f"{' '.join(of)} {c:.3f}/{w:.1f}" for of, c, w in of_all))
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")

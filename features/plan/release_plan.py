@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ from postprocess.linear.expected import LevelCovariances
 from postprocess.marginal import refines
 from postprocess.statistics import NORMAL_QUANTILE
 
+#: What stands in place of an error that is not known.
+_UNKNOWN: Mapping[GivenBy, str] = {"positive": "in part", "completion": "completed", "nothing": "not determined"}
 #: What the errors of a plan leave out.
 REMARK = (
     "Errors are those of the linear estimate: exact from the noise, before counts are made whole and not negative. "
@@ -229,6 +231,13 @@ def plan_release(
     planned = Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes, caps, held)
     end_rows(spec.links(stated_universes), (), {}, held)  # what is known is of companions that there are
     return planned
+
+
+def error_text(value: float | None, sign: str = "", given_by: GivenBy = "nothing") -> str:
+    """An expected error as a plan shows it, or what is known of one that measurements do not determine."""
+    if value is None:
+        return _UNKNOWN[given_by]
+    return "exact" if value == 0 else f"{sign}{value:,.2f}"
 
 
 def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:

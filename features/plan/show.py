@@ -11,12 +11,11 @@ from features.plan.called import Called
 from features.plan.caps import levels_of
 from features.plan.joined import words_of_joins
 from features.plan.local import show_local
-from features.plan.release_plan import REMARK, Plan, UniversePlan, levels_line
+from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
 from features.plan.shares import names_of_shares
 from features.plan.sizes import UNKNOWN
 from pipeline.cost.fitting import Fitting
 from pipeline.cost.model import Cost
-from pipeline.estimation.expectation import UNKNOWN_ERRORS, GivenBy
 from pipeline.model.exact import exact_text
 from pipeline.model.labels import beside
 from pipeline.model.texts.catalogue import texts_in
@@ -127,8 +126,8 @@ def _show_sizes(plan: Plan, console: Console) -> None:
             beside(row.level, labels.level(row.level)),
             SIZE_LABELS[row.size],
             f"{row.areas:,}",
-            _persons(row.per_number, ""),
-            _persons(row.rmse, ""),
+            error_text(row.per_number),
+            error_text(row.rmse),
             "" if row.relative is None else f"{row.relative:.1f} %",
         )
     console.print(table)
@@ -153,7 +152,7 @@ def _show_joined(plan: Plan, console: Console) -> None:
             table.add_column(title, justify="right")
         for row in plan.joined:
             errors = (row.persons, row.households_apart, row.households)
-            table.add_row(row.level, row.companion, *(_persons(error, "±") for error in errors))
+            table.add_row(row.level, row.companion, *(error_text(error, "±") for error in errors))
         console.print(table)
         console.print(
             "Standard errors of the two numbers in a geounit. Joined households learn from the persons how many "
@@ -176,8 +175,8 @@ def _show_amounts(plan: Plan, console: Console) -> None:
     for title in ("error of a sum", "margin (90 %)", *(f"of a mean of {n:,}" for n in RECORDS)):
         table.add_column(title, justify="right")
     for row in plan.amounts:
-        means = (_persons(row.mean_margins[n], "±") if row.mean_margins else "no count" for n in RECORDS)
-        sums = (_persons(row.sum_error, ""), _persons(row.sum_margin, "±"))
+        means = (error_text(row.mean_margins[n], "±") if row.mean_margins else "no count" for n in RECORDS)
+        sums = (error_text(row.sum_error), error_text(row.sum_margin, "±"))
         table.add_row(row.companion, row.level, row.query, *sums, *means)
     console.print(table)
     console.print(
@@ -249,8 +248,8 @@ def _show_shared(plan: Plan, console: Console) -> None:
                 row.name,
                 row.level,
                 row.query,
-                _persons(row.without, ""),
-                _persons(row.error, ""),
+                error_text(row.without),
+                error_text(row.error),
                 "none" if row.needed_without is None else f"{row.needed_without:.4g}",
                 "" if row.enough is None else f"{row.enough:.4g}",
             )
@@ -292,7 +291,7 @@ def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None
             _percent(row.share),
             "" if row.sigma is None else f"{row.sigma:.2f}",
             *(
-                _persons(value, sign, row.given_by)
+                error_text(value, sign, row.given_by)
                 for value, sign in ((row.per_number, ""), (row.rmse, ""), (row.per_geounit, ""), (row.margin90, "±"))
             ),
         )
@@ -379,9 +378,3 @@ def _percent(share: str) -> str:
         return ""
     top, _, bottom = share.partition("/")
     return f"{100 * int(top) / int(bottom or 1):.2f} %"
-
-
-def _persons(value: float | None, sign: str, given_by: GivenBy = "nothing") -> str:
-    if value is None:
-        return UNKNOWN_ERRORS[given_by]
-    return "exact" if value == 0 else f"{sign}{value:,.2f}"

@@ -8,8 +8,7 @@ from rich.console import Console
 
 from features.plan.best import Best
 from features.plan.called import Called
-from features.plan.release_plan import Plan, UniversePlan, levels_line
-from pipeline.estimation.expectation import UNKNOWN_ERRORS, ExpectedRow
+from features.plan.release_plan import Plan, UniversePlan, error_text, levels_line
 from pipeline.model.exact import exact_text
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.privacy.limits import beyond_limits
@@ -53,16 +52,14 @@ def _bought(plan: UniversePlan, called: Called) -> list[str]:
     chosen = dict.fromkeys([kinds[0][0], kinds[-1][0]]) if kinds else {}
     lines = []
     for query in chosen:
-        errors = [f"{row.level} {_error(row)}" for row in plan.rows if row.query == query]
+        errors = [
+            f"{row.level} {error_text(row.per_number, given_by=row.given_by)}"
+            for row in plan.rows
+            if row.query == query
+        ]
         of = f"{plan.universe.name}: " if plan.universe.name else ""
         lines.append(f"Mean error of one number of {of}{called.beside_query(query)}, in {what}: {', '.join(errors)}")
     return lines
-
-
-def _error(row: ExpectedRow) -> str:
-    if row.per_number is None:
-        return UNKNOWN_ERRORS[row.given_by]
-    return "exact" if row.per_number == 0 else f"{row.per_number:,.2f}"
 
 
 def show_changes(own: UniversePlan, best: Best, console: Console) -> None:

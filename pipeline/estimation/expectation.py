@@ -36,9 +36,6 @@ Place = tuple[str, str]
 #: of its children, which completion knows; nothing.
 GivenBy = Literal["measurements", "positive", "completion", "nothing"]
 
-#: What stands in place of an error that is not known.
-UNKNOWN_ERRORS: Mapping[GivenBy, str] = {"positive": "in part", "completion": "completed", "nothing": "not determined"}
-
 
 @dataclass(frozen=True)
 class ExpectedRow:

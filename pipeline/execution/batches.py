@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
 from typing import TypeVar
 
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.immutable import immutable
-from pipeline.execution.workers import Workers
+from pipeline.execution.workers import Workers, begun
 from postprocess.arrays import Arrays
 
 Task = TypeVar("Task")
@@ -39,9 +38,7 @@ def run_kept(  # noqa: PLR0913  # two pairs of functions: between task and name,
         packed, unpacked: a result as arrays, and back.
         done: called with each task, in order.
     """
-    following = iter(tasks)
-    first = [*islice(following, 2)]
-    tasks = chain(first, following)
+    first, tasks = begun(tasks, 2)
     if not batches.lasting or len(first) < 2:
         yield from workers.run(function, tasks, done)
         return

@@ -16,14 +16,13 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from geography.errors import InputError
 from pipeline.execution.immutable import immutable
-from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, in_order
+from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, begun, in_order
 from pipeline.release.software import software
 from postprocess.arrays import Arrays
 
@@ -92,9 +91,7 @@ class ClusterWorkers(Workers):
         done: Callable[[Task], None] | None = None,
     ) -> Iterator[Result]:
         """Run tasks, as `Workers.run`."""
-        following = iter(tasks)
-        first = [*islice(following, 1)]
-        tasks = chain(first, following)
+        first, tasks = begun(tasks, 1)
         if not first or not isinstance(first[0], Portable):
             yield from super().run(function, tasks, done)
             return

@@ -276,6 +276,13 @@ def in_order(
             handed.cancel()
 
 
+def begun(tasks: Iterable[Task], n: int) -> tuple[list[Task], Iterator[Task]]:
+    """The first n tasks, or as many as there are, and all of them, of which the others are not made yet."""
+    following = iter(tasks)
+    first = [*islice(following, n)]
+    return first, chain(first, following)
+
+
 def _import(modules: Sequence[str]) -> None:
     for module in modules:
         import_module(module)

@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError, ReleaseError
 from pipeline.storage.files import write_bytes
 from pipeline.storage.guard import GuardedFile
-from pipeline.storage.local_name import local_name
+from pipeline.storage.local_name import is_file, local_name
 from pipeline.storage.readable import Readable
 
 #: Steps of the grid across the longer side of a map.
@@ -143,7 +142,7 @@ def _with_geopandas(source: PolygonSource) -> list[tuple[Mapping[str, Any], Mapp
             f"{source.key}: {source.file}: polygons other than GeoJSON (.geojson, .geojson.gz) need the extra maps; "
             'install it with pip install "spinewise[maps]", or convert the file'
         ) from None
-    if not os.path.isfile(source.file):  # noqa: PTH113  # a name that is too long is that of no file
+    if not is_file(source.file):
         raise InputError(f"{source.key}: {source.file}: no such file")
     try:
         if source.file.suffix == ".parquet":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
@@ -31,6 +30,7 @@ from pipeline.runs.kept_inputs import inputs_to_keep
 from pipeline.runs.request import CheckedRequest
 from pipeline.spec.slots import stated_in
 from pipeline.storage.files import canonical_json, sha256_file, write_json
+from pipeline.storage.local_name import is_file
 
 #: The packages whose code decides on a published number.
 _DECIDE = ("geography", "postprocess", "pipeline", "features")
@@ -130,7 +130,7 @@ def _stated(value: object, files: list[Path]) -> Any:
 
 
 def _files(place: Path | MemoryTable) -> list[Path]:
-    if isinstance(place, MemoryTable) or not os.path.isfile(place):  # noqa: PTH113  # also too long a name
+    if isinstance(place, MemoryTable) or not is_file(place):
         raise _NotFileError
     return [place]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +29,7 @@ from pipeline.runs.chosen_clips import check_chosen
 from pipeline.runs.given_records import require_given, with_given
 from pipeline.spec.periods import at_period
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.storage.local_name import is_file
 
 EngineName = Literal["local", "dask"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
@@ -297,7 +297,7 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
         records = universe.require_input()
         if data.is_dir():
             path: Source = data / records.file.name
-            if not os.path.isfile(data / records.file.name):  # noqa: PTH113  # a name that is too long is that of no file
+            if not is_file(data / records.file.name):
                 raise InputError(
                     f"--data {data}: the folder has no file {records.file.name}, which {universe.key('input.file')} of "
                     "the spec names"
