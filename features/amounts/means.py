@@ -25,7 +25,7 @@ from pipeline.errors import ReleaseError
 from pipeline.model.schema import AmountAttribute
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable
-from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings
+from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings, texts
 from pipeline.storage.readable import Readable
 from postprocess.statistics import Averages, Counted, average_sizes
 
@@ -168,7 +168,7 @@ def read_means(path: Readable, rows: int | None = None) -> Means:
         companion=str(header["companion"]),
         table=str(header["table"]),
         level=str(header["level"]),
-        geocodes=np.asarray(table.column("geocode").to_numpy(), dtype=np.str_),
+        geocodes=texts(table.column("geocode")),
         labels=labels,
         sums=numbers(SUM),
         counts=read(COUNT).astype(np.int64) if counted else None,

@@ -19,6 +19,7 @@ from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
+from pipeline.storage.files import texts
 from pipeline.storage.plain_tables import CsvFiles, plain_parts
 
 _IDS = ("person_id", "household_id", "PNUM", "home_zone_id", "hhsize")
@@ -131,7 +132,7 @@ def _numbers_in_household(households: NDArray[np.int64], seen: NDArray[np.int32]
 
 def _places(spine: Spine, geocodes: pa.ChunkedArray) -> dict[str, pa.Array]:
     """The leaf as home_zone_id, and a column for each level above it."""
-    leaves = spine.find_leaves(np.asarray(geocodes.to_numpy(), dtype=np.str_))
+    leaves = spine.find_leaves(texts(geocodes))
     above = {
         level.name: pa.array(level.geocodes[spine.leaf_ancestors(number)[leaves]].tolist(), pa.string())
         for number, level in enumerate(spine.levels[:-1])

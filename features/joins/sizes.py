@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.release.tables import INTERVAL_SUFFIXES
-from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings
+from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings, texts
 from pipeline.storage.readable import Readable
 from postprocess.statistics import Averages
 
@@ -101,7 +101,7 @@ def read_household_sizes(path: Readable, rows: int | None = None) -> HouseholdSi
     return HouseholdSizes(
         companion=str(header["companion"]),
         level=str(header["level"]),
-        geocodes=np.asarray(table.column("geocode").to_numpy(), dtype=np.str_),
+        geocodes=texts(table.column("geocode")),
         persons=counts[0],
         households=counts[1],
         averages=Averages(values[0], lows, highs),

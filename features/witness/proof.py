@@ -25,7 +25,7 @@ from pipeline.release.tables import ReleasedTable, read_table_facts, read_table_
 from pipeline.signatures.answers import answer_leaves, changed_files, read_rows, row_data
 from pipeline.signatures.notes import read_note, split_note
 from pipeline.signatures.statement import named, signature_of, statement_of
-from pipeline.storage.files import open_parquet, reading
+from pipeline.storage.files import open_parquet, reading, texts
 from pipeline.storage.readable import Readable, unchecked
 
 
@@ -168,7 +168,7 @@ def _tables(run: RunDirectory, companion: str) -> str:
 def _place_of(path: Readable, area: str) -> int | None:
     """The row of a geocode, from 0."""
     with open_parquet(path) as file, reading(path):
-        codes = np.asarray(file.read(columns=["geocode"]).column(0).to_numpy(), dtype=np.str_)
+        codes = texts(file.read(columns=["geocode"]).column(0))
     places = np.flatnonzero(codes == area)
     return int(places[0]) if len(places) else None
 

@@ -48,7 +48,7 @@ from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.samples import ERRORS, GROUP_CELLS, NOTABLE, NOTABLE_LEAVES, rates_of, work_of
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS
-from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_level, cut_of
+from postprocess.downward.subtrees import HELD, MOST_CELLS, PART_CELLS, Cut, cut_level, cut_of
 from postprocess.linear.draws import kept_by
 
 #: Seconds of a draw per number drawn and per published number.
@@ -179,6 +179,8 @@ ONLY_MATRIX_BYTES = 65.0
 #: the parts, and their unbiased estimates, take of a pass.
 CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_MATRIX_BYTES = 600.0, 110.0, 48.0
 CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 1.2, 0.1, 0.4
+#: Bytes of a number of the measurements that are held for all parts: most need two.
+VALUE_BYTES = 2.0
 #: Bytes per number with an interval around its unbiased estimate, in the part of a spine that is cut: an estimate and a
 #: variance, from subtrees and from all. Of a spine that is not cut few are held at a time.
 ESTIMATED_BYTES = 48.0
@@ -316,7 +318,8 @@ def cost_of(
         sampled = whole * min(1.0, simulations[0].leaves)
         each = max(CUT_TOP_BYTES * size.cells + CUT_MATRIX_BYTES * size.block for size in sizes)
         held = whole + each * len(spine.levels[cut.level]) / 1e6
-        share = _largest_share(spine, cut)
+        largest = cut.largest(spine)
+        share = largest / spine.n_leaves
         parts = workers * (
             WORKER_MB
             + max(
@@ -326,6 +329,7 @@ def cost_of(
             / 1e6
         )
         parts = max(parts, max(_largest_family(size, 0, cut.level + 1) for size in sizes) / 1e6)
+        parts += max(VALUE_BYTES * min(HELD * largest * size.cells, size.measured) for size in sizes) / 1e6
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(
@@ -417,9 +421,3 @@ def _simulated(size: Size, simulations: Simulations) -> float:
     upper = (1.0 - simulations.share) * ONLY_MATRIX_BYTES * size.upper
     held = _held(size, simulations.share, passes=False) + upper
     return held + max(BATCH_BYTES * size.batch, 2 * errors + counted)
-
-
-def _largest_share(spine: Spine, cut: Cut) -> float:
-    """The share of the leaves that the largest part has."""
-    leaves = spine.leaf_offsets(cut.level)
-    return max(int(leaves[last] - leaves[first]) for first, last in cut.parts) / spine.n_leaves

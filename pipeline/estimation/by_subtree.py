@@ -7,7 +7,7 @@ resumes from. The resulting files are the same as from the whole spine at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ from postprocess.arrays import Arrays, BoolArray
 from postprocess.downward.passes import Pass
 from postprocess.downward.report import SolverReport
 from postprocess.downward.subtrees import (
+    HELD,
     MOST_CELLS,
     PART_CELLS,
     Cut,
@@ -124,11 +125,55 @@ class ComputedBySubtree(Computed):
         """See `Computed.forget`."""
         super().forget()
         self.__dict__.pop("_above", None)
+        self.forget_values()
 
-    def part(self, number: int) -> tuple[Problem, SourceFiles, Basis]:
-        """A part's problem without values, the files of its measurements, and the basis of the release."""
-        files = measurement_files(self.job, self.universe)[self.cut.level :]
-        return part_of(self.stated, self.cut, number), files, self.basis
+    def forget_values(self) -> None:
+        """Free the values that are held for the parts; they are read again where needed."""
+        self.__dict__.pop("_held", None)
+
+    def part(self, number: int, *, values: bool = True) -> tuple[Problem, SourceFiles, Basis]:
+        """What a task on a part is given: its problem, the files of its measurements, and the basis of the release.
+
+        The values of queries with few numbers are in the problem, and have no file there.
+
+        Args:
+            number: of the part.
+            values: whether the task needs any.
+        """
+        problem, files = self._held if values else (self.stated, self._files)
+        return part_of(problem, self.cut, number), files, self.basis
+
+    @cached_property
+    def _files(self) -> SourceFiles:
+        """The files of all measurements, per level from the cut down."""
+        return measurement_files(self.job, self.universe)[self.cut.level :]
+
+    @cached_property
+    def _held(self) -> tuple[Problem, SourceFiles]:
+        """The stated problem with the values of the queries that have the fewest numbers, and the files of the others.
+
+        A file is read by row groups of some million numbers. Of such a query one has the rows of many parts: all of
+        the nation's totals of blocks are in two. So each part would read some millions of rows for its thousands.
+        """
+        levels = self.job.spine.levels[self.cut.level :]
+        places = {
+            (i, number): len(level) * file.header.size
+            for i, (level, files) in enumerate(zip(levels, self._files, strict=True))
+            for number, file in enumerate(files)
+            if file is not None
+        }
+        left = HELD * self.cut.largest(self.job.spine) * self.universe.schema.n_cells
+        files = [list(of_level) for of_level in self._files]
+        measured = [list(of_level) for of_level in self.stated.measured]
+        for i, number in sorted(places, key=lambda place: (places[place], place)):
+            left -= places[i, number]
+            if left < 0:
+                break
+            file, files[i][number] = files[i][number], None
+            assert file is not None
+            measured[self.cut.level + i][number] = file.read(levels[i].geocodes)
+        stated = replace(self.stated, measured=tuple(map(tuple, measured)))
+        return stated, tuple(map(tuple, files))
 
     def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
         """See `Computed.parts`."""
@@ -142,9 +187,9 @@ class ComputedBySubtree(Computed):
         """The estimate of each part's geounits at the cut, from its measurements."""
         batches, numbers = self.job.batches, range(len(self.cut.parts))
         missing = [number for number in numbers if not batches.has(self.step, str(number))]
-        tasks = [TopTask(number, *self.part(number)) for number in missing]
-        for task, estimate in zip(tasks, self.job.workers.run(estimate_top, tasks, self.part_done), strict=True):
-            batches.put(self.step, str(task.number), packed_top(estimate))
+        tasks = (TopTask(number, *self.part(number)) for number in missing)
+        for number, estimate in zip(missing, self.job.workers.run(estimate_top, tasks, self.part_done), strict=True):
+            batches.put(self.step, str(number), packed_top(estimate))
         for number in numbers:
             yield batches.needed(self.step, str(number))
 
@@ -198,11 +243,12 @@ class SubtreeEstimation(Estimation):
             for number in range(len(self.cut.parts))
             if not all(batches.has(step, f"{level.name}-{number}") for level in levels)
         ]
-        tasks = [self._below_task(number, counts) for number in missing]
+        tasks = (self._below_task(number, counts) for number in missing)
         results = self.job.workers.run(estimate_below, tasks, self._computed.part_done)
-        for task, solved in zip(tasks, results, strict=True):
+        for number, solved in zip(missing, results, strict=True):
             for level, result in zip(levels, solved, strict=True):
-                batches.put(step, f"{level.name}-{task.number}", packed_level(result))
+                batches.put(step, f"{level.name}-{number}", packed_level(result))
+        self._computed.forget_values()
         notes: Notes = {}
         for level in levels:
             reports: list[SolverReport] = []

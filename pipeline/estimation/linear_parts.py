@@ -132,16 +132,17 @@ class LinearParts:
             for number in range(len(cut.parts))
             if not all(batches.has(self._step, f"{level.name}-{number}") for level in self._levels)
         ]
-        tasks = [self._task(number) for number in missing]
+        tasks = (self._task(number) for number in missing)
         found = self._computed.job.workers.run(linear_below, tasks, done)
-        for task, levels in zip(tasks, found, strict=True):
+        for number, levels in zip(missing, found, strict=True):
             for level, result, queries in zip(self._levels, levels, self._queries, strict=True):
-                batches.put(self._step, f"{level.name}-{task.number}", level_arrays(result, queries))
+                batches.put(self._step, f"{level.name}-{number}", level_arrays(result, queries))
 
     def _task(self, number: int) -> LinearTask:
         rows = slice(*self._computed.cut.parts[number])
         best = None if self._best is None else self._best[rows]
-        return LinearTask(number, *self._computed.part(number), self._top.of_rows(rows), self._queries, best)
+        part = self._computed.part(number, values=best is not None)
+        return LinearTask(number, *part, self._top.of_rows(rows), self._queries, best)
 
     def rows(self, level: int, number: int) -> slice:
         """The rows of a level of the spine that a part has."""

@@ -58,8 +58,8 @@ class MeasurementSource:
             if (wrong := differing(file.header, self.header)) is not None:
                 raise ReleaseError(f"{self.path} does not match the spec: {wrong}")
             stop = min(start + len(expected), len(file))
-            values, variances, present = read_compact(file, min(start, stop), stop)
-            if (whole_level and len(file) != stop) or not np.array_equal(present, expected):
+            values, variances, same = read_compact(file, min(start, stop), expected[: max(stop - start, 0)])
+            if not same or stop - start != len(expected) or (whole_level and len(file) != stop):
                 raise ReleaseError(
                     f"{self.path} does not have the geounits of level {self.header.level!r}, in the spine's order"
                 )
@@ -90,8 +90,8 @@ class MeasurementSource:
         return out
 
 
-#: The files of measurements, per level.
-SourceFiles = tuple[tuple[MeasurementSource, ...], ...]
+#: The files of measurements, per level; None where the values are at hand.
+SourceFiles = tuple[tuple[MeasurementSource | None, ...], ...]
 
 
 def differing(header: MeasurementHeader, expected: MeasurementHeader) -> str | None:
@@ -108,19 +108,20 @@ def differing(header: MeasurementHeader, expected: MeasurementHeader) -> str | N
 
 
 def read_compact(
-    file: MeasurementFile, start: int, stop: int
-) -> tuple[NDArray[np.signedinteger], NDArray[np.float64], NDArray[np.str_]]:
-    """The rows [start, stop) of a file.
+    file: MeasurementFile, start: int, geocodes: NDArray[np.str_]
+) -> tuple[NDArray[np.signedinteger], NDArray[np.float64], bool]:
+    """As many rows of a file from `start` on as there are geocodes.
 
     Returns:
-        Values `(n, size)` in the smallest signed type that holds them, variances `(n,)`, geocodes `(n,)`.
+        Values `(n, size)` in the smallest signed type that holds them, variances `(n,)`, and whether the rows have the
+        geocodes.
     """
-    values: NDArray[np.signedinteger] = np.empty((stop - start, file.header.size), dtype=np.int8)
-    variances, geocodes, first = np.empty(stop - start), [np.zeros(0, dtype=np.str_)], 0
-    for part in file.parts(start, stop):
+    values: NDArray[np.signedinteger] = np.empty((len(geocodes), file.header.size), dtype=np.int8)
+    variances, same, first = np.empty(len(geocodes)), True, 0
+    for part in file.parts(start, start + len(geocodes)):
         rows = slice(first, first + len(part.values))
         values = values.astype(wide_enough(values.dtype, part.values), copy=False)
         values[rows], variances[rows] = part.values, part.variances
-        geocodes.append(part.geocodes)
+        same = same and np.array_equal(part.geocodes, geocodes[rows])
         first = rows.stop
-    return values, variances, np.concatenate(geocodes)
+    return values, variances, same

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.estimation.measurement_files import MeasurementSource
+from pipeline.estimation.measurement_files import SourceFiles
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays
 from postprocess.downward.subtrees import in_64_bits
@@ -19,14 +19,14 @@ class PartTask(ABC):
 
     Attributes:
         number: of the part.
-        part: its problem, without the values of the measurements unless they are packed.
-        files: of the measurements, per level from the cut down; None where the values are packed.
+        part: its problem, with the values of those measurements that have no file here.
+        files: of the measurements, per level from the cut down; None where all values are packed.
         basis: of the whole release.
     """
 
     number: int
     part: Problem
-    files: tuple[tuple[MeasurementSource, ...], ...] | None
+    files: SourceFiles | None
     basis: Basis
 
     def problem(self) -> Problem:
@@ -46,9 +46,12 @@ class PartTask(ABC):
     def result_of(self, arrays: Arrays) -> Any:
         """The result again; WorkerError where the arrays are not those of this part."""
 
-    def _read(self, files: tuple[tuple[MeasurementSource, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
-        spine = self.part.spine
+    def _read(self, files: SourceFiles) -> tuple[tuple[Measured, ...], ...]:
+        levels = zip(self.part.spine.levels, self.part.measured, files, strict=True)
         return tuple(
-            tuple(file.read(level.geocodes, self.part.first_row(i)) for file in queries)
-            for i, (level, queries) in enumerate(zip(spine.levels, files, strict=True))
+            tuple(
+                known if file is None else file.read(level.geocodes, self.part.first_row(i))
+                for known, file in zip(queries, of_level, strict=True)
+            )
+            for i, (level, queries, of_level) in enumerate(levels)
         )

@@ -28,6 +28,7 @@ from pipeline.errors import InputError, MemoryShortError, ReleaseError, SpecErro
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.release.measurements import MeasurementHeader, open_measurement
+from pipeline.storage.files import texts
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
 from pipeline.storage.readable import Readable
@@ -204,7 +205,7 @@ class LevelMeasurements:
                 f"{path}: query_shape of {subject}: found {shown_shape}; "
                 f"by the spec's attributes it is {list(expected.query.sizes)}"
             )
-        geocodes = np.asarray(table.column("geocode").to_numpy(), dtype=np.str_)
+        geocodes = texts(table.column("geocode"))
         order = self._order[key]
         if not len(order):
             raise InputError(

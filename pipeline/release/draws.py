@@ -28,6 +28,7 @@ from pipeline.storage.files import (
     reading,
     rows_per_group,
     strings,
+    texts,
 )
 from pipeline.storage.readable import Readable
 
@@ -125,7 +126,7 @@ def read_draws(path: Readable, table: Table, geocodes: NDArray[np.str_], count: 
         if header.get("kind") != "draws" or not file.schema_arrow.equals(_columns(labels)):
             raise ReleaseError(f"{path} is not a file of draws of table {table.name!r}")
         rows = pa.concat_tables(list(read_row_groups(file, path)))
-    draw, codes = rows.column(DRAW).to_numpy(), np.asarray(rows.column("geocode").to_numpy(), dtype=np.str_)
+    draw, codes = rows.column(DRAW).to_numpy(), texts(rows.column("geocode"))
     expected = np.repeat(np.arange(1, count + 1), len(geocodes)), np.tile(geocodes, count)
     if not (np.array_equal(draw, expected[0]) and np.array_equal(codes, expected[1])):
         raise ReleaseError(f"{path} is damaged: it does not have {count} draws of the level's geounits, in order")

@@ -35,6 +35,7 @@ from pipeline.storage.files import (
     reading,
     rows_per_group,
     strings,
+    texts,
 )
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.readable import Readable
@@ -250,7 +251,7 @@ class MeasurementFile:
     def geocodes(self) -> NDArray[np.str_]:
         """All geocodes, `(n,)`."""
         with reading(self._path):
-            return _strings(self._file.read(columns=["geocode"]).column(0))
+            return texts(self._file.read(columns=["geocode"]).column(0))
 
     def read(self, start: int = 0, stop: int | None = None) -> Measurement:
         """The geounits at positions [start, stop); reads only the row groups they are in."""
@@ -276,7 +277,7 @@ class MeasurementFile:
             own = slice(max(start, begin) - begin, min(stop, end) - begin)
             with reading(self._path):
                 table = read_row_group(self._file, group, self._path)
-                codes = _strings(table.column("geocode"))[own]
+                codes = texts(table.column("geocode"))[own]
                 values, variances = self._values(table)[own], table.column("variance").to_numpy()[own]
             yield Measurement(self.header, codes, values, variances)
 
@@ -331,7 +332,3 @@ def header_in(header: dict[str, Any], path: Path, kind: str) -> MeasurementHeade
         return MeasurementHeader(**{**header, "scale": Fraction(header["scale"]), "others": others, "row": row})
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ReleaseError(f"{path} is damaged: its header does not describe a measurement ({error})") from error
-
-
-def _strings(column: pa.ChunkedArray) -> NDArray[np.str_]:
-    return np.asarray(column.to_numpy(), dtype=np.str_)

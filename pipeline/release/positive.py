@@ -27,6 +27,7 @@ from pipeline.storage.files import (
     read_row_groups,
     reading,
     strings,
+    texts,
 )
 from pipeline.storage.readable import Readable
 
@@ -173,7 +174,7 @@ class PositiveFile:
                 f"{self._path} is damaged: not every row has ascending answers of the {self.header.size}, a value for "
                 f"each and the variance {self.header.variance} that its header states"
             )
-        geocodes = np.asarray(table.column("geocode").to_numpy(), dtype=np.str_)
+        geocodes = texts(table.column("geocode"))
         return PositiveRows(geocodes, starts, numbers, values.values.to_numpy())
 
 

@@ -27,6 +27,7 @@ from pipeline.storage.files import (
     reading,
     rows_per_group,
     strings,
+    texts,
 )
 from pipeline.storage.readable import Readable
 
@@ -141,4 +142,4 @@ def _read(table: pa.Table, path: Path, selection: Selection) -> Selected:
         raise ReleaseError(f"{path} is damaged: its variances are not {selection.noise.variance}")
     values = np.zeros(mask.shape, dtype=np.int64)
     values[mask] = lists.flatten().to_numpy()
-    return Selected(np.asarray(table.column("geocode").to_numpy(), dtype=np.str_), chosen, values)
+    return Selected(texts(table.column("geocode")), chosen, values)

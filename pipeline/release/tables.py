@@ -43,6 +43,7 @@ from pipeline.storage.files import (
     reading,
     rows_per_group,
     strings,
+    texts,
 )
 from pipeline.storage.readable import Readable
 
@@ -349,7 +350,7 @@ def _wide_part(part: pa.Table, facts: ReleasedTable) -> ReleasedTable:
         for number, end in enumerate(ends):
             if end is not None:
                 end[:, index] = part.column(3 + number + step * index).to_numpy()
-    geocodes = np.asarray(part.column(0).to_numpy(), dtype=np.str_)
+    geocodes = texts(part.column(0))
     return replace(facts, geocodes=geocodes, counts=counts, lows=ends[0], highs=ends[1])
 
 

@@ -184,6 +184,32 @@ def strings(values: NDArray[Any]) -> pa.StringArray:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
+def texts(column: pa.ChunkedArray) -> NDArray[np.str_]:
+    """The texts of a column without nulls, `(n,)`.
+
+    Codes of geounits are of one length as a rule: their letters are widened all at once, in a tenth of the time.
+    """
+    parts = [_of_one_length(chunk) for chunk in column.chunks]
+    if not parts or any(part is None for part in parts):
+        return np.asarray(column.to_numpy(), dtype=np.str_)
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]  # type: ignore[arg-type, return-value]
+
+
+def _of_one_length(array: pa.Array) -> NDArray[np.str_] | None:
+    """The texts of an array; None unless they are all of one length, of ASCII letters other than NUL."""
+    if array.type != pa.string() or array.null_count or not len(array):
+        return None
+    _, offsets, letters = array.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32, count=len(array) + 1, offset=4 * array.offset)
+    length = int(ends[1] - ends[0])
+    if not length or (np.diff(ends) != length).any():
+        return None
+    codes = np.frombuffer(letters, dtype=np.uint8, count=len(array) * length, offset=int(ends[0]))
+    if codes.max() > 127 or not codes.min():
+        return None
+    return codes.reshape(len(array), length).astype(np.uint32).view(f"U{length}")[:, 0]
+
+
 class RowGroups:
     """Cuts rows that come in batches of any size into groups of exactly `rows` rows.
 

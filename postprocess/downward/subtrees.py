@@ -36,6 +36,8 @@ MOST_CELLS = 1 << 28
 ABOVE = 8
 #: Leaf cells of the small subtrees that are worked on together.
 PART_CELLS = 1 << 26
+#: Most numbers of measurements that are held for all parts, in leaf cells of the largest part.
+HELD = 8
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Cut:
     def name(self) -> str:
         """Unique to the cut, so that parts of two cuts are never mistaken for each other."""
         return f"{self.level}-{len(self.parts)}-{hashlib.sha256(repr(self.parts).encode()).hexdigest()[:12]}"
+
+    def largest(self, spine: Spine) -> int:
+        """Leaves of the largest part."""
+        leaves = spine.leaf_offsets(self.level)
+        return max(int(leaves[last] - leaves[first]) for first, last in self.parts)
 
 
 def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_CELLS) -> Cut | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from releases.again import computed_again
 from releases.small import public_bytes
 
-from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
+from pipeline.estimation import by_subtree
+from pipeline.estimation.by_subtree import ComputedBySubtree, SubtreeEstimation, TopTask, estimation_of
+from pipeline.estimation.problem import measurement_files
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.publishing.steps import perform_public_steps
@@ -75,3 +78,40 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
         assert whole > 1
     expected = public_bytes(town)
     assert public_bytes(root) == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
+
+
+@pytest.mark.parametrize(("held", "some"), [(0, "none"), (1, "some"), (1 << 20, "all")])
+def test_values_that_are_held_for_all_parts_are_those_of_the_files(
+    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, some: str
+) -> None:
+    monkeypatch.setattr(by_subtree, "HELD", held)
+    with computed_again(town, tmp_path / "town", 1, 1) as job:
+        estimation = estimation_of(job, job.universes[0])
+        assert isinstance(estimation, SubtreeEstimation)
+        computed, cut = estimation.computed, estimation.cut
+        assert isinstance(computed, ComputedBySubtree)
+        all_files = measurement_files(job, job.universes[0])[cut.level :]
+        sizes = {
+            (i, number): len(level) * file.header.size
+            for i, (level, of_level) in enumerate(zip(job.spine.levels[cut.level :], all_files, strict=True))
+            for number, file in enumerate(of_level)
+        }
+        limit = held * cut.largest(job.spine) * job.universes[0].schema.n_cells
+        for number in range(len(cut.parts)):
+            part, files, basis = computed.part(number)
+            here = {place for place in sizes if files[place[0]][place[1]] is None}
+            assert sum(sizes[place] for place in here) <= limit
+            assert max((sizes[place] for place in here), default=0) <= min(
+                (size for place, size in sizes.items() if place not in here), default=limit
+            )
+            assert {"none": not here, "some": 0 < len(here) < len(sizes), "all": len(here) == len(sizes)}[some]
+            without, none_here, _ = computed.part(number, values=False)
+            assert not any(one.values.size for level in without.measured for one in level)
+            found, read = TopTask(number, part, files, basis).problem(), TopTask(number, without, none_here, basis)
+            for (i, query), size in sizes.items():
+                values = found.measured[i][query].values
+                assert 0 < values.size <= size
+                assert np.array_equal(values, read.problem().measured[i][query].values)
+        perform_public_steps(job)
+    expected = public_bytes(town)
+    assert public_bytes(tmp_path / "town") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}

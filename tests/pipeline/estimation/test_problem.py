@@ -37,14 +37,16 @@ def test_values_are_kept_exactly_in_the_smallest_type(tmp_path: Path, extreme: i
     header = MeasurementHeader("block", "total", 3, "discrete_gaussian", Fraction(2), 2.0)
     values = np.arange(30, dtype=np.int64).reshape(10, 3)
     values[7, 1] = extreme
+    codes = np.array([f"{i}" for i in range(10)])
     with MeasurementWriter.open(tmp_path / "m.parquet", tmp_path, header) as writer:
-        writer.write(np.array([f"{i}" for i in range(10)]), values)
+        writer.write(codes, values)
     with open_measurement(unchecked(tmp_path / "m.parquet")) as file:
-        found, _, geocodes = read_compact(file, 0, 10)
-        some, _, _ = read_compact(file, 6, 9)
+        found, _, same = read_compact(file, 0, codes)
+        some, _, of_some = read_compact(file, 6, codes[6:9])
+        _, _, of_others = read_compact(file, 6, codes[5:8])
     assert found.dtype == dtype
     assert np.array_equal(found, values)
-    assert geocodes.tolist() == [f"{i}" for i in range(10)]
+    assert (same, of_some, of_others) == (True, True, False)
     assert np.array_equal(some, values[6:9])
 
 

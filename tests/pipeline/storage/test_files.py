@@ -30,6 +30,7 @@ from pipeline.storage.files import (
     rows_per_group,
     sha256_file,
     staged,
+    texts,
     write_bytes,
     write_json,
     write_parquet,
@@ -315,3 +316,33 @@ def test_a_missing_damaged_or_foreign_parquet_file_is_named(tmp_path: Path) -> N
     pa.parquet.write_table(pa.table({"a": [1]}), path)
     with open_parquet(unchecked(path)) as file, pytest.raises(ReleaseError, match="was not written by this software"):
         read_header(file, path)
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.one_of(
+                st.text(alphabet="0123456789ab", min_size=5, max_size=5),  # as most codes are
+                st.text(alphabet="0é\x00\U0001f600", max_size=3),
+            ),
+            max_size=4,
+        ),
+        max_size=3,
+    ),
+    st.integers(0, 2),
+)
+def test_texts_are_those_of_the_column_however_it_is_stored(chunks: list[list[str]], first: int) -> None:
+    column = pa.chunked_array([pa.array(chunk, pa.string())[first:] for chunk in chunks], pa.string())
+    expected = np.asarray(column.to_pylist(), dtype=np.str_)
+    for same in (column, column.cast(pa.large_string()), column.dictionary_encode()):
+        found = texts(same)
+        assert found.shape == expected.shape
+        assert found.dtype.kind == "U"
+        assert found.tolist() == expected.tolist()
+
+
+@given(st.lists(st.text(alphabet="0123456789", min_size=15, max_size=15), min_size=1, max_size=20))
+def test_codes_of_one_length_are_widened_at_once(codes: list[str]) -> None:
+    found = texts(pa.chunked_array([pa.array(codes, pa.string())]))
+    assert found.dtype == np.dtype("U15")
+    assert found.tolist() == codes
