@@ -31,6 +31,7 @@ from pipeline.estimation.problem import measurement_files, with_values
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
+from pipeline.execution.threads import give_memory_back
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
@@ -155,7 +156,8 @@ class ComputedBySubtree(Computed):
         A file is read by row groups of some million numbers. Of such a query one has the rows of many parts: all of
         the nation's totals of blocks are in two. So each part would read some millions of rows for its thousands.
         """
-        levels = self.job.spine.levels[self.cut.level :]
+        stated, levels = self.stated, self.job.spine.levels[self.cut.level :]
+        give_memory_back()  # what the problem took to be stated, before the parts' processes take theirs
         places = {
             (i, number): len(level) * file.header.size
             for i, (level, files) in enumerate(zip(levels, self._files, strict=True))
@@ -164,7 +166,7 @@ class ComputedBySubtree(Computed):
         }
         left = HELD * self.cut.largest(self.job.spine) * self.universe.schema.n_cells
         files = [list(of_level) for of_level in self._files]
-        measured = [list(of_level) for of_level in self.stated.measured]
+        measured = [list(of_level) for of_level in stated.measured]
         for i, number in sorted(places, key=lambda place: (places[place], place)):
             left -= places[i, number]
             if left < 0:
@@ -172,8 +174,8 @@ class ComputedBySubtree(Computed):
             file, files[i][number] = files[i][number], None
             assert file is not None
             measured[self.cut.level + i][number] = file.read(levels[i].geocodes)
-        stated = replace(self.stated, measured=tuple(map(tuple, measured)))
-        return stated, tuple(map(tuple, files))
+        give_memory_back()
+        return replace(stated, measured=tuple(map(tuple, measured))), tuple(map(tuple, files))
 
     def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
         """See `Computed.parts`."""

@@ -37,7 +37,7 @@ ABOVE = 8
 #: Leaf cells of the small subtrees that are worked on together.
 PART_CELLS = 1 << 26
 #: Most numbers of measurements that are held for all parts, in leaf cells of the largest part.
-HELD = 8
+HELD = 2
 
 
 @dataclass(frozen=True)
