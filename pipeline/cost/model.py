@@ -174,10 +174,11 @@ ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 50.0, 140.0
 POSITIVE_BYTES = 20.0
 #: Bytes per number of the matrices where nothing but estimates follows from them.
 ONLY_MATRIX_BYTES = 65.0
-#: Of a spine that is cut into subtrees: bytes per geounit of the whole, per cell of those at the cut, and per number of
-#: the matrices there, of which no two parts share any; the factor of the second upward pass, and what the variances of
-#: the parts, and their unbiased estimates, take of a pass.
-CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_MATRIX_BYTES = 600.0, 110.0, 48.0
+#: Of a spine that is cut into subtrees: bytes per geounit while the records are counted and checked, and while parts
+#: are worked on (5.9 and 1.05 GB of 7.8 million); bytes per cell of the geounits at the cut, and per number of the
+#: matrices there, of which no two parts share any; the factor of the second upward pass, and what the variances of the
+#: parts, and their unbiased estimates, take of a pass.
+CUT_COUNTED_BYTES, CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_MATRIX_BYTES = 720.0, 140.0, 110.0, 48.0
 CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 1.2, 0.1, 0.4
 #: Bytes of a number of the measurements that are held for all parts: most need two.
 VALUE_BYTES = 2.0
@@ -314,10 +315,10 @@ def cost_of(
     if cut is not None:
         # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
-        whole = CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
-        sampled = whole * min(1.0, simulations[0].leaves)
+        counted = CUT_COUNTED_BYTES * sizes[0].geounits / 1e6
+        sampled = counted * min(1.0, simulations[0].leaves)
         each = max(CUT_TOP_BYTES * size.cells + CUT_MATRIX_BYTES * size.block for size in sizes)
-        held = whole + each * len(spine.levels[cut.level]) / 1e6
+        held = (CUT_GEOUNIT_BYTES * sizes[0].geounits + each * len(spine.levels[cut.level])) / 1e6
         largest = cut.largest(spine)
         share = largest / spine.n_leaves
         parts = workers * (
@@ -335,7 +336,7 @@ def cost_of(
         return Cost(
             core_seconds=start + begun + passes + simulated + drawn + besides,
             seconds=start + (passes + drawn) / workers + waited + besides,
-            peak_mb=main + held + beside + max(parts + of_draws, at_once, after),
+            peak_mb=main + max(counted, held + beside + max(parts + of_draws, at_once, after)),
             margins_mb=beside + max(0.0, max(at_once, after) - parts) if most else 0.0,
             workers=workers,
             parts=len(cut.parts),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from geography.build import spine_from_prefixes
@@ -19,7 +20,7 @@ from pipeline.cost.model import Cost, cost_of
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 #: Megabytes and core seconds of runs with two workers, but of the shapes whose benchmark takes one.
-ENGLAND = {128: (746, 16), 32: (1_114, 28), 8: (3_770, 75), 1: (4_251, 324)}
+ENGLAND = {128: (746, 16), 32: (1_160, 28), 8: (3_168, 75), 1: (2_736, 324)}
 DHC = {100: (1_558, 17), 10: (1_621, 31), 1: (1_820, 110)}
 DHC_POSITIVE = {100: (1_574, 18), 10: (1_607, 52), 1: (3_267, 667)}
 SHAPES = {
@@ -39,6 +40,8 @@ SHAPES = {
     "few-tables": (395, 5.0),
     "draws": (227, 2.6),
 }
+#: Megabytes and seconds of all 7,458,086 blocks of 2020 with two workers, in parts.
+NATION = 5_936, 2_141
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +105,20 @@ def test_made_up_shapes(name: str) -> None:
     codes = import_module("synthetic_spine").leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
     spec, spine = _read(shapes.shape_text(one), codes)
     assert _within(cost_of(spec, spine, one.workers, engine=False), *SHAPES[name])
+
+
+@pytest.mark.slow
+def test_the_nation_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One constant was fitted on it, what is taken while records are counted; if all of it stayed, it shows."""
+    bench = import_module("bench_national")
+    file = bench.DATA / "us_2020_block_spine_exTXDC.parquet"
+    if not file.is_file():
+        pytest.skip("the blocks of 2020 are not in ../shared/data")
+    codes = "1" + pd.read_parquet(file, columns=["block"])["block"].astype(str).str.zfill(15)
+    spec, spine = _read(bench.spec_2020(), codes)
+    cost = cost_of(spec, spine, 2, engine=False)
+    assert cost.parts == 242
+    for foretold, used in zip((cost.peak_mb, cost.seconds), NATION, strict=True):
+        assert 1 / 1.5 < foretold / used < 1.5
+    monkeypatch.setattr(model, "CUT_GEOUNIT_BYTES", model.CUT_COUNTED_BYTES)
+    assert cost_of(spec, spine, 2, engine=False).peak_mb / NATION[0] > 1.5
