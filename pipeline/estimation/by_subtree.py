@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from pipeline.estimation.by_sums import SumsEstimation, is_by_sums
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.knowledge import Results
-from pipeline.estimation.measurement_files import SourceFiles
+from pipeline.estimation.measurement_files import MeasurementSource, SourceFiles
 from pipeline.estimation.packing import (
     below_arrays,
     below_result,
@@ -145,7 +145,7 @@ class ComputedBySubtree(Computed):
         return part_of(problem, self.cut, number), files, self.basis
 
     @cached_property
-    def _files(self) -> SourceFiles:
+    def _files(self) -> tuple[tuple[MeasurementSource, ...], ...]:
         """The files of all measurements, per level from the cut down."""
         return measurement_files(self.job, self.universe)[self.cut.level :]
 
@@ -158,22 +158,20 @@ class ComputedBySubtree(Computed):
         """
         stated, levels = self.stated, self.job.spine.levels[self.cut.level :]
         give_memory_back()  # what the problem took to be stated, before the parts' processes take theirs
-        places = {
-            (i, number): len(level) * file.header.size
-            for i, (level, files) in enumerate(zip(levels, self._files, strict=True))
-            for number, file in enumerate(files)
-            if file is not None
+        numbers = {
+            (i, query): len(level) * file.header.size
+            for i, (level, of_level) in enumerate(zip(levels, self._files, strict=True))
+            for query, file in enumerate(of_level)
         }
         left = HELD * self.cut.largest(self.job.spine) * self.universe.schema.n_cells
-        files = [list(of_level) for of_level in self._files]
+        files: list[list[MeasurementSource | None]] = [list(of_level) for of_level in self._files]
         measured = [list(of_level) for of_level in stated.measured]
-        for i, number in sorted(places, key=lambda place: (places[place], place)):
-            left -= places[i, number]
+        for i, query in sorted(numbers, key=lambda place: (numbers[place], place)):
+            left -= numbers[i, query]
             if left < 0:
                 break
-            file, files[i][number] = files[i][number], None
-            assert file is not None
-            measured[self.cut.level + i][number] = file.read(levels[i].geocodes)
+            measured[self.cut.level + i][query] = self._files[i][query].read(levels[i].geocodes)
+            files[i][query] = None
         give_memory_back()
         return replace(stated, measured=tuple(map(tuple, measured))), tuple(map(tuple, files))
 
