@@ -132,16 +132,14 @@ def bench_2020(states: list[int], workers: int = 2, *, margins: bool = True) -> 
     }
 
 
-def all_states() -> list[int]:
-    """The numbers of the states that there are blocks of."""
-    blocks = pd.read_parquet(DATA / "us_2020_block_spine_exTXDC.parquet")["block"]
-    return sorted((blocks // 10**13).unique().tolist())
+def states_of_blocks() -> pd.Series:
+    """The number of the state of each block."""
+    return pd.read_parquet(DATA / "us_2020_block_spine_exTXDC.parquet")["block"] // 10**13
 
 
 def growth(minutes: float, groups: list[list[int]], *, margins: bool = True) -> list[dict[str, Any]]:
     """Runs on more and more states, as long as the next, by the last one's pace, ends within the minutes."""
-    blocks = pd.read_parquet(DATA / "us_2020_block_spine_exTXDC.parquet")["block"] // 10**13
-    sizes = blocks.value_counts()
+    sizes = states_of_blocks().value_counts()
     rows: list[dict[str, Any]] = []
     left = minutes * 60
     for states in groups:
@@ -178,7 +176,9 @@ def main() -> None:
     if "2020" in parts:
         groups = GROWTH
         if arguments.states:
-            groups = [all_states() if arguments.states == "all" else [int(n) for n in arguments.states.split(",")]]
+            everything = arguments.states == "all"
+            states = sorted(set(states_of_blocks())) if everything else arguments.states.split(",")
+            groups = [[int(state) for state in states]]
         rows = growth(arguments.minutes, groups, margins=margins)
         figures["2020"] = rows
         print(f"\nBlocks of 2020, synthetic people, 2,016 cells, the production strategy, 2 workers, {told}")
