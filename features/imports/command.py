@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -29,7 +29,6 @@ def add_to(commands: typer.Typer) -> None:
 
 
 app.command("flows")(import_flows_command)
-Form = Literal["microdata", "long", "wide"]
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder.")]
 
 
@@ -73,6 +72,12 @@ def pl94171(
     typer.echo(imported.spec)
 
 
+def _option(name: str, metavar: str, about: str) -> typer.models.OptionInfo:
+    """An option of `import table`."""
+    option: typer.models.OptionInfo = typer.Option(f"--{name}", metavar=metavar, help=about)
+    return option
+
+
 @app.command("table")
 def table(
     source: Annotated[
@@ -83,160 +88,130 @@ def table(
             show_default=False,
         ),
     ],
-    out: OutOption,
-    query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="For a database: the query that returns the records.")
-    ] = None,
-    people: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="The number of people that the import must count.")
-    ] = None,
-    form: Annotated[
-        Form | None, typer.Option(help="What a row is: a record, a cell with its count, or an area with counts.")
-    ] = None,
-    count: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of counts, if a row is a cell.")
-    ] = None,
-    counts: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="The columns of counts, one for each cell, if a row is an area."),
-    ] = None,
-    attribute: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Columns that are attributes, whatever their values look like."),
-    ] = None,
-    ignore: Annotated[str | None, typer.Option(metavar="COLUMNS", help="Columns to leave out.")] = None,
-    repeated: Annotated[
-        Literal["add"] | None, typer.Option(help="Add up rows of the same cell instead of refusing them.")
-    ] = None,
+    out: Annotated[Path | None, _option("out", "DIR", "A new or empty folder.")] = None,
+    recipe: Annotated[Path | None, _option("recipe", "FILE", "What was stated before: an import.toml.")] = None,
+    query: Annotated[str | None, _option("query", "SQL", "For a database: the query.")] = None,
     geography: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="The columns of the levels, top first: county,tract. [default: guessed]"),
+        str | None, _option("geography", "COLUMNS", "The columns of the levels, top first: state,county.")
     ] = None,
-    levels: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=LENGTH,...", help="Levels by length of their codes: state=2,county=5."),
+    count: Annotated[str | None, _option("count", "COLUMN", "A row is a cell; this column has its count.")] = None,
+    records: Annotated[bool, typer.Option("--records", help="A row is a record.")] = False,
+    wide: Annotated[
+        str | None, _option("wide", "PATTERN", "A row is an area; columns of counts are named 'pop_{sex}_{age}'.")
     ] = None,
-    areas: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The public list of all areas, or a table from leaf codes to the levels above."
-        ),
+    attributes: Annotated[
+        str | None, _option("attributes", "COLUMNS", "Columns to count by: 'sex,age=ages five-year'.")
     ] = None,
     schema: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The public list of attributes and values, a TOML file: [attributes], then "
-            'sex = ["f", "m"] for each column. [default: guessed]',
-        ),
+        Path | None, _option("schema", "FILE", "The public list of attributes and values, in TOML.")
     ] = None,
-    geocode: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The records' column of leaf codes. [default: guessed]")
+    level: Annotated[str | None, _option("level", "COLUMN", "The column that says each row's level.")] = None,
+    drop_level: Annotated[
+        str | None, _option("drop-level", "VALUES", "Levels whose rows are left out: state,county.")
     ] = None,
-    grid: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODES|X,Y:SIZE",
-            help="A grid as geography: a column of INSPIRE codes, or of coordinates with a size.",
-        ),
-    ] = None,
-    households: Annotated[
-        str | None, typer.Option(metavar="SOURCE", help="A table of households, if SOURCE is a table of persons.")
-    ] = None,
-    households_query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="For a database: the query that returns the households.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column that links persons to households.")
-    ] = None,
-    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook. [default: the one with a table]")] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="Field separator of a CSV file; tab for tabs. [default: guessed]")
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of a CSV file, such as cp1252. [default: guessed]")
-    ] = None,
-    decimal: Annotated[
-        Literal[".", ","] | None, typer.Option(help="Decimal mark of a CSV file. [default: guessed]")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="The release's name. [default: that of the file]")] = None,
-    tolerance: Annotated[
-        str | None, typer.Option(metavar="N|N%", help="How far from --people the number may be. [default: 0]")
-    ] = None,
-    thousands: Annotated[
-        str | None,
-        typer.Option(metavar="MARK", help="What separates thousands: comma, point, space, apostrophe or none."),
-    ] = None,
-    marks: Annotated[
-        str | None,
-        typer.Option(metavar="MARK=MEANING,...", help='Marks in place of numbers: "*=missing,..=0,c=margins".'),
-    ] = None,
-    header_rows: Annotated[
-        str | None, typer.Option(metavar="ROW[:ROW]", help="The rows of the header, such as 5:6. [default: found]")
+    levels: Annotated[
+        str | None, _option("levels", "NAME=N,...", "Levels by length of their codes: land=2,kreis=5.")
     ] = None,
     lookup: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A table from leaf codes to the levels above; the same as --areas."),
+        Path | None, _option("lookup", "FILE", "The public list of all areas, with the levels above.")
+    ] = None,
+    areas: Annotated[Path | None, _option("areas", "FILE", "The same as --lookup.")] = None,
+    only: Annotated[
+        list[str] | None, _option("only", "CONDITION", "Rows to keep: 'sex != Total and age in 0-4, 5-9'.")
+    ] = None,
+    header: Annotated[str | None, _option("header", "ROW[:ROW]", "The rows of the header. [default: 1]")] = None,
+    sheet: Annotated[str | None, _option("sheet", "NAME", "The sheet of a workbook.")] = None,
+    zeros: Annotated[int | None, _option("zeros", "WIDTH", "Codes lost zeros: fill them up to this width.")] = None,
+    missing: Annotated[
+        str | None, _option("missing", "TEXTS", "What means no value in attributes and keys: 999,-1.")
+    ] = None,
+    households: Annotated[str | None, _option("households", "SOURCE", "A table of the households.")] = None,
+    households_query: Annotated[
+        str | None, _option("households-query", "SQL", "For a database: the query of the households.")
+    ] = None,
+    key: Annotated[str | None, _option("key", "COLUMN", "The column that links persons to households.")] = None,
+    household_attributes: Annotated[
+        str | None, _option("household-attributes", "COLUMNS", "Columns to count households by. [default: size]")
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A column of survey weights: refused, with the reason.")
+        str | None, _option("weights", "COLUMN", "A column of survey weights: refused, with the reason.")
     ] = None,
-    counted: Annotated[
-        str | None, typer.Option(metavar="NOUN", help="What is counted, such as households. [default: people]")
+    separator: Annotated[str | None, _option("separator", "MARK", "Separator of a CSV file; tab for tabs.")] = None,
+    encoding: Annotated[str | None, _option("encoding", "NAME", "Encoding of a CSV file, such as cp1252.")] = None,
+    name: Annotated[str | None, _option("name", "NAME", "The release's name. [default: that of the file]")] = None,
+    expect_records: Annotated[
+        int | None, _option("expect-records", "N", "How many people there are; must be met.")
     ] = None,
+    expect_areas: Annotated[
+        int | None, _option("expect-areas", "M", "How many areas the rows name; must be met.")
+    ] = None,
+    unproved: Annotated[
+        bool, typer.Option("--unproved", help="Nobody knows: write a spec that run refuses until it is filled in.")
+    ] = False,
 ) -> None:
-    """Import a table: guess its spine and schema, write a spec to be edited, and print the spec's path.
+    """Import a table as you state it: write a spec that runs, and print the spec's path.
 
-    A row is a record, a cell with its count, or an area with its counts side by side. A table of persons with a column
-    of household keys, or two tables, become two histograms that are released together. Writes to DIR release.toml with
-    comments, the list of areas, and the data that were fetched or joined. Every guess is listed with its reason and the
-    number of people that results, and is in the spec. If a table can be read in two ways that differ in the number of
-    people, nothing is written; the readings are listed, each with the option that chooses it (status 2).
+    Without --out, the file is described, with a command to copy that states a reading; nothing is written. Otherwise
+    everything is stated by options, or by a recipe of them: nothing is guessed. The number of people and of areas, which
+    you know from elsewhere, prove the reading; where they are missed, nothing is written.
 
     Example:
 
-        spinewise import table persons.csv --out mine --people 10512
+        spinewise import table persons.csv
 
-        spinewise import table persons.xlsx --areas lookup.csv --out mine
+        spinewise import table persons.csv --out mine --records --geography county --attributes sex --expect-records 600
+        --expect-areas 12
 
-        spinewise import table register.duckdb --query "select * from persons" --out mine
+        spinewise import table next.csv --recipe mine/import.toml --out next --expect-records 610 --expect-areas 12
     """
-    from features.imports.tables.asked import Asked, parse_tolerance
-    from features.imports.tables.cells import parse_marks
-    from features.imports.tables.grid import GridRequest
-    from features.imports.tables.guess_format import AskedFormat
+    from dataclasses import fields
+
+    from features.imports.tables.description import describe_table
     from features.imports.tables.importer import import_table
-    from features.imports.tables.layout import parse_header_rows
-    from features.imports.tables.request import TableRequest, TableSource, parse_levels, parse_names
+    from features.imports.tables.statement import Statement, read_recipe
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console
 
-    if households is None and households_query is not None:
-        raise InputError("--households-query: there is no --households to ask; give both, or neither")
+    if weights is not None:
+        raise InputError(
+            f"--weights {weights}: weighted counts cannot be protected as counts of persons: a person of weight 250 would "
+            "change a cell by 250. Expand the records beforehand (as many rows as the weight, for an example only), or "
+            "release the respondents themselves: leave out --weights"
+        )
     if lookup is not None and areas is not None:
         raise InputError("--lookup and --areas: both name the list of areas; give one")
-    request = TableRequest(
-        TableSource(source, query, sheet, parse_header_rows(header_rows)),
-        TableSource(households, households_query) if households is not None else None,
-        key,
-        areas or lookup,
-        parse_names(geography),
-        name=name,
-        geocode=geocode,
-        levels=parse_levels(levels),
-        grid=GridRequest.parse(grid) if grid is not None else None,
-        reading=Asked(form, count, parse_names(counts), people, parse_tolerance(tolerance, people)),
-        ignore=parse_names(ignore),
-        attributes=parse_names(attribute),
-        repeated=repeated == "add",
-        text=AskedFormat.checked(separator, encoding, decimal, thousands),
-        schema=schema,
-        marks=parse_marks(marks),
-        weights=weights,
-        counted=counted,
+    given = {
+        "query": query, "geography": geography, "count": count, "records": records, "wide": wide,
+        "attributes": attributes, "schema": schema, "level": level, "drop_level": drop_level, "levels": levels,
+        "lookup": lookup or areas, "only": tuple(only or ()), "header": header, "sheet": sheet, "zeros": zeros,
+        "missing": missing, "households": households, "households_query": households_query, "key": key,
+        "household_attributes": household_attributes, "separator": separator, "encoding": encoding, "name": name,
+    }  # fmt: skip
+    stated = {one: str(value) if isinstance(value, Path) else value for one, value in given.items()}
+    if recipe is not None:
+        if both := [one for one, value in stated.items() if value not in (None, False, ())]:
+            raise InputError(
+                f"--{both[0].replace('_', '-')} and --recipe: what is stated stands in one place; change {recipe}"
+            )
+        stated = read_recipe(recipe)
+    assert stated.keys() <= {one.name for one in fields(Statement)}
+    statement = Statement(
+        source,
+        **stated,
+        expect_records=expect_records,
+        expect_areas=expect_areas,
+        unproved=unproved,  # type: ignore[arg-type]
     )
-    imported = import_table(request, out)
+    if out is None or not statement.is_stated:
+        if statement.is_stated:
+            raise InputError(
+                "--out DIR is needed: what is stated is written there; leave all out to see the file described"
+            )
+        for line in describe_table(statement):
+            typer.echo(line)
+        return
+    imported = import_table(statement, out)
     console = error_console()
-    for line in imported.summary:
+    for line in imported.messages:
         console.print(line)
     typer.echo(imported.spec)

@@ -67,7 +67,7 @@ def import_flows_command(
         spinewise import flows t.csv --from home --to work --levels zone=6 --out t
     """
     from features.imports.flows import FlowsRequest, import_flows
-    from features.imports.tables.request import parse_levels, parse_names
+    from features.imports.tables.statement import parse_levels, parse_names
     from pipeline.execution.console import error_console
 
     request = FlowsRequest(

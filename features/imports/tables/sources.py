@@ -11,7 +11,6 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from features.imports.tables.batches import BatchWriter
-from features.imports.tables.sheets import first_line
 from pipeline.errors import InputError
 from pipeline.storage.local_name import local_name
 
@@ -171,3 +170,8 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def first_line(error: object) -> str:
+    """The first line of a library's message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

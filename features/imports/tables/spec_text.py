@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
-from features.imports.tables.guess_schema import GuessedAttribute
-from features.imports.tables.guess_spine import GuessedSpine
+from features.imports.tables.values import Attribute
 from features.imports.toml_text import assigned, commented, exact, key, listed, quoted, shares, table_inline
-from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.spec.value_ranges import collapse_numbers
 
 #: Cells up to which a table of all attributes is published by default.
@@ -18,44 +16,36 @@ _MOST_PUBLISHED = 300
 
 
 @dataclass(frozen=True)
-class GuessedUniverse:
+class Universe:
     """Persons, or households.
 
     Attributes:
         attributes: in order.
         file: the records, as the spec names them.
         geocode: the column of leaf codes.
-        form: "microdata", "long" or "wide".
+        form: "microdata" or "long".
         count: the column of counts of the long form.
-        cells: of the wide form.
         left_out: columns that are not attributes, and why.
-        text: how the file is written.
-        repeated: whether rows of the same cell are added up.
         size: of households, the attribute that is the number of their persons.
-        counted: the noun of what is counted, where it is not people.
-        amounts: a name for an attribute -> its column, of amounts that are left out, where pairs are measured.
+        expect: how many records and areas there are; None where nobody has stated it.
         by_pairs: whether pairs of attributes are measured, which a run chooses, since all together have too many cells.
     """
 
-    attributes: tuple[GuessedAttribute, ...]
+    attributes: tuple[Attribute, ...]
     file: str
     geocode: str
     form: str
     count: str | None = None
-    cells: tuple[Mapping[str, str], ...] = ()
     left_out: tuple[str, ...] = ()
-    text: TextFormat = PLAIN
-    repeated: bool = False
-    size: GuessedAttribute | None = None
-    counted: str | None = None
+    size: Attribute | None = None
+    expect: tuple[int, int] | None = None
     by_pairs: bool = False
-    amounts: Mapping[str, str] = field(default_factory=dict)
 
 
 _HEAD = """
 {decide}
 A release spec for {source},
-written by `spinewise import table`. Read it before it runs. What was guessed:
+written by `spinewise import table`. Read it before it runs. What was stated is in import.toml:
 """
 _TO_DECIDE = (
     "To be decided before it runs: whether {inputs}, which {were} made from the records, may be published: "
@@ -93,13 +83,6 @@ records are drawn. Which pairs is chosen from the records when it is run, privat
 nothing about it was read from the records here. A number that is within no pair is a guess, without an interval. Where
 you know which attributes go together, state it in place of the choice: [marginals] with cliques = [["a", "b"], ...].
 """
-_AMOUNTS = """
-Amounts are left out. With bins they are attributes, too, and the released records have a number drawn inside each bin,
-which says nothing beyond it. The ends are published, and a record outside of all bins is refused, so they have to be
-true of any record there could be, by a public rule such as a top code: state them, and take the # away. Those below are
-powers of ten, the same for every table; nothing about them was read from the records.
-"""
-_BINS = ("0..0", "1..9", "10..99", "100..999", "1000..9999", "10000..99999", "100000..999999")
 #: Of the budget: what the choice of pairs costs, and the noisy tables of single attributes that it is made by.
 _CHOICE = {"share": (Fraction(1, 10), "the choices"), "attributes_share": (Fraction(1, 20), "what they are made by")}
 #: Members of the largest households, if nothing is known of them.
@@ -111,10 +94,10 @@ def table_spec(
     name: str,
     source: str,
     query: str | None,
-    spine: GuessedSpine,
+    levels: Sequence[str],
     origins: Mapping[str, tuple[str, str]],
-    persons: GuessedUniverse,
-    households: GuessedUniverse | None,
+    persons: Universe,
+    households: Universe | None,
     messages: Sequence[str],
 ) -> str:
     """The text of release.toml, which is written beside areas.parquet."""
@@ -135,17 +118,9 @@ def table_spec(
         "[geography]",
         assigned("file", quoted("areas.parquet")),
     ]
-    if spine.prefixes:
-        lines.append(assigned("column", quoted("geocode")))
-        levels = ", ".join(f"{key(level)} = {length}" for level, length in spine.prefixes.items())
-        lines.append(f"levels = {{ {levels} }}")
-    else:
-        lines.append(listed("levels", spine.names))
-    if spine.named:
-        lines += ["", "[geography.names]                           # columns of areas.parquet with the areas' names"]
-        lines += [assigned(level, quoted(column)) for level, column in spine.named.items()]
+    lines.append(listed("levels", levels))
     public = origins["schema"][0] == "public"
-    lines += ["", *_provenance(origins), "", *_universe("", persons, spine.names, public=public)]
+    lines += ["", *_provenance(origins), "", *_universe("", persons, levels, public=public)]
     if households is not None:
         of_households = origins["companions.households.schema"][0]
         lines += [
@@ -156,7 +131,7 @@ def table_spec(
             "[companions.households.privacy]",
             assigned("rho", quoted("1")),
             "",
-            *_universe("companions.households.", households, spine.names, public=of_households == "public"),
+            *_universe("companions.households.", households, levels, public=of_households == "public"),
         ]
         lines += _join(households.size) if households.size is not None else []
     lines += [
@@ -172,7 +147,7 @@ def table_spec(
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _join(size: GuessedAttribute) -> list[str]:
+def _join(size: Attribute) -> list[str]:
     """Persons joined with households by their size."""
     lines = [
         commented(_JOINED),
@@ -201,15 +176,13 @@ def _provenance(origins: Mapping[str, tuple[str, str]]) -> list[str]:
     ]
 
 
-def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str], *, public: bool) -> list[str]:
+def _universe(prefix: str, universe: Universe, levels: Sequence[str], *, public: bool) -> list[str]:
     lines = [commented(_VALUES_GIVEN if public else _VALUES), f"[{prefix}schema.attributes]"]
     for attribute in universe.attributes:
         if attribute.about:
             lines.append(f"# {attribute.about}")
         lines.append(listed(attribute.name, attribute.values))
     lines += [commented(f"left out: {text}") for text in universe.left_out]
-    if universe.counted is not None:
-        lines += ["", f"[{prefix}schema.labels]", assigned("records", quoted(universe.counted), "what is counted")]
     levels_lines = [
         f"[{prefix}strategy.levels]{'':<9} # each level's share of the budget, top first; adds up to 1",
         *shares(dict.fromkeys(levels, Fraction(1, len(levels)))),
@@ -217,23 +190,13 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str], *, 
     if universe.by_pairs:
         lines += ["", commented(_BY_PAIRS), "[marginals.choose]"]
         lines += [assigned(name, exact(share), about) for name, (share, about) in _CHOICE.items()]
-        lines += [*_amounts(universe.amounts), "", *levels_lines]
+        lines += ["", *levels_lines]
     else:
         lines += ["", *_queries(prefix, universe), "", *levels_lines, "", *_tables(prefix, universe)]
     return [*lines, "", *_input(prefix, universe), ""]
 
 
-def _amounts(amounts: Mapping[str, str]) -> list[str]:
-    """Bins for amounts, as a comment: their ends are the same for every table."""
-    lines = ["", commented(_AMOUNTS), "# [marginals.amounts]"] if amounts else []
-    for name, column in amounts.items():
-        lines.append(commented(listed(name, _BINS)))
-        if name != column:
-            lines.append(commented(f"its column, in [input]: {table_inline('columns', {name: column})}"))
-    return lines
-
-
-def _queries(prefix: str, universe: GuessedUniverse) -> list[str]:
+def _queries(prefix: str, universe: Universe) -> list[str]:
     """What is measured."""
     names = [attribute.name for attribute in universe.attributes]
     return [
@@ -242,7 +205,7 @@ def _queries(prefix: str, universe: GuessedUniverse) -> list[str]:
     ]
 
 
-def _tables(prefix: str, universe: GuessedUniverse) -> list[str]:
+def _tables(prefix: str, universe: Universe) -> list[str]:
     """What is published."""
     names, n_cells = [attribute.name for attribute in universe.attributes], _n_cells(universe)
     lines = [
@@ -257,7 +220,7 @@ def _tables(prefix: str, universe: GuessedUniverse) -> list[str]:
     return lines
 
 
-def _n_cells(universe: GuessedUniverse) -> int:
+def _n_cells(universe: Universe) -> int:
     return math.prod(len(attribute.values) for attribute in universe.attributes)
 
 
@@ -271,31 +234,26 @@ def _query_shares(names: Sequence[str], n_cells: int) -> dict[str, Fraction]:
     return {"total": Fraction(1, 4), **dict.fromkeys(names, each), "detailed": Fraction(1, 2)}
 
 
-def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
-    about = {"microdata": "a row a record", "long": "a row a cell, with its count", "wide": "a row an area"}
+def _input(prefix: str, universe: Universe) -> list[str]:
+    about = {"microdata": "a row a record", "long": "a row a cell, with its count"}
     lines = [
         f"[{prefix}input]",
         assigned("file", quoted(universe.file)),
         assigned("form", quoted(universe.form), about[universe.form]),
         assigned("geocode", quoted(universe.geocode), "the column of leaf codes"),
     ]
+    if not prefix and universe.expect is None:
+        lines.append(assigned("expect", quoted("unproved"), "fill in before it runs: { records = N, areas = M }"))
+    elif universe.expect is not None:
+        records, areas = universe.expect
+        lines.append(f"expect = {{ records = {records}, areas = {areas} }}")
     if universe.count is not None:
         lines.append(assigned("count", quoted(universe.count)))
-    for name in ("separator", "encoding", "decimal"):
-        if (value := getattr(universe.text, name)) != getattr(PLAIN, name):
-            lines.append(assigned(name, quoted(value), "how the file is written"))
-    if universe.repeated:
-        lines.append(assigned("repeated", quoted("add"), "a cell may occur in several rows"))
-    if universe.cells:
-        lines.append("cells = [")
-        for cell in universe.cells:
-            lines.append(f"    {table_inline('x', cell).removeprefix('x = ')},")
-        lines.append("]")
-    elif columns := {a.name: a.column for a in universe.attributes if a.name != a.column}:
+    if columns := {a.name: a.column for a in universe.attributes if a.name != a.column}:
         lines.append(table_inline("columns", columns))
     for attribute in universe.attributes:
         if attribute.mapped:
-            mapped = attribute.mapped if universe.form == "wide" else collapse_numbers(attribute.mapped)
+            mapped = collapse_numbers(attribute.mapped)
             lines += ["", f"[{prefix}input.values.{key(attribute.name)}]{'':<6} # in the file = in the schema"]
             lines += [assigned(text, quoted(value)) for text, value in mapped.items()]
     return lines

@@ -1,0 +1,188 @@
+"""The areas that a table's rows name: by their full path, each with one name."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from features.imports.tables.statement import Statement
+from features.imports.tables.table import Coded, Table, keys_of
+from geography.codes import first_few
+from pipeline.errors import InputError
+
+#: The level above all, where the table has only one.
+WHOLE = "all"
+#: Between the parts of a path.
+_BETWEEN = " / "
+
+
+@dataclass(frozen=True, eq=False)
+class Areas:
+    """The areas of a table.
+
+    Attributes:
+        levels: their names, top first.
+        leaf: each row's area of the lowest level.
+        table: areas.parquet: a column a level, a row an area of the lowest level.
+        n_named: areas that rows of the table name.
+    """
+
+    levels: tuple[str, ...]
+    leaf: Coded
+    table: pa.Table
+    n_named: int
+
+
+def padded(table: Table, column: str, width: int | None) -> Coded:
+    """A column of codes with the zeros at the front that were lost, where a width is stated."""
+    one = table.columns[column]
+    if width is None:
+        return one
+    for text in one.texts:
+        if text.isdecimal() and len(text) > width:
+            raise InputError(
+                f"{table.place(table.first(column, text))}, column {column!r}: found {text!r}, longer than --zeros "
+                f"{width}"
+            )
+    return one.translated(lambda text: text.zfill(width) if text.isdecimal() else text)
+
+
+def read_areas(table: Table, stated: Statement, lookup: Table | None) -> Areas:
+    """The areas of each row, and the list of them.
+
+    Raises:
+        InputError: a row names no area, two names are nearly the same, an area has two parents, or one is not in the
+            public list.
+    """
+    if lookup is not None:
+        return _of_lookup(table, stated, lookup)
+    levels, columns = _levels(table, stated, stated.columns)
+    for name, column in zip(levels, columns, strict=True):
+        _check_alike(f"{table}: {name!r}", column.texts)
+    paths = _paths(columns)
+    leaf = paths[-1].present()
+    _, first = np.unique(leaf.codes, return_index=True)
+    listed = {name: [path.texts[path.codes[i]] for i in first] for name, path in zip(levels, paths, strict=True)}
+    return _areas(levels, leaf, listed, len(leaf.texts))
+
+
+def _areas(levels: tuple[str, ...], leaf: Coded, listed: dict[str, list[str]], n_named: int) -> Areas:
+    if len(levels) == 1:
+        whole = WHOLE if levels[0] != WHOLE else "whole"
+        listed = {whole: [whole] * len(listed[levels[0]]), **listed}
+        levels = (whole, *levels)
+    return Areas(
+        levels, leaf, pa.table({name: pa.array(texts, pa.string()) for name, texts in listed.items()}), n_named
+    )
+
+
+def _levels(table: Table, stated: Statement, names: Sequence[str]) -> tuple[tuple[str, ...], list[Coded]]:
+    """The levels' names, and the column of each as it is in the table."""
+    columns = [padded(table, name, stated.zeros) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if "" in column.texts:
+            row = int(np.argmax(column.codes == column.texts.index("")))
+            raise InputError(f"{table.place(row)}, column {name!r}: found nothing; each row needs its area")
+    if not stated.prefixes:
+        return tuple(names), columns
+    (column,), (name,) = columns, names
+    length = max(stated.prefixes.values())
+    if wrong := [text for text in column.texts if len(text) != length]:
+        row = int(np.argmax(column.codes == column.texts.index(wrong[0])))
+        raise InputError(
+            f"{table.place(row)}, column {name!r}: found {wrong[0]!r}; --levels says that codes have {length} "
+            "characters; --zeros WIDTH fills up codes whose zeros were lost"
+        )
+    parts = [column.translated(lambda text, n=n: text[:n]) for n in stated.prefixes.values()]  # type: ignore[misc]
+    return tuple(stated.prefixes), parts
+
+
+def _paths(columns: Sequence[Coded]) -> list[Coded]:
+    """The columns with the path from the top in place of a code, on levels where a code has several parents."""
+    paths = [columns[0]]
+    for column in columns[1:]:
+        above = paths[-1]
+        pairs, inverse = np.unique(keys_of([above, column]), return_inverse=True)
+        own = [column.texts[i] for i in (pairs % len(column.texts)).tolist()]
+        if len(pairs) > len(np.unique(column.codes)):
+            upper = [above.texts[i] for i in (pairs // len(column.texts)).tolist()]
+            own = [f"{a}{_BETWEEN}{b}" for a, b in zip(upper, own, strict=True)]
+        paths.append(Coded(inverse.astype(np.int32), own))
+    return paths
+
+
+def _of_lookup(table: Table, stated: Statement, lookup: Table) -> Areas:
+    """The areas of a public list, in which those of the table have to be."""
+    name = stated.columns[-1]
+    if stated.prefixes:
+        levels, columns = _levels(lookup, stated, stated.columns)
+    else:
+        levels, columns = _levels(lookup, stated, [c for c in stated.columns if c in lookup.columns])
+    of_table = [c for c in stated.columns if c in table.columns]
+    if len(of_table) > 1 and of_table != list(stated.columns):
+        raise InputError(
+            f"{table}: of --geography, the table has {', '.join(of_table)}: all are needed, or only {name!r}"
+        )
+    _, rows = _levels(table, Statement(stated.source, query=stated.query, zeros=stated.zeros), of_table)
+    paths = _paths(columns)
+    if len(of_table) > 1:
+        key, known = _joined(rows), _joined(columns)
+    else:
+        key, known = rows[-1], columns[-1]
+    leaf_of = dict(
+        zip((known.texts[i] for i in known.codes), (paths[-1].texts[i] for i in paths[-1].codes), strict=True)
+    )
+    if len(leaf_of) < len(lookup):
+        twice = int(np.flatnonzero(np.bincount(known.codes) > 1)[0])
+        raise InputError(
+            f"{lookup}: {known.texts[twice]!r} stands in several rows; each area needs one, or the columns of the levels "
+            "above in the table, too"
+        )
+    if unknown := [text for text in key.texts if text not in leaf_of]:
+        row = int(np.argmax(key.codes == key.texts.index(unknown[0])))
+        raise InputError(
+            f"{table.place(row)}, column {name!r}: {first_few(np.array(unknown))} not in {lookup}, which has to name "
+            "every area"
+        )
+    _check_alike(f"{lookup}: {name!r}", columns[-1].texts)
+    leaf = key.translated(leaf_of.__getitem__)
+    listed = {level: [path.texts[i] for i in path.codes] for level, path in zip(levels, paths, strict=True)}
+    return _areas(levels, leaf, listed, len(leaf.texts))
+
+
+def _joined(columns: Sequence[Coded]) -> Coded:
+    keys, inverse = np.unique(keys_of(columns), return_inverse=True)
+    _, first = np.unique(inverse, return_index=True)
+    texts = [_BETWEEN.join(c.texts[c.codes[i]] for c in columns) for i in first]
+    assert len(keys) == len(texts)
+    return Coded(inverse.astype(np.int32), texts)
+
+
+def _check_alike(where: str, texts: Iterable[str]) -> None:
+    """InputError where two names differ by no more than case, space, accents, zeros at the front or a check digit."""
+    seen: dict[str, str] = {}
+    for text in texts:
+        bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
+        bare = re.sub(r"[\s\u200b\ufeff\u00ad]+", "", bare)
+        bare = re.sub(r"^0+(?=\d+$)", "", bare)
+        if (other := seen.setdefault(bare, text)) != text:
+            _stop(where, other, text)
+    lengths = {len(text) for text in seen if text.isdecimal()}
+    if len(lengths) > 1:
+        longer = {text[:-1]: text for text in seen if text.isdecimal() and len(text) == max(lengths)}
+        if len(longer) == sum(len(text) == max(lengths) for text in seen if text.isdecimal()):
+            for bare in seen:
+                if bare in longer and len(bare) == max(lengths) - 1:
+                    _stop(where, seen[bare], seen[longer[bare]])
+
+
+def _stop(where: str, one: str, other: str) -> None:
+    raise InputError(
+        f"{where}: {one!r} and {other!r} differ only by case, space, accents, zeros at the front or a check digit; one "
+        "area has one name: write it in one way (codes that lost zeros: --zeros WIDTH)"
+    )

@@ -1,0 +1,268 @@
+"""A source as one CSV or Parquet file that the strict reader of records reads."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import pyarrow as pa
+
+from features.imports.tables.batches import BatchWriter
+from features.imports.tables.sources import describe_source, fetch, first_line
+from pipeline.errors import InputError
+from pipeline.model.text_format import PLAIN, TextFormat
+from pipeline.records.record_files import is_text_file
+
+WORKBOOKS = (".xlsx", ".xlsm", ".ods")
+#: Files of statistics programs, and the reader of each.
+STATISTICS = {
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
+#: Formats that are known and not read, and what to do instead.
+REFUSED = {
+    ".xls": "workbooks of Excel 97 are not read; save it as .xlsx or .csv",
+    ".xlsb": "binary workbooks are not read; save it as .xlsx or .csv",
+    ".px": "PC-Axis files are not read; save the table as CSV, as every PxWeb site and the PX programs can",
+    ".json": "JSON is not read; save the table as CSV",
+    ".xml": "XML (SDMX, too) is not read; save the table as CSV",
+    ".html": "pages are not read; save the table as CSV",
+    ".pdf": "pages are not read; save the table as CSV",
+    ".rds": "files of R are not read; write the table as CSV or Parquet (write.csv, arrow::write_parquet)",
+    ".rdata": "files of R are not read; write the table as CSV or Parquet (write.csv, arrow::write_parquet)",
+    ".feather": "Feather files are not read; write the table as Parquet",
+    ".7z": "7z archives are not read; unpack it first",
+    ".rar": "RAR archives are not read; unpack it first",
+    ".tar": "tar archives are not read; unpack it first",
+}
+_MOST_UNPACKED = 1 << 34
+_MOST_SECONDS = 10
+_ROWS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A source that can be read.
+
+    Attributes:
+        path: the CSV or Parquet file.
+        label: what messages call it: the user's file, with its sheet.
+        first: the number, in the user's file, of the first row of data.
+        unit: "row", or "line" of a text file.
+        text: how a CSV file is written.
+        labels: column -> code -> label, of a file of Stata or SPSS.
+        sheets: of a workbook.
+    """
+
+    path: Path
+    label: str
+    first: int = 2
+    unit: str = "row"
+    text: TextFormat = PLAIN
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sheets: tuple[str, ...] = ()
+
+
+def open_source(
+    source: str,
+    work: Path,
+    *,
+    query: str | None = None,
+    sheet: str | None = None,
+    text: TextFormat = PLAIN,
+    header: tuple[int, int] = (1, 1),
+) -> Opened:
+    """Make a source readable; what is no plain CSV or Parquet file is written anew.
+
+    Args:
+        work: a private folder for what is written.
+        header: the first and the last row of the names of the columns.
+
+    Raises:
+        InputError: the source cannot be read, or is of a format that is not.
+    """
+    if query is not None:
+        target = work / f"{len(list(work.iterdir()))}.parquet"
+        target.touch(0o600)
+        fetch(source, query, target)
+        return Opened(target, f"the query of {describe_source(source)}", 1)
+    lower = source.lower()
+    for ending, reason in REFUSED.items():
+        if lower.endswith(ending):
+            raise InputError(f"{source}: {reason}")
+    path = Path(source)
+    if sheet is not None and not lower.endswith(WORKBOOKS):
+        raise InputError(f"{source}: --sheet: only a workbook (.xlsx, .ods) has sheets")
+    number = len(list(work.iterdir()))
+    if lower.endswith(WORKBOOKS):
+        return _workbook(path, sheet, header, work / f"{number}.csv")
+    if lower.endswith(tuple(STATISTICS)):
+        return _statistics(path, work / f"{number}.parquet")
+    label = source
+    if lower.endswith(".zip"):
+        label, path = _unpacked(path, work / f"{number}.csv")
+    if not is_text_file(path):
+        return Opened(path, label, 1, text=text)
+    if header == (1, 1):
+        return Opened(path, label, unit="line", text=text)
+    target = work / f"{number}_table.csv"
+    with open_text(path, text) as lines, _writing(target) as out:
+        names = _header(list(islice(csv.reader(lines, delimiter=text.separator), header[1]))[header[0] - 1 :], label)
+        csv.writer(out, delimiter=text.separator).writerow(names)
+        shutil.copyfileobj(lines, out)
+    return Opened(target, label, header[1] + 1, "line", TextFormat(text.separator))
+
+
+def open_text(path: Path, text: TextFormat) -> IO[str]:
+    """A text file, also compressed."""
+    try:
+        raw = gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return io.TextIOWrapper(raw, encoding=text.text_encoding, newline="")  # type: ignore[arg-type]
+
+
+def _writing(target: Path) -> IO[str]:
+    target.touch(0o600)
+    return target.open("w", encoding="utf-8", newline="")
+
+
+def _header(rows: Sequence[Sequence[str]], label: str) -> list[str]:
+    """The names of columns of several rows; one that stands over several columns is that of all of them."""
+    if not rows or not any(map(any, rows)):
+        raise InputError(f"{label}: --header: the rows of the names are empty")
+    width = max(map(len, rows))
+    parts = []
+    for number, row in enumerate(rows):
+        full = [*row, *[""] * (width - len(row))]
+        if number < len(rows) - 1:
+            for i in range(1, width):
+                full[i] = full[i] or full[i - 1]
+        parts.append(full)
+    return [" ".join(filter(None, (" ".join(text.split()) for text in column))) for column in zip(*parts, strict=True)]
+
+
+def _unpacked(path: Path, target: Path) -> tuple[str, Path]:
+    """The only table in an archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [
+                info
+                for info in archive.infolist()
+                if not info.is_dir() and is_text_file(Path(info.filename)) and "__MACOSX" not in info.filename
+            ]
+            if len(members) != 1:
+                found = ", ".join(info.filename for info in members[:10]) or "none"
+                raise InputError(f"{path}: one CSV file in the archive is needed; found {found}; unpack it")
+            if members[0].file_size > _MOST_UNPACKED:
+                raise InputError(f"{path}: {members[0].filename} has {members[0].file_size:,} bytes; unpack it")
+            if members[0].filename.lower().endswith(".gz"):
+                target = target.with_suffix(".csv.gz")
+            target.touch(0o600)
+            with archive.open(members[0]) as packed, target.open("wb") as out:
+                shutil.copyfileobj(packed, out, 1 << 20)
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise InputError(f"{path}: not a readable archive: {error}") from None
+    return f"{path}, file {members[0].filename!r}", target
+
+
+def sheet_rows(path: Path, sheet: str | None) -> Iterator[list[str]]:
+    """The names of the sheets, then the rows of the sheet, of the only one where none is named.
+
+    Raises:
+        InputError: the library is not installed, the file is damaged, or it takes more than the limits allow.
+    """
+    child = Path(__file__).with_name("workbook_child.py")
+    if not path.is_file():
+        raise InputError(f"{path}: the workbook does not exist")
+    with TemporaryFile() as out, TemporaryFile() as problems:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", str(child), str(path), *([sheet] if sheet is not None else [])],
+                stdout=out, stderr=problems, timeout=_MOST_SECONDS, check=False,
+            )  # fmt: skip
+            status = done.returncode
+        except subprocess.TimeoutExpired:
+            status = 9
+        problems.seek(0)
+        said = problems.read(2000).decode("utf-8", "replace")
+        if "python_calamine" in said and "No module" in said:
+            raise InputError('workbooks need the extra "excel": pip install "spinewise[excel]"')
+        if status == 3:
+            raise InputError(f"{path}: not a readable workbook: {first_line(said)}")
+        if status:
+            raise InputError(
+                f"{path}: the workbook takes more than 8 seconds or 450 MB to read, or is damaged; save the sheet as CSV"
+            )
+        out.seek(0)
+        for line in out:
+            yield json.loads(line)
+
+
+def _workbook(path: Path, sheet: str | None, header: tuple[int, int], target: Path) -> Opened:
+    rows = sheet_rows(path, sheet)
+    sheets = next(rows)
+    if sheet is None and len(sheets) > 1:
+        raise InputError(f"{path}: the workbook has the sheets {', '.join(map(repr, sheets))}; name one with --sheet")
+    label = f"{path}, sheet {sheet or sheets[0]!r}"
+    names = _header(list(islice(rows, header[1]))[header[0] - 1 :], label)
+    with _writing(target) as out:
+        written = csv.writer(out)
+        written.writerow(names)
+        for number, row in enumerate(rows, header[1] + 1):
+            if len(row) > len(names):
+                raise InputError(f"{label}, row {number:,}: {len(row)} cells under {len(names)} names of columns")
+            written.writerow([*row, *[""] * (len(names) - len(row))])
+    return Opened(target, label, header[1] + 1, sheets=tuple(sheets))
+
+
+def _statistics(path: Path, target: Path) -> Opened:
+    """The records of a file of Stata, SPSS or SAS as text columns; codes stay codes, with their labels beside."""
+    try:
+        import pyreadstat
+    except ModuleNotFoundError:
+        raise InputError('files of Stata, SPSS and SAS need the extra "stat": pip install "spinewise[stat]"') from None
+    reader = getattr(pyreadstat, STATISTICS[path.suffix.lower()])
+    if not path.is_file():
+        raise InputError(f"{path}: the file of the records does not exist")
+    labels: dict[str, dict[str, str]] = {}
+    target.touch(0o600)
+    try:
+        with BatchWriter(target) as written:
+            for frame, about in pyreadstat.read_file_in_chunks(reader, str(path), chunksize=_ROWS_AT_ONCE):
+                labels = {
+                    name: {cell_text(code): str(text) for code, text in codes.items()}
+                    for name, codes in about.variable_value_labels.items()
+                }
+                columns = {
+                    str(name): pa.array([cell_text(value) or None for value in frame[name]], pa.string())
+                    for name in frame.columns
+                }
+                written.write(pa.RecordBatch.from_pydict(columns))
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {first_line(error)}") from None
+    if not written.n_rows:
+        raise InputError(f"{path}: the file has no records; at least one is needed")
+    return Opened(target, str(path), 1, labels=labels)
+
+
+def cell_text(value: Any) -> str:
+    """A cell of a file of a statistics program as text."""
+    if value is None or value != value:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,0 +1,229 @@
+"""What a user states of a table: every part of its reading, as options or as a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from features.imports.tables.only import Condition, parse_only
+from features.imports.tables.sources import describe_source, is_database
+from features.imports.toml_text import assigned, quoted
+from pipeline.errors import InputError
+from pipeline.model.text_format import check_encoding, check_separator
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
+
+_NOT_IN_RECIPE = ("source", "expect_records", "expect_areas", "unproved")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The reading of a table, each field the text of the option of its name; None or empty where it is not stated."""
+
+    source: str
+    query: str | None = None
+    sheet: str | None = None
+    header: str | None = None
+    separator: str | None = None
+    encoding: str | None = None
+    geography: str | None = None
+    levels: str | None = None
+    lookup: str | None = None
+    level: str | None = None
+    drop_level: str | None = None
+    count: str | None = None
+    records: bool = False
+    wide: str | None = None
+    attributes: str | None = None
+    schema: str | None = None
+    only: tuple[str, ...] = ()
+    zeros: int | None = None
+    missing: str | None = None
+    households: str | None = None
+    households_query: str | None = None
+    key: str | None = None
+    household_attributes: str | None = None
+    name: str | None = None
+    expect_records: int | None = None
+    expect_areas: int | None = None
+    unproved: bool = False
+    #: Parsed parts.
+    conditions: tuple[Condition, ...] = field(init=False)
+    prefixes: Mapping[str, int] = field(init=False)
+    columns: tuple[str, ...] = field(init=False)
+    header_rows: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("conditions", tuple(c for text in self.only for c in parse_only(text))),
+            ("prefixes", parse_levels(self.levels)),
+            ("columns", parse_names(self.geography)),
+            ("header_rows", _header_rows(self.header)),
+        ):
+            object.__setattr__(self, name, value)
+        _check_query(self.source, self.query, "--query")
+        if self.households is not None:
+            _check_query(self.households, self.households_query, "--households-query")
+        elif self.households_query is not None:
+            raise InputError("--households-query: there is no --households to ask; give both, or neither")
+        for option, check in (("separator", check_separator), ("encoding", check_encoding)):
+            if (value := getattr(self, option)) is not None:
+                try:
+                    check("\t" if value == "tab" else value)
+                except ValueError as error:
+                    raise InputError(f"--{option}: {error}") from None
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether anything is stated of what the rows are."""
+        return bool(self.columns or self.count or self.records or self.wide)
+
+    def check_complete(self) -> None:
+        """InputError unless the statement says how rows are counted, where, by what, and what proves it."""
+        ways = [name for name in ("count", "records", "wide") if getattr(self, name)]
+        if len(ways) != 1:
+            found = " and ".join(f"--{name}" for name in ways) or "none"
+            raise InputError(
+                f"{self.label}: what counts is to be stated by one of --count COLUMN (a row is a cell with its count), "
+                f"--records (a row is a record) and --wide PATTERN (a row is an area); found {found}"
+            )
+        if not self.columns:
+            raise InputError(f"{self.label}: --geography COLUMN[,COLUMN...] is needed, the levels top first")
+        if self.prefixes and len(self.columns) > 1:
+            raise InputError("--levels: lengths are of the codes of one column; name only this one as --geography")
+        if self.drop_level is not None and self.level is None:
+            raise InputError("--drop-level: there is no --level COLUMN whose values they are")
+        if self.schema is not None and self.attributes is not None:
+            raise InputError("--schema: the list names the attributes; leave out --attributes")
+        if self.schema is None and self.attributes is None and not self.wide:
+            raise InputError(
+                f"{self.label}: --attributes COLUMN[,COLUMN...] is needed, the columns to count by, or --schema FILE"
+            )
+        if (self.key is not None or self.households is not None) and not self.records:
+            raise InputError("--key, --households: only records (--records) belong to households")
+        if self.households is not None and self.key is None:
+            raise InputError("--households: --key COLUMN is needed, the column of both tables that links them")
+        lacking = [
+            option
+            for option, value in (("--expect-records N", self.expect_records), ("--expect-areas M", self.expect_areas))
+            if value is None
+        ]
+        if lacking and not self.unproved:
+            raise InputError(
+                f"{self.label}: {' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} needed: how many people "
+                "the table holds, and how many areas, from another place than the table; where nobody knows, --unproved "
+                "writes a spec that run refuses until [input] expect is filled in"
+            )
+        if not lacking and self.unproved:
+            raise InputError("--unproved: both numbers are stated; leave it out")
+
+    @property
+    def label(self) -> str:
+        """What messages call the source."""
+        return describe_source(self.source)
+
+    def recipe(self) -> str:
+        """The text of import.toml; without the source and the numbers that prove it, which are another year's."""
+        lines = [
+            "# What was stated of the table. Next year: spinewise import table --recipe import.toml FILE --out DIR",
+            "# --expect-records N --expect-areas M",
+        ]
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not one.init or one.name in _NOT_IN_RECIPE or value in (None, (), False):
+                continue
+            if isinstance(value, tuple):
+                text = f"[{', '.join(map(quoted, value))}]"
+            elif isinstance(value, bool):
+                text = "true"
+            else:
+                text = str(value) if isinstance(value, int) else quoted(value)
+            lines.append(assigned(one.name.replace("_", "-"), text))
+        return "\n".join(lines) + "\n"
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """The parts that a recipe states, by field.
+
+    Raises:
+        InputError: it cannot be read, or states what is no option.
+    """
+    try:
+        content = parse_toml(read_toml_text(path))
+    except OSError as error:
+        raise InputError(f"--recipe {path}: cannot be read ({error.strerror or error})") from None
+    except (TomlError, UnicodeDecodeError) as error:
+        raise InputError(f"--recipe {path}: is not a TOML file: {error}") from None
+    kinds = {one.name: str(one.type) for one in fields(Statement) if one.init and one.name not in _NOT_IN_RECIPE}
+    stated: dict[str, Any] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name not in kinds:
+            allowed = ", ".join(kind.replace("_", "-") for kind in kinds)
+            raise InputError(f"--recipe {path}: found {key!r}; allowed are {allowed}")
+        kind = kinds[name]
+        if kind.startswith("tuple"):
+            fits = isinstance(value, list) and all(isinstance(one, str) for one in value)
+            value = tuple(value) if fits else value
+        else:
+            wanted: type = bool if kind == "bool" else int if kind.startswith("int") else str
+            fits = type(value) is wanted
+        if not fits:
+            raise InputError(f"--recipe {path}: {key}: found {value!r}; write it as the option --{key} has it")
+        stated[name] = value
+    return stated
+
+
+def _check_query(source: str, query: str | None, option: str) -> None:
+    if query is None and is_database(source):
+        raise InputError(f'{describe_source(source)}: a database needs a query; give {option} "select ..."')
+    if query is not None and not is_database(source):
+        raise InputError(
+            f"{source}: a query needs a database: a .duckdb or .sqlite file, a URL such as "
+            "postgresql://USER@HOST/DATABASE, or duckdb: for queries over files"
+        )
+
+
+def parse_names(text: str | None) -> tuple[str, ...]:
+    """The columns of an option: names between commas."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def parse_attributes(text: str | None) -> dict[str, str | None]:
+    """Column -> the stock list of its values or None, of `sex,age=ages five-year`."""
+    found: dict[str, str | None] = {}
+    for part in parse_names(text):
+        name, _, stock = part.partition("=")
+        if name.strip() in found:
+            raise InputError(f"--attributes: column {name.strip()!r} stands twice")
+        found[name.strip()] = stock.strip() or None
+    return found
+
+
+def parse_levels(text: str | None) -> dict[str, int]:
+    """The levels of `state=2,county=5`.
+
+    Raises:
+        InputError: the text is not of that form, or the lengths do not rise.
+    """
+    lengths: dict[str, int] = {}
+    for part in parse_names(text):
+        name, _, length = part.partition("=")
+        number = int(length) if length.strip().isdecimal() else 0
+        if not name.strip() or name.strip() in lengths or number <= max(lengths.values(), default=0):
+            raise InputError(
+                f"--levels: found {part!r}; names with the lengths of their codes are needed, top first and rising, "
+                "such as state=2,county=5,tract=11"
+            )
+        lengths[name.strip()] = number
+    return lengths
+
+
+def _header_rows(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return 1, 1
+    first, _, last = text.partition(":")
+    if not first.isdecimal() or not (last or first).isdecimal() or not 1 <= int(first) <= int(last or first):
+        raise InputError(f"--header: found {text!r}; the row of the names, or the first and last, such as 5:6")
+    return int(first), int(last or first)

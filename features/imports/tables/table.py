@@ -1,0 +1,144 @@
+"""The stated columns of a table in memory: each as its distinct texts and a code for each row."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from features.imports.tables.files import Opened
+from pipeline.errors import InputError
+from pipeline.records.columns import Distinct
+from pipeline.records.record_files import column_names, open_records
+
+_CHUNK_ROWS = 500_000
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column.
+
+    Attributes:
+        codes: `(n_rows,)` int32, the place of each row's text among `texts`.
+        texts: distinct, in the order in which they are met; "" where a value is missing.
+    """
+
+    codes: NDArray[np.int32]
+    texts: list[str]
+
+    def translated(self, to: Callable[[str], str]) -> Coded:
+        """The column with other texts, those that become the same made one."""
+        place: dict[str, int] = {}
+        new = np.array([place.setdefault(to(text), len(place)) for text in self.texts], dtype=np.int32)
+        return Coded(new[self.codes], list(place))
+
+    def present(self) -> Coded:
+        """The column with the texts that a row has, in their order."""
+        used = np.bincount(self.codes, minlength=len(self.texts)) > 0
+        place = (np.cumsum(used) - 1).astype(np.int32)
+        return Coded(place[self.codes], [text for text, here in zip(self.texts, used, strict=True) if here])
+
+    def arrow(self) -> pa.DictionaryArray:
+        """Text, null where it is missing."""
+        null = np.array([text == "" for text in self.texts], dtype=bool)
+        indices = pa.array(self.codes, mask=null[self.codes]) if null.any() else pa.array(self.codes)
+        return pa.DictionaryArray.from_arrays(indices, pa.array(self.texts, pa.string()))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of a table.
+
+    Attributes:
+        opened: the file.
+        columns: those that were read.
+        rows: `(n_rows,)` int64, the number in the file of each row, from 0.
+        names: of all columns of the file.
+    """
+
+    opened: Opened
+    columns: dict[str, Coded]
+    rows: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.opened.label
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def place(self, row: int) -> str:
+        """Where a row stands in the user's file: "counts.csv, line 5"."""
+        number = int(self.rows[row])
+        if self.opened.unit == "line" and self.opened.first == 2:
+            opened = open_records(self.opened.path, self.names[:1], _CHUNK_ROWS, text=self.opened.text)
+            lines = opened.find_lines([number + 1]) if opened.find_lines is not None else {}
+            return f"{self}, line {lines.get(number + 1, number + 2):,}"
+        return f"{self}, {self.opened.unit} {number + self.opened.first:,}"
+
+    def first(self, column: str, text: str) -> int:
+        """The first row with a text."""
+        one = self.columns[column]
+        return int(np.argmax(one.codes == one.texts.index(text)))
+
+    def only(self, kept: NDArray[np.bool_]) -> Table:
+        """Some of the rows."""
+        if kept.all():
+            return self
+        columns = {name: Coded(one.codes[kept], one.texts).present() for name, one in self.columns.items()}
+        return Table(self.opened, columns, self.rows[kept], self.names)
+
+
+def normal(text: str) -> str:
+    """Stripped, in NFC."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def read_table(opened: Opened, columns: Iterable[str], option: str = "the statement") -> Table:
+    """The columns of a file, their texts stripped and in NFC.
+
+    Raises:
+        InputError: a column is not there.
+        RecordsError: the file cannot be read.
+    """
+    names = column_names(opened.path, text=opened.text)
+    wanted = tuple(dict.fromkeys(columns))
+    for name in wanted:
+        if name not in names:
+            raise InputError(
+                f"{opened.label}: no column {name!r}, which {option} names; the columns are {', '.join(names[:30])}"
+            )
+    if not wanted:
+        wanted = names[:1]
+    places: dict[str, dict[str, int]] = {name: {} for name in wanted}
+    codes: dict[str, list[NDArray[np.int32]]] = {name: [] for name in wanted}
+    for chunk in open_records(opened.path, wanted, _CHUNK_ROWS, text=opened.text).chunks():
+        for name in wanted:
+            distinct = Distinct.of(chunk.column(name))
+            place = places[name]
+            used = np.unique(distinct.index)
+            new = np.zeros(len(distinct.texts) + 1, dtype=np.int32)
+            texts = distinct.texts
+            for i in used.tolist():
+                text = normal(texts[i]) if i < len(texts) else ""
+                new[i] = place.setdefault(text, len(place))
+            codes[name].append(new[distinct.index])
+    read = {name: Coded(np.concatenate(codes.pop(name)), list(places[name])) for name in wanted}
+    return Table(opened, read, np.arange(len(read[wanted[0]].codes)), names)
+
+
+def keys_of(columns: Sequence[Coded]) -> NDArray[np.int64]:
+    """`(n_rows,)`, a number for each combination of the columns' values."""
+    keys = columns[0].codes.astype(np.int64)
+    size = len(columns[0].texts)
+    for column in columns[1:]:
+        if size * len(column.texts) >= 1 << 62:
+            keys = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+            size = int(keys.max()) + 1
+        keys = keys * len(column.texts) + column.codes
+        size *= len(column.texts)
+    return keys
