@@ -1,0 +1,146 @@
+"""Tables that importers lost or multiplied: exact under the right statement, stopped under none and the wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
+from pipeline.errors import SpinewiseError
+
+_COUNTS = {"geography": "area", "count": "count", "attributes": "sex"}
+#: Case -> file, statement, people, areas.
+_EXACT = {
+    "age-999": (
+        "persons.csv",
+        {"geography": "county", "records": True, "attributes": "sex,age=ages five-year", "missing": "999"},
+        1200,
+        12,
+    ),
+    "household-minus-one": (
+        "persons.csv",
+        {"geography": "region", "records": True, "attributes": "sex", "key": "household_id", "missing": "-1"},
+        287,
+        6,
+    ),
+    "invisible-spaces": ("counts.csv", _COUNTS, 3360, 12),
+    "one-district-name-in-two-states": (
+        "districts.csv",
+        {"geography": "State,District", "count": "Persons", "attributes": "Sex"},
+        18112,
+        8,
+    ),
+    "zeros-lost-everywhere": (
+        "kreise.csv",
+        {
+            "geography": "AGS", "levels": "land=2,kreis=5", "zeros": 5, "count": "Einwohner",
+            "attributes": "Geschlecht",
+        },
+        4711,
+        7,
+    ),
+    "zeros-lost-in-some-rows": (
+        "kreise.csv",
+        {"geography": "ags", "zeros": 5, "count": "anzahl", "attributes": "geschlecht"},
+        7406,
+        7,
+    ),
+}  # fmt: skip
+#: Case -> file, a statement that a hurried user would make, people, areas, and what the message says.
+_STOPPED = {
+    "ages-turned-into-dates": (
+        "ages.csv", {"geography": "area", "count": "count", "attributes": "age"}, 2310, 12, "'05-Sep', a date",
+    ),
+    "invisible-spaces": ("counts.csv", _COUNTS, 3360, 14, "expect-areas|differ only by"),
+    "one-name-in-capitals": ("counts.csv", _COUNTS, 3384, 13, "differ only by case"),
+    "zeros-lost-in-some-rows": (
+        "kreise.csv", {"geography": "ags", "count": "anzahl", "attributes": "geschlecht"}, 7406, 11, "--zeros",
+    ),
+    "zeros-lost-everywhere": (
+        "kreise.csv",
+        {"geography": "AGS", "levels": "land=2,kreis=5", "count": "Einwohner", "attributes": "Geschlecht"},
+        4711, 7, "line 2.*'1001'.*--zeros",
+    ),
+    "household-minus-one": (
+        "persons.csv",
+        {"geography": "region", "records": True, "attributes": "sex", "key": "household_id"},
+        287, 6, "household '-1'.*--missing",
+    ),
+    "age-999": (
+        "persons.csv",
+        {"geography": "county", "records": True, "attributes": "sex,age=ages five-year"},
+        1200, 12, "line 2, column 'age': found 999.*--missing 999",
+    ),
+}  # fmt: skip
+
+
+def _stated(folder: Path, file: str, statement: dict[str, object], n: int | None, m: int | None) -> Statement:
+    return Statement(str(folder / file), **statement, expect_records=n, expect_areas=m)  # type: ignore[arg-type]
+
+
+def _people(out: Path) -> int:
+    table = pq.read_table(out / "persons.parquet")
+    return pc.sum(table["count"]).as_py() if "count" in table.column_names else table.num_rows
+
+
+@pytest.mark.parametrize("case", _EXACT)
+def test_right_statement_is_exact(case: str, shared_data: Path, tmp_path: Path) -> None:
+    file, statement, n, m = _EXACT[case]
+    import_table(_stated(shared_data / "import_cases" / case, file, statement, n, m), tmp_path / "out")
+    assert _people(tmp_path / "out") == n
+    assert pq.read_metadata(tmp_path / "out" / "areas.parquet").num_rows == m
+
+
+@pytest.mark.parametrize("case", _STOPPED)
+def test_wrong_statement_stops(case: str, shared_data: Path, tmp_path: Path) -> None:
+    file, statement, n, m, said = _STOPPED[case]
+    with pytest.raises(SpinewiseError, match=said):
+        import_table(_stated(shared_data / "import_cases" / case, file, statement, n, m), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("case", _EXACT)
+def test_a_miss_by_one_stops(case: str, shared_data: Path, tmp_path: Path) -> None:
+    file, statement, n, m = _EXACT[case]
+    folder = shared_data / "import_cases" / case
+    for wrong in ((n + 1, m), (n - 1, m), (n, m + 1), (None, None)):
+        with pytest.raises(SpinewiseError, match="expect"):
+            import_table(_stated(folder, file, statement, *wrong), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+
+def test_sum_rows_are_named_with_the_option(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("area,sex,n\nA,f,1\nA,m,2\nA,x,3\nB,f,4\nB,m,5\nB,x,9\n", encoding="utf-8")
+    statement = {"geography": "area", "count": "n", "attributes": "sex"}
+    with pytest.raises(SpinewiseError, match="--only 'sex != x'"):
+        import_table(_stated(tmp_path, "t.csv", statement, 24, 2), tmp_path / "out")
+    with pytest.raises(SpinewiseError, match="12 more than.*leave out the rows with sex == x: --only 'sex != x'"):
+        import_table(_stated(tmp_path, "t.csv", statement, 12, 2), tmp_path / "out")
+    right = {**statement, "only": ("sex != x",)}
+    import_table(_stated(tmp_path, "t.csv", right, 12, 2), tmp_path / "out")
+    assert _people(tmp_path / "out") == 12
+
+
+@pytest.mark.parametrize("cell", ["<5", "1-4", "*", "3.967", "", "12.5", "2020-01-01", "-3", "1e3", "007"])
+def test_a_count_is_a_whole_number(cell: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"area;sex;n\nA;f;1\nA;m;{cell}\n", encoding="utf-8")
+    with pytest.raises(SpinewiseError, match=r"t\.csv, line 3, column 'n': found"):
+        import_table(
+            _stated(tmp_path, "t.csv", {"geography": "area", "count": "n", "attributes": "sex"}, 1, 1), tmp_path / "out"
+        )
+
+
+def test_values_of_few_records_reach_no_public_file(tmp_path: Path) -> None:
+    rows = ["A,f"] * 30 + ["B,m"] * 30 + ["B,Jane Secret of Ashby"]
+    (tmp_path / "p.csv").write_text("area,sex\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    out = tmp_path / "out"
+    import_table(_stated(tmp_path, "p.csv", {"geography": "area", "records": True, "attributes": "sex"}, 61, 2), out)
+    assert "Jane" not in (out / "release.toml").read_text(encoding="utf-8")
+    assert "1 value of the records" in (out / "release.toml").read_text(encoding="utf-8")
+    private = [path for path in out.iterdir() if b"Jane" in path.read_bytes()]
+    assert (out / "values.txt") in private
+    assert all(path.stat().st_mode & 0o077 == 0 for path in private)
