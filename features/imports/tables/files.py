@@ -202,7 +202,7 @@ def sheet_rows(path: Path, sheet: str | None) -> Iterator[list[str]]:
         problems.seek(0)
         said = problems.read(2000).decode("utf-8", "replace")
         if "python_calamine" in said and "No module" in said:
-            raise InputError('workbooks need the extra "excel": pip install "spinewise[excel]"')
+            raise InputError('workbooks need python-calamine: pip install "spinewise[xlsx]"')
         if status == 3:
             raise InputError(f"{path}: not a readable workbook: {first_line(said)}")
         if status:

@@ -33,6 +33,8 @@ from pipeline.storage.files import check_new
 
 #: Cells of a table of all attributes that is measured as one.
 MOST_CELLS = 2_100
+#: The attribute of a table of counts that is counted by nothing, of one value.
+_EVERYBODY = "people"
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,9 @@ def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) ->
         counts = read_counts(table, stated.count)
     else:
         counts = np.ones(len(table), dtype=np.int64)
+    if not by:
+        by = [attribute_free(_EVERYBODY, list(table.columns))]
+        table.columns[by[0]] = Coded(np.zeros(len(table), dtype=np.int32), ["all"])
     if not len(table):
         raise InputError(f"{table}: no row is left")
     if homes is not None and stated.key is not None:

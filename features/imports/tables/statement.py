@@ -96,7 +96,7 @@ class Statement:
             raise InputError("--drop-level: there is no --level COLUMN whose values they are")
         if self.schema is not None and self.attributes is not None:
             raise InputError("--schema: the list names the attributes; leave out --attributes")
-        if self.schema is None and self.attributes is None and not self.wide:
+        if self.schema is None and self.attributes is None and self.records:
             raise InputError(
                 f"{self.label}: --attributes COLUMN[,COLUMN...] is needed, the columns to count by, or --schema FILE"
             )

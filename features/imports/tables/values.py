@@ -92,6 +92,8 @@ def read_attribute(
     of_text = dict(zip(one.texts, n_people.tolist(), strict=True))
     shown = [text for text in texts if text in listed or (of_text[text] >= FEWEST_RECORDS and len(text) <= LONGEST)]
     shown += [code for code in listed if code not in of_text and code]
+    if len(texts) == 1 == len(one.texts) and texts[0] == "all":
+        shown = texts
     blank = tuple(sorted(set(texts) - set(shown)))
     numbers = all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in shown)
     labels: dict[str, str] = {}

@@ -28,6 +28,12 @@ _EXACT = {
         6,
     ),
     "invisible-spaces": ("counts.csv", _COUNTS, 3360, 12),
+    "level-column-one-name-twice": (
+        "towns.csv",
+        {"geography": "area", "count": "population", "level": "level", "drop_level": "state,county"},
+        97262,
+        9,
+    ),
     "one-district-name-in-two-states": (
         "districts.csv",
         {"geography": "State,District", "count": "Persons", "attributes": "Sex"},
@@ -50,12 +56,27 @@ _EXACT = {
         7,
     ),
 }  # fmt: skip
+_POPULATION = {"geography": "area", "count": "population"}
 #: Case -> file, a statement that a hurried user would make, people, areas, and what the message says.
 _STOPPED = {
     "ages-turned-into-dates": (
         "ages.csv", {"geography": "area", "count": "count", "attributes": "age"}, 2310, 12, "'05-Sep', a date",
     ),
     "invisible-spaces": ("counts.csv", _COUNTS, 3360, 14, "expect-areas|differ only by"),
+    "header-one-name-short": ("counts.csv", _COUNTS, 57057, 12, "line 2: the number of fields"),
+    "stray-quotes-counts": ("counts.csv", _COUNTS, 57057, 12, "line|fewer than"),
+    "stray-quotes-in-a-note": (
+        "persons.csv", {"geography": "area", "records": True, "attributes": "sex"}, 600, 3, "line|60 fewer than",
+    ),
+    "country-three-more": ("areas.csv", _POPULATION, 589785, 15, "more than --expect-records"),
+    "town-begins-like-its-county": ("areas.csv", _POPULATION, 28987, 9, "more than --expect-records"),
+    "town-begins-like-its-county-2": ("areas.csv", _POPULATION, 49667, 9, "more than --expect-records"),
+    "two-small-towns-alike": (
+        "areas.csv", {**_POPULATION, "attributes": "sex"}, 8724, 4, "more than --expect-records|two rows|sum|expect",
+    ),
+    "level-column-one-name-twice": (
+        "towns.csv", {**_POPULATION, "level": "level", "drop_level": "state"}, 97262, 9, "several levels",
+    ),
     "one-name-in-capitals": ("counts.csv", _COUNTS, 3384, 13, "differ only by case"),
     "zeros-lost-in-some-rows": (
         "kreise.csv", {"geography": "ags", "count": "anzahl", "attributes": "geschlecht"}, 7406, 11, "--zeros",
@@ -118,7 +139,7 @@ def test_sum_rows_are_named_with_the_option(tmp_path: Path) -> None:
     statement = {"geography": "area", "count": "n", "attributes": "sex"}
     with pytest.raises(SpinewiseError, match="--only 'sex != x'"):
         import_table(_stated(tmp_path, "t.csv", statement, 240, 2), tmp_path / "out")
-    with pytest.raises(SpinewiseError, match="120 more than.*leave out the rows with sex == x: --only 'sex != x'"):
+    with pytest.raises(SpinewiseError, match=r"120 more than.*leave out the rows with sex == x: --only 'sex != x'"):
         import_table(_stated(tmp_path, "t.csv", statement, 120, 2), tmp_path / "out")
     right = {**statement, "only": ("sex != x",)}
     import_table(_stated(tmp_path, "t.csv", right, 120, 2), tmp_path / "out")
