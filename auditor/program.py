@@ -218,7 +218,7 @@ def write_private(path: Path, content: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns its exit status: 0 if everything is as it should be, 1 if not, 2 for bad input."""
-    parser = argparse.ArgumentParser(prog="python -m auditor", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -P -m auditor", description=__doc__)
     parser.add_argument("release", type=Path, help="directory of a release or an answer, with restricted/")
     parser.add_argument("--key-file", type=Path, help="the master key, if the run did not keep it")
     parser.add_argument("--ledger", help="SQLite file of the ledger")
