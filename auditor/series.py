@@ -205,7 +205,6 @@ def _bounds(gram: NDArray[np.int64], moved: int) -> list[Fraction]:
     above = np.triu(gram, 1).clip(min=0)
     above += above.T
     z = gram - above + np.diag(above.sum(axis=1))  # the Laplacian of the numbers above 0 is added
-    z += np.diag((-z.sum(axis=1)).clip(min=0))
     corner = np.zeros((n + 1, n + 1), dtype=np.int64)
     corner[1:, 1:] = z.cumsum(axis=0).cumsum(axis=1)
     own, rows = np.diag(corner), corner[:, -1]

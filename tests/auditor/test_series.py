@@ -13,7 +13,7 @@ from oracles.histories import farthest
 from oracles.series_numbers import square_root
 
 from auditor.reading.errors import FormError
-from auditor.series import Series, distance_problems, read_series
+from auditor.series import Series, _bounds, distance_problems, read_series
 from features.years.design import triangular
 from features.years.loss import reach
 from features.years.terms import Stated, found
@@ -134,3 +134,14 @@ def test_what_cannot_be_judged_is_named() -> None:
     series = Series("padron", tuple("12345"), 0, "first", 2, Fraction(5), {2: Fraction(1)}, rows)
     assert "not judged" in distance_problems(series, 2)[0]
     assert "not judged" in distance_problems(replace(series, design=((1,),), periods=("1",)), 2)[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bound_is_above_all_pairs_with_sums_of_rows_below_0_too(seed: int) -> None:
+    """With the rows not filled up: of a series of which periods count against each other more than for themselves."""
+    rng = np.random.default_rng(seed)
+    matrix = np.tril(rng.integers(-9, 4, (4, 4)), -1) + np.diag(rng.integers(1, 9, 4))
+    gram = matrix.T @ matrix
+    for neighbours in NEIGHBOURS:
+        bounds = _bounds(gram, MOVED[neighbours])
+        assert all(most >= far for most, far in zip(bounds, farthest(gram, neighbours), strict=True))
