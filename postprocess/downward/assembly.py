@@ -172,6 +172,8 @@ def areas_alike(task: LevelTask, number: int, possible: BoolArray, pattern_of: I
     order = np.argsort(pattern_of, kind="stable")
     for areas in np.split(order, np.flatnonzero(np.diff(pattern_of[order])) + 1):
         cells = np.flatnonzero(possible[areas[0]])
+        if not len(cells):
+            continue
         if len(cells) > min(WIDE, ALONE) or task.implied is not None:
             together.extend(np.split(areas, len(areas)))
             continue
