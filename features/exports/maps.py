@@ -36,7 +36,7 @@ def write_geopackage(release: PublishedRelease, folder: Path, files: Sequence[Da
     Raises:
         InputError: geopandas is not installed, or no level that was chosen has polygons.
     """
-    geopandas = required("gpkg", "geopandas", "maps")
+    geopandas = required("gpkg", "geopandas", "geopandas", "pyogrio")
     import pyogrio
 
     target = folder / f"{release.spec.name}.gpkg"
@@ -60,7 +60,7 @@ def write_geoparquet(release: PublishedRelease, folder: Path, files: Sequence[Da
     Raises:
         InputError: as `write_geopackage`.
     """
-    geopandas = required("geoparquet", "geopandas", "maps")
+    geopandas = required("geoparquet", "geopandas", "geopandas", "pyogrio")
     texts, written, rows = texts_in(release.spec.report.language), [], Rows(release)
     for file, frame in _frames(release, files, geopandas, "geoparquet"):
         target = folder / f"{file.path}.parquet"
