@@ -6,6 +6,7 @@ import json
 import sqlite3
 from pathlib import Path
 from xml.etree import ElementTree
+from xml.sax.saxutils import unescape
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -17,8 +18,8 @@ from features.exports.release import FORMATS, LAYOUTS, export_release
 from flows.cli import app
 from pipeline.published import open_finished
 
-#: Layouts whose tests need a release of census tables or other areas than those of the town.
-_REFUSED = {"pl94171", "mdf"}
+#: Layouts of census tables or areas, which the town does not have: their own files are left out here.
+_REFUSED = ("pl94171", "mdf")
 
 
 def _said(layout: str, folder: Path) -> list[str]:
@@ -46,7 +47,7 @@ def _said(layout: str, folder: Path) -> list[str]:
             return [" ".join(text for (text,) in database.execute("select text from release_about").fetchall())]
     if layout == "gpkg":
         database = sqlite3.connect(next(folder.glob("*.gpkg")))
-        stored = [text for (text,) in database.execute("select metadata from gpkg_metadata")]
+        stored = [unescape(text) for (text,) in database.execute("select metadata from gpkg_metadata")]
         database.close()
         return stored
     raise AssertionError(f"{layout} has no place for the status of a release")
@@ -56,8 +57,12 @@ def _description(folder: Path) -> str:
     return str(json.loads((folder / "datapackage.json").read_text("utf-8"))["description"])
 
 
-@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout not in _REFUSED])
-def test_every_layout_states_the_facts(surveyed: Path, tmp_path: Path, layout: str) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_states_the_facts(
+    surveyed: Path, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if layout in _REFUSED:
+        monkeypatch.setitem(FORMATS, layout, lambda *_: None)
     for module in {"duckdb": ["duckdb"], "gpkg": ["geopandas"], "geoparquet": ["geopandas"]}.get(layout, []):
         pytest.importorskip(module)
     release = open_finished(surveyed, check_hashes=True)
