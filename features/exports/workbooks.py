@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.exports.chosen import by_table
+from features.exports.facts import about_rows, facts
 from features.exports.rows import Rows
 from features.exports.words import label_rows
 from features.exports.workbook import Sheet, TextSheet, check_fits, require_openpyxl, write_workbook
@@ -110,7 +111,9 @@ def _head(column: str, titles: dict[str, str]) -> str:
 def _lists(title: str, file: DataFile, release: PublishedRelease, texts: Texts) -> list[TextSheet]:
     """What everything is called, and what the table and the release say of themselves."""
     labels = [(universe, _said(texts, kind), name, label) for universe, kind, name, label in label_rows(release)]
-    about = [*_about(title, file, texts), *((_said(texts, key), text) for key, text in release.spec.about.rows())]
+    first = len(facts(release))
+    stated = about_rows(release)
+    about = [*stated[:first], *_about(title, file, texts), *((_said(texts, key), text) for key, text in stated[first:])]
     return [
         TextSheet(texts("labels"), [texts(head) for head in LABEL_WORDS], labels),
         TextSheet(texts("about"), [texts(head) for head in ABOUT_WORDS], about),

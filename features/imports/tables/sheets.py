@@ -22,6 +22,7 @@ from features.imports.tables.batches import BatchWriter
 from features.imports.tables.layout import HEAD_ROWS, TAIL_ROWS, Layout, find_layout
 from features.imports.tables.table_file import Origin
 from pipeline.errors import InputError
+from pipeline.missing import install_command
 from pipeline.model.text_format import TextFormat
 from pipeline.storage.local_name import local_name
 
@@ -138,7 +139,7 @@ def _xlsx_grids(source: str) -> dict[str, Grid]:
     try:
         import openpyxl
     except ModuleNotFoundError:
-        raise InputError('workbooks need the extra "xlsx": pip install "spinewise[xlsx]"') from None
+        raise InputError(f"workbooks need openpyxl: {install_command('openpyxl')}") from None
 
     def opened() -> Any:
         try:
@@ -320,7 +321,7 @@ def fetch_statistics(source: str, target: Path) -> Origin:
     try:
         import pyreadstat
     except ModuleNotFoundError:
-        raise InputError('files of Stata, SPSS and SAS need the extra "stat": pip install "spinewise[stat]"') from None
+        raise InputError(f"files of Stata, SPSS and SAS need pyreadstat: {install_command('pyreadstat')}") from None
     reader = getattr(pyreadstat, STATISTICS[Path(source).suffix.lower()])
     if not Path(source).is_file():
         raise InputError(f"{source}: the file of the records does not exist")
