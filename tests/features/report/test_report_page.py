@@ -86,6 +86,28 @@ def test_the_view_is_downloaded(shown: Opened, town: Path, tmp_path: Path) -> No
     pd.testing.assert_frame_equal(found.drop(columns=shown_too), stored, check_dtype=False)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_search_and_answer_are_in_the_first_view(browser: Any, town: Path, width: int) -> None:
+    """On a screen of 844 pixels, without scrolling: the search, the answer in one sentence, and its bar to scale."""
+    shown = opened(browser, RunDirectory(town).report, width=width)
+    shown.page.set_viewport_size({"width": width, "height": 844})
+    assert shown.page.locator("#search").bounding_box()["y"] < 400
+    shown.page.fill("#search", "B02")
+    shown.page.wait_for_selector("#found-0")
+    shown.wait("press", "#search", "Enter")
+    row = open_release(town).table("total", "tract").loc["B02"]
+    low, high = row["total:low90"], row["total:high90"]
+    sentences = shown.page.locator("#answer strong").all_text_contents()
+    assert sentences == [f"People in B02: {row['total']:,.0f} (90 % interval: {low:,.0f} to {high:,.0f})."]
+    assert shown.page.evaluate("scrollY") == 0
+    place = shown.page.locator("#answer").bounding_box()
+    assert place["y"] + place["height"] < 844
+    widths = "[...document.querySelectorAll('#answer .bar i')].map((one) => one.getBoundingClientRect().width)"
+    sure, open_ended = shown.page.evaluate(widths)
+    assert sure / (sure + open_ended) == pytest.approx(low / high, abs=0.02)
+    assert shown.complaints == []
+
+
 def test_hovering_shows_the_margin_and_clicking_chooses(shown: Opened) -> None:
     point = shown.page.locator("#picture svg .mark-symbol path").first
     point.hover()
