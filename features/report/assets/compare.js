@@ -2,7 +2,7 @@
 "use strict";
 window.comparison = (content, figures, state, { element, choose, show }) => {
   const { number, share, shares, ranks, medians, totals, compare, pathOf } = moments(content, figures);
-  const { levelOf, titleOf, whole, fitting, TOTAL } = figures;
+  const { levelOf, titleOf, whole, fitting, fittingShare, TOTAL } = figures;
   const groupOf = (table) => state.cell === TOTAL ? text("total") : table.shown[state.cell];
   const MOST = 400;
   const $ = (id) => document.getElementById(id);
@@ -69,8 +69,8 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     const mark = (found) => element("span", { className: `verdict ${kindOf(found)}`, textContent: verdict(found) });
     const numbers = [inTd(whole.format(one.number.value), one.number.exact ? text("exact") : ends(one.number.ends, whole))];
     if (several) {
-      const fine = fitting(one.share?.ends ?? null);
-      numbers.push(one.share ? inTd(`${fine.format(one.share.value)} %`, ends(one.share.ends, fine)) : element("td", {}, "\u2013"));
+      const fine = fittingShare(one.share?.ends ?? null);
+      numbers.push(one.share ? inTd(`${fine.share.format(one.share.value)} %`, ends(one.share.ends, fine.ends)) : element("td", {}, "\u2013"));
     }
     const { difference, shares, ratio } = one.compared ?? {};
     numbers.push(difference ? inTd(signed(difference.value, whole), ends(difference.ends, whole, signed), mark(difference)) : element("td"));

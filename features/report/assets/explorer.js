@@ -5,7 +5,7 @@
   const numbersOfPage = figures(content);
   const {
     levelOf, numbersOf, shapesOf, areasOf, count, kindOf, share,
-    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, whole, fitting, margin, rowsOf, wholeTable, isTotalled, TOTAL,
+    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, whole, fittingShare, margin, rowsOf, wholeTable, isTotalled, TOTAL,
   } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, MOST_AREAS = 300000, MOST_NUMBERS = 4000000;
@@ -123,6 +123,7 @@
     numbers.totalOf = await compared.totals(state.table, state.level, ...(rows.length ? [rows[0], rows.at(-1) + 1] : [0, 0]));
     if (mine !== drawing) return false;
     await Promise.all([picture(level, numbers, place), counts(level, numbers, place), card(), answer(), compared.draw()]);
+    fit();
     focus();
     await links();
     return true;
@@ -269,6 +270,21 @@
     return element("th", { scope: "col", "aria-sort": order }, many ? label : button);
   }
 
+  // A table that is wider than its place ends there with a whole column, and a line above it says how many more there are.
+  function fit() {
+    for (const place of document.querySelectorAll("main .scroll:has(> table)")) {
+      place.style.maxWidth = "";
+      const left = place.getBoundingClientRect().left - place.scrollLeft;
+      const edges = [...(place.querySelector("tr")?.cells ?? [])].map((cell) => cell.getBoundingClientRect().right - left);
+      const whole = edges.filter((edge) => edge <= place.clientWidth + 1), wide = place.scrollWidth > place.clientWidth + 1;
+      if (place.previousElementSibling?.classList.contains("more")) place.previousElementSibling.remove();
+      if (!wide) continue;
+      // One column and what stays beside it fit nowhere: then it is cut as it comes.
+      if (whole.length > 1) place.style.maxWidth = `${Math.ceil(whole.at(-1))}px`;
+      place.before(element("p", { className: "more", textContent: text("More columns to the right: {n}. Scroll the table sideways. \u2192", { n: edges.length - whole.length }) }));
+    }
+  }
+
   let sortedRows = [];
   async function counts(level, numbers, { n, many, rows }) {
     const table = content.tables[state.table];
@@ -342,13 +358,14 @@
     }
   }
   const fileName = (table) => `${content.release}-${table.universe ? table.universe + "-" : ""}${table.name}`;
+  // Margins are of counts: a picture of shares or densities does not say them.
   async function downloadPicture(type) {
     const numbers = await numbersOf(state.table, state.level), title = $("picture-title").textContent;
     const legend = [...$("legend").children].map((line) => {
       const swatch = line.querySelector(".swatch");
       return { colour: swatch?.classList.contains("hatched") ? "url(#hatch)" : swatch?.style.background, words: line.textContent };
     });
-    const svg = takeaway.svgOf($("picture"), title, legend, notesOf("", [numbers, sortedRows]).slice(1)), name = `${fileName(content.tables[state.table])}-${content.levels[state.level].name}.${type}`;
+    const svg = takeaway.svgOf($("picture"), title, legend, notesOf("", state.measure === "count" || state.measure === "margin" ? [numbers, sortedRows] : [numbers, []]).slice(1)), name = `${fileName(content.tables[state.table])}-${content.levels[state.level].name}.${type}`;
     takeaway.save(name, type === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await takeaway.pngOf(svg));
   }
 
@@ -451,9 +468,9 @@
     const beside = above ? await compared.compare(state.table, place, [[parent.level, parent.row]], state.cell) : null;
     const upper = parent === null ? "" : nameOf(await levelOf(parent.level), parent.row);
     const percent = (found) => {
-      const ends = found.ends ?? null, { format } = fitting(ends);
-      return ends === null ? text("{share} % (interval not known)", { share: format(found.value) })
-        : text("{share} % (90 % interval: {low} to {high} %)", { share: format(found.value), low: format(ends[0]), high: format(ends[1]) });
+      const ends = found.ends ?? null, form = fittingShare(ends), share = form.share.format(found.value);
+      return ends === null ? text("{share} % (interval not known)", { share })
+        : text("{share} % (90 % interval: {low} to {high} %)", { share, low: form.ends.format(ends[0]), high: form.ends.format(ends[1]) });
     };
     const own = several ? await compared.share(state.table, place, state.cell) : null;
     if (own !== null) {
@@ -575,9 +592,11 @@
   async function all() {
     still();
     if (usable) await show();
+    fit();
   }
   // Drawn in a fold that is closed, a picture has no width to fit.
   for (const fold of document.querySelectorAll("details")) if (fold.querySelector("[data-budget]")) fold.addEventListener("toggle", still);
+  for (const fold of document.querySelectorAll("details")) fold.addEventListener("toggle", fit);
   addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(all, 150); });

@@ -5,13 +5,15 @@ window.figures = (content) => {
   const fixed = Array.from({ length: MOST_DECIMALS + 1 }, (_, decimals) => numerals(decimals, decimals));
   // A number and the ends of its interval with as many decimals as the interval is worth: two digits of its width, and
   // as many as keep apart from 0 what does not hold 0. What is rounded to 0 has no sign.
-  function fitting(ends) {
+  function fitting(ends, most = MOST_DECIMALS) {
     const width = ends === null || ends[0] === null ? NaN : ends[1] - ends[0];
-    let decimals = width > 0 && Number.isFinite(width) ? Math.min(MOST_DECIMALS, Math.max(0, 1 - Math.floor(Math.log10(width)))) : 1;
+    let decimals = width > 0 && Number.isFinite(width) ? Math.min(most, Math.max(0, 1 - Math.floor(Math.log10(width)))) : 1;
     const least = width > 0 && ends[0] * ends[1] > 0 ? Math.min(...ends.map(Math.abs)) : Infinity;
     while (decimals < MOST_DECIMALS && Number(least.toFixed(decimals)) === 0) decimals++;
     return { format: (value) => fixed[decimals].format(Number(value.toFixed(decimals)) || 0), rounded: (value) => Number(value.toFixed(decimals)) || 0 };
   }
+  // A share as people print it, 27.3 %, and its interval with one digit more; both with fewer where the interval is wide.
+  const fittingShare = (ends) => ({ share: fitting(ends, 1), ends: fitting(ends, 2) });
   const spoken = (name) => name.replaceAll("_", " ");
   // A name whose letters run from right to left, so that what stands beside it stays where it is.
   const apart = (name) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
@@ -163,8 +165,8 @@ window.figures = (content) => {
   const medianText = ({ shown }, { median, low, high }) => low === high ? text("Median: {value}", { value: shown[median] })
     : text("Median: {value} (90 % interval: {low} to {high})", { value: shown[median], low: shown[low], high: shown[high] });
   const shareText = (found) => {
-    const { format } = fitting([found.low, found.high]);
-    return `${format(found.value)} %` + (found.low === null ? "" : " " + text("({low} to {high} %)", { low: format(found.low), high: format(found.high) }));
+    const { share, ends } = fittingShare([found.low, found.high]);
+    return `${share.format(found.value)} %` + (found.low === null ? "" : " " + text("({low} to {high} %)", { low: ends.format(found.low), high: ends.format(found.high) }));
   };
   const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
   const titleOf = (level, row) => level.names[row] ? `${apart(level.names[row])} (${level.label} ${level.codes[row]})`
@@ -205,6 +207,6 @@ window.figures = (content) => {
 
   return {
     levelOf, numbersOf, placesOf, rowOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, folded, rowsOf, wholeTable, whole, fitting, areasOf, isExact, isTotalled, TOTAL,
+    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, folded, rowsOf, wholeTable, whole, fitting, fittingShare, areasOf, isExact, isTotalled, TOTAL,
   };
 };

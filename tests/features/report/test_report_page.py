@@ -108,6 +108,33 @@ def test_search_and_answer_are_in_the_first_view(browser: Any, town: Path, width
     assert shown.complaints == []
 
 
+@pytest.mark.parametrize("width", [390, 700, 1280])
+def test_a_wide_table_ends_with_a_whole_column_and_says_that_more_follow(
+    browser: Any, town: Path, width: int
+) -> None:
+    """Columns of any width: none is cut at the right, and the line above the table counts those that follow."""
+    shown = opened(browser, RunDirectory(town).report, width=width)
+    shown.wait("select_option", "#table", "2")
+    for number in (100, 180):
+        shown.page.add_style_tag(content=f"#counts th:not(:first-child) {{ min-width: {number}px !important; }}")
+        shown.wait("select_option", "#sort", "most" if number == 100 else "least")
+        place, edges, more = shown.page.evaluate(
+            """() => {
+              const place = document.getElementById("counts-region"), box = place.getBoundingClientRect();
+              const edges = [...place.querySelector("tr").cells].map((one) => one.getBoundingClientRect().right);
+              const more = place.previousElementSibling;
+              return [box.right, edges, more.className === "more" ? more.textContent : ""];
+            }"""
+        )
+        after = sum(edge > place + 1 for edge in edges)
+        assert (f": {after}." in more) == (after > 0)
+        assert after or not more
+        if edges[1] <= place + 1:
+            assert min(abs(edge - place) for edge in edges) <= 1.5 or not after
+    assert after or width == 1280
+    assert shown.complaints == []
+
+
 def test_hovering_shows_the_margin_and_clicking_chooses(shown: Opened) -> None:
     point = shown.page.locator("#picture svg .mark-symbol path").first
     point.hover()
