@@ -140,6 +140,14 @@ def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path)
         assert " ".join(line.split()) in words
 
 
+def test_a_picture_of_shares_says_no_margin_of_counts(shown: Opened, tmp_path: Path) -> None:
+    shown.wait("select_option", "#table", "1")
+    for measure in ("share", "count"):
+        shown.wait("select_option", "#measure", measure)
+        picture = ElementTree.parse(taken(shown, "#as-svg", tmp_path)).getroot()
+        assert ("margins of error" in " ".join(" ".join(picture.itertext()).split())) == (measure == "count")
+
+
 def test_half_of_the_margins_are_at_most_what_is_said(shown: Opened, tmp_path: Path) -> None:
     shown.wait("select_option", "#table", "1")
     path = taken(shown, "#download", tmp_path)

@@ -109,9 +109,7 @@ def test_search_and_answer_are_in_the_first_view(browser: Any, town: Path, width
 
 
 @pytest.mark.parametrize("width", [390, 700, 1280])
-def test_a_wide_table_ends_with_a_whole_column_and_says_that_more_follow(
-    browser: Any, town: Path, width: int
-) -> None:
+def test_a_wide_table_ends_with_a_whole_column_and_says_that_more_follow(browser: Any, town: Path, width: int) -> None:
     """Columns of any width: none is cut at the right, and the line above the table counts those that follow."""
     shown = opened(browser, RunDirectory(town).report, width=width)
     shown.wait("select_option", "#table", "2")
