@@ -24,7 +24,6 @@ from auditor.ledger import read_ledger
 from features.audit.findings import Finding, certain
 from features.audit.independent import GROUP, independent_findings
 from features.audit.trials import scratch
-from features.registry import is_installed
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, SpinewiseError
 from pipeline.execution.progress import Silent
@@ -35,6 +34,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs import run as runs
 from pipeline.runs.request import CheckedRequest, Request, check_request
 from pipeline.runs.verify import verify_release
+from pipeline.spec.slots import installed_slots
 
 _SPEC: Final = """
 name = "tried"
@@ -181,7 +181,7 @@ def whole_findings(*, quick: bool) -> Iterator[Finding]:
 def kind_findings(kinds: Sequence[Kind]) -> Iterator[Finding]:
     """Audit a run of each kind with `verify` and the second program."""
     for kind in kinds:
-        if kind.feature and not is_installed(kind.feature):
+        if kind.feature in installed_slots().missing.values():
             yield certain(GROUP, _OF_KIND, kind.subject, [], well=f"not tested: {kind.feature} is not installed")
             continue
         with (
