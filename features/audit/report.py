@@ -142,7 +142,7 @@ def write_audit(audit: Audit, folder: Path, *, private: bool = False) -> tuple[P
     """
     html, json = folder / HTML_NAME, folder / JSON_NAME
     try:
-        make_folder(folder, mode=0o700 if private else 0o777)
+        make_folder(folder, private=private)
         write_bytes(html, audit_html(audit).encode(), folder, private=private)
         write_bytes(json, canonical_json(audit.as_dict()), folder, private=private)
     except (OSError, ReleaseError) as error:

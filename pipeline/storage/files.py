@@ -73,13 +73,16 @@ def _largest_file() -> str:
     return " on this file system"
 
 
-def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Create `path` and what is missing above it, durably; `mode` (less the umask) is for `path` alone."""
+def make_folder(path: Path, *, private: bool = False) -> None:
+    """Create `path` and what is missing above it, durably; all of it with mode 0700 if `private`, else by the umask.
+
+    `Path.mkdir(parents=True, mode=...)` gives its mode to the last folder alone, and the others what the umask allows.
+    """
     if path.is_dir():
         return
-    make_folder(path.parent)
+    make_folder(path.parent, private=private)
     with suppress(FileExistsError):
-        path.mkdir(mode=mode)
+        path.mkdir(mode=0o700 if private else 0o777)
     sync_folder(path.parent)
 
 
@@ -90,7 +93,8 @@ def make_restricted(path: Path) -> None:
         ReleaseError: `path` is not a folder, belongs to another user, or cannot be closed to others.
     """
     try:
-        make_folder(path, mode=0o700)
+        make_folder(path.parent)
+        make_folder(path, private=True)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise ReleaseError(f"{path} must be a folder of its own for what is confidential, and it is not a folder")
@@ -126,7 +130,7 @@ def staged(target: Path, staging: Path, *, private: bool = False) -> Iterator[Pa
     """
     temporary = staging / f"{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
-        make_folder(target.parent)
+        make_folder(target.parent, private=private)
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
         yield temporary
         with temporary.open("rb+") as written:

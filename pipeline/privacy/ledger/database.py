@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from geography.errors import InputError
 from pipeline.missing import install_command
 from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.storage.files import make_folder
 
 __all__ = ["connected", "engine_of", "ledger_url", "shown_url"]
 
@@ -105,7 +106,7 @@ def _prepare_file(path: Path, shown: str, *, create: bool) -> None:
     """Make the file, mode 0600, or verify that it exists: SQLite would create it with the default mode."""
     try:
         if create:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(path.parent, private=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         elif not path.is_file():
             raise InputError(f"{shown}: there is none; `spinewise ledger open` makes it with its first dataset")
