@@ -279,12 +279,11 @@ def of_open_sizes(keys: Sequence[int], states: Sequence[str], between: float) ->
                 run = RunDirectory(run_release(check_stated(request, spec), Silent()))
                 for level in DIGITS:
                     table = read_table(unchecked(run.universe("households").table("total", level)))
-                    counted, truth_of = _counted(table), right[level].loc[table.geocodes.tolist(), "households"].to_numpy()
+                    right[level] = right[level].loc[table.geocodes.tolist()]
+                    counted, truth_of = _counted(table), right[level]["households"].to_numpy()
                     hits[level].append(((counted.lows <= truth_of) & (truth_of <= counted.highs)).astype(float))
                     errors[level].append(table.counts[:, 0] - truth_of)
                     widths[level].append((counted.highs - counted.lows) / 2)
-                    order = table.geocodes.tolist()
-                    right[level] = right[level].loc[order]
     found: dict[str, Any] = {}
     for level in DIGITS:
         of_class = np.searchsorted(CLASSES, right[level]["open"].to_numpy(), side="right") - 1

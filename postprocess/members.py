@@ -113,7 +113,9 @@ class Implied:
         variances = self.variances + open_ended * (1.0 + largest) + uncertain[parent_of] * open_ended**2
         return replace(self, variances=_rough(variances), factors=factor[parent_of])
 
-    def _learned(self, least: FloatArray, excess: FloatArray, noise: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    def _learned(
+        self, least: FloatArray, excess: FloatArray, noise: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray]:
         """What the expected excess of released households is multiplied by, and the weight of what was measured of it.
 
         Args:
@@ -136,8 +138,8 @@ class Implied:
     ) -> FloatArray:
         """Members `(n, r)` beyond the least in a simulated run: drawn, and those of children add up to their parent's.
 
-        They vary as `below` allows for: each household's own (geometric), and `BETWEEN` from child to child. The parent's
-        are shared out in proportion to gamma variables with these means and variances, which for households of one kind
+        They vary as `below` allows for: each household's own (geometric), and `BETWEEN` from child to child. The
+        parent's are shared out in proportion to gamma variables with these means and variances, which for households of one kind
         that do not differ from child to child is the distribution of the children's given their sum.
 
         Args:
