@@ -1,6 +1,6 @@
 """Average household sizes: how often their 90 % intervals hold the truth, and how wide they are.
 
-    python benchmarks/bench_household_sizes.py [--keys 6] [--part example|block_groups|open] [--states 10,56] [--json PATH]
+    python benchmarks/bench_household_sizes.py [--keys 6] [--part example|block_groups|open] [--json PATH]
 
 The example `examples/one_population.toml` is released with several keys. For every level: the share of published
 averages whose interval holds the true average, the median half-width, and the median error. Areas without households in
@@ -12,10 +12,9 @@ the share that is covered, that of intervals made from the whole-number ends as 
 each stands for; and of the numbers of persons and of households.
 
 open: coverage by number of open households. Real households by size where "7+" is open, with made-up members beyond 7:
-geometric, of mean `MEAN_EXCESS` times factors of the counties and tracts with a relative standard deviation of `--between`
-each; persons in the rows without group quarters have about these. Per level and class of areas, by how many
-households of "7+" they have: the share of households' totals whose intervals hold the truth with its standard error, by areas
-over keys, the root mean square error and the median half-width.
+geometric, of mean `MEAN_EXCESS` times factors of the counties and tracts with a relative standard deviation of
+`--between` each. Per level and class of areas, by how many households of "7+" they have: the share of households' totals
+whose intervals hold the truth, its standard error by areas, the root mean square error and the median half-width.
 
 Needs the real data in ../shared/data beside the project; without it says so and ends.
 """

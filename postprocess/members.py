@@ -139,8 +139,8 @@ class Implied:
         """Members `(n, r)` beyond the least in a simulated run: drawn, and those of children add up to their parent's.
 
         They vary as `below` allows for: each household's own (geometric), and `BETWEEN` from child to child. The
-        parent's are shared out in proportion to gamma variables with these means and variances, which for households of one kind
-        that do not differ from child to child is the distribution of the children's given their sum.
+        parent's are shared out in proportion to gamma variables with these means and variances. For households of one
+        kind that do not differ from child to child this is the distribution of the children's given their sum.
 
         Args:
             released: histograms of all children of some parents, `(n, n_cells)`.
