@@ -13,7 +13,7 @@ each stands for; and of the numbers of persons and of households.
 
 open: coverage by number of open households. Real households by size where "7+" is open, with made-up members beyond 7:
 geometric, of mean `MEAN_EXCESS` times factors of the counties and tracts with a relative standard deviation of
-`--between` each. Per level and class of areas, by how many households of "7+" they have: the share of households' totals
+`--between` each. Per level and class of areas, by their households of "7+": the share of households' totals
 whose intervals hold the truth, its standard error by areas, the root mean square error and the median half-width.
 
 Needs the real data in ../shared/data beside the project; without it says so and ends.
