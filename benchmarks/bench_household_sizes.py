@@ -277,12 +277,15 @@ def of_open_sizes(keys: Sequence[int], states: Sequence[str], between: float) ->
                 request = Request(folder / "release.toml", Path(out), None, 1, i_know=True)
                 run = RunDirectory(run_release(check_stated(request, spec), Silent()))
                 for level in DIGITS:
-                    table = read_table(unchecked(run.universe("households").table("total", level)))
-                    right[level] = right[level].loc[table.geocodes.tolist()]
-                    counted, truth_of = _counted(table), right[level]["households"].to_numpy()
-                    hits[level].append(((counted.lows <= truth_of) & (truth_of <= counted.highs)).astype(float))
-                    errors[level].append(table.counts[:, 0] - truth_of)
-                    widths[level].append((counted.highs - counted.lows) / 2)
+                    released = read_table(unchecked(run.universe("households").table("total", level)))
+                    right[level] = right[level].loc[released.geocodes.tolist()]
+                    counted, truth_of = _counted(released), right[level]["households"].to_numpy()
+                    low, high = counted.lows, counted.highs
+                    assert low is not None
+                    assert high is not None
+                    hits[level].append(((low <= truth_of) & (truth_of <= high)).astype(float))
+                    errors[level].append(released.counts[:, 0] - truth_of)
+                    widths[level].append((high - low) / 2)
     found: dict[str, Any] = {}
     for level in DIGITS:
         of_class = np.searchsorted(CLASSES, right[level]["open"].to_numpy(), side="right") - 1

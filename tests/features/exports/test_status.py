@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import unescape
@@ -46,10 +47,8 @@ def _said(layout: str, folder: Path) -> list[str]:
         with duckdb.connect(str(next(folder.glob("*.duckdb"))), read_only=True) as database:
             return [" ".join(text for (text,) in database.execute("select text from release_about").fetchall())]
     if layout == "gpkg":
-        database = sqlite3.connect(next(folder.glob("*.gpkg")))
-        stored = [unescape(text) for (text,) in database.execute("select metadata from gpkg_metadata")]
-        database.close()
-        return stored
+        with closing(sqlite3.connect(next(folder.glob("*.gpkg")))) as package:
+            return [unescape(str(text)) for (text,) in package.execute("select metadata from gpkg_metadata")]
     raise AssertionError(f"{layout} has no place for the status of a release")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_the_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", [{}, {"zeros": True}, {"invariants": True}, {"complete": False}])
 def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
-    monkeypatch: pytest.MonkeyPatch, kind: dict[str, bool]
+    monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
 ) -> None:
     """Together, cut into batches, those that take two rounds apart from the others, and each alone."""
     problem, _ = random_problem(7, n_levels=1, roots=150, shape=(3, 2), **kind)
@@ -134,7 +135,7 @@ def test_areas_without_a_parent_are_stated_solved_and_rounded_together(monkeypat
 def test_a_message_names_the_one_of_many_areas(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seeded fault in one area of those that are solved together is found in the sample, by the area's code."""
     problem, _ = random_problem(3, n_levels=1, roots=20, shape=(5,))
-    right = downward.solve_together
+    right = active_set.solve_together
 
     def wrong(family: Family) -> active_set.Together:
         found = right(family)
