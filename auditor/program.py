@@ -209,8 +209,7 @@ def attacks(root: Path) -> list[Attacked]:
 def write_private(path: Path, content: object) -> None:
     """JSON that only its owner may read."""
     for folder in reversed(path.parents):
-        if not folder.is_dir():
-            folder.mkdir(mode=0o700)  # parents=True would leave those above to the umask
+        folder.mkdir(mode=0o700, exist_ok=True)  # parents=True would leave those above to the umask
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

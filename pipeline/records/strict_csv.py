@@ -86,7 +86,7 @@ class StrictCsv(io.RawIOBase):
 
     def _check(self, lines: bytes) -> None:
         """RecordsError unless these whole lines are rows."""
-        if (found := lines.replace(b"\r\n", b"\n\n").find(b"\r")) >= 0:
+        if b"\r" in lines and (found := lines.replace(b"\r\n", b"\n\n").find(b"\r")) >= 0:
             raise self._wrong(
                 lines, found, "found a carriage return in the middle of the line; lines end with LF or CRLF"
             )
