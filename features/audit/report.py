@@ -18,7 +18,8 @@ from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
 from pipeline.pages.templates import page_template
-from pipeline.storage.files import canonical_json, make_folder, write_bytes
+from pipeline.storage.durable import make_folder
+from pipeline.storage.files import canonical_json, write_bytes
 
 #: Of names in `about`, groups, checks, subjects and details; of two that fit, the more special one comes first.
 TEMPLATES = (

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, MemoryShortError, ReleaseError
-from pipeline.storage.durable import sync_folder
+from pipeline.storage.durable import make_folder, sync_folder
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
 from pipeline.storage.readable import Readable
@@ -71,19 +71,6 @@ def _largest_file() -> str:
         if limit != resource.RLIM_INFINITY:
             return f" here: the limit is {limit / 1e6:.1f} MB (ulimit -f, RLIMIT_FSIZE)"
     return " on this file system"
-
-
-def make_folder(path: Path, *, private: bool = False) -> None:
-    """Create `path` and what is missing above it, durably; all of it with mode 0700 if `private`, else by the umask.
-
-    `Path.mkdir(parents=True, mode=...)` gives its mode to the last folder alone, and the others what the umask allows.
-    """
-    if path.is_dir():
-        return
-    make_folder(path.parent, private=private)
-    with suppress(FileExistsError):
-        path.mkdir(mode=0o700 if private else 0o777)
-    sync_folder(path.parent)
 
 
 def make_restricted(path: Path) -> None:

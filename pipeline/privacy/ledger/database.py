@@ -12,9 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from geography.errors import InputError
-from pipeline.missing import install_command
 from pipeline.privacy.ledger.chain import LedgerError
-from pipeline.storage.files import make_folder
+from pipeline.storage.durable import make_folder
 
 __all__ = ["connected", "engine_of", "ledger_url", "shown_url"]
 
@@ -99,7 +98,7 @@ def engine_of(url: sa.URL, shown: str, *, create: bool) -> sa.Engine:
     try:
         return sa.create_engine(url, poolclass=sa.NullPool, isolation_level="READ COMMITTED")
     except (ModuleNotFoundError, NoSuchModuleError):
-        raise InputError(f"{shown}: PostgreSQL needs the package psycopg: {install_command('psycopg')}") from None
+        raise InputError(f'{shown}: PostgreSQL needs the package psycopg: pip install "psycopg[binary]>=3.2"') from None
 
 
 def _prepare_file(path: Path, shown: str, *, create: bool) -> None:

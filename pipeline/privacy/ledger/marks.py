@@ -27,7 +27,7 @@ from geography.errors import InputError
 from pipeline.privacy.ledger.chain import Event, LedgerError
 from pipeline.privacy.ledger.database import connected, engine_of, ledger_url, shown_url
 from pipeline.privacy.ledger.notes import Head, read_head, write_head
-from pipeline.storage.files import make_folder
+from pipeline.storage.durable import make_folder
 
 __all__ = ["STATE_VARIABLE", "Marks", "MarksDatabase", "Seen", "passed_by", "state_folder"]
 

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from auditor.program import write_private
 from pipeline.errors import ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.storage.durable import make_folder
 from pipeline.storage.files import (
     RowGroups,
     canonical_json,
     json_sha256,
-    make_folder,
     make_restricted,
     open_parquet,
     read_header,
