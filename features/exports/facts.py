@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipeline.model.texts.message import marked
 from pipeline.published import PublishedRelease
 
 #: Beside the files of a layout that has no place for such words.
 STATUS_FILE = "STATUS.txt"
+#: Of the epsilon of a release that promises nothing in one number.
+NOT_STATED = marked("not stated")
 
 
 def facts(release: PublishedRelease) -> dict[str, str]:
@@ -16,7 +19,7 @@ def facts(release: PublishedRelease) -> dict[str, str]:
     source = [about.title or release.spec.name, about.publisher, about.reference_date]
     found = {
         "status": manifest.status,
-        "epsilon": "not stated" if manifest.joint is None else str(manifest.joint.epsilon),
+        "epsilon": NOT_STATED if manifest.joint is None else str(manifest.joint.epsilon),
         "source": ", ".join(part for part in source if part),
     }
     return found | ({"citation": about.citation} if about.citation else {})
