@@ -1,4 +1,4 @@
-"""`python -m auditor RELEASE_DIR`."""
+"""`python -P -m auditor RELEASE_DIR`."""
 
 import sys
 

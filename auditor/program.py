@@ -208,7 +208,8 @@ def attacks(root: Path) -> list[Attacked]:
 
 def write_private(path: Path, content: object) -> None:
     """JSON that only its owner may read."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in reversed(path.parents):
+        folder.mkdir(mode=0o700, exist_ok=True)  # parents=True would leave those above to the umask
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -218,7 +219,7 @@ def write_private(path: Path, content: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns its exit status: 0 if everything is as it should be, 1 if not, 2 for bad input."""
-    parser = argparse.ArgumentParser(prog="python -m auditor", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -P -m auditor", description=__doc__)
     parser.add_argument("release", type=Path, help="directory of a release or an answer, with restricted/")
     parser.add_argument("--key-file", type=Path, help="the master key, if the run did not keep it")
     parser.add_argument("--ledger", help="SQLite file of the ledger")

@@ -1,11 +1,12 @@
 """What runs cost, foretold and used: a grid of synthetic runs to fit the planner's model on, and others to test it on.
 
-    python benchmarks/bench_cost.py [--measure PATH] [--only NAME ...] [--fit PATH] [--test PATH]
+    python benchmarks/bench_cost.py [--measure PATH] [--only NAME ...] [--fit PATH] [--test PATH] [--levels]
 
 `--measure` runs what PATH (JSON lines) does not have yet; `--fit` prints the constants that fit the runs of the first
 grid best; `--test` compares the model as it stands with all runs, and fails where it is further off than a factor of
-1.5. Core seconds are user and system time of all processes, memory the most that all of them have at a time (PSS): a
-busy machine makes the first somewhat larger and leaves the second alone.
+1.5. `--levels` runs as many areas on one level and on four, and fails where one level takes twice as long. Core
+seconds are user and system time of all processes, memory the most that all of them have at a time (PSS): a busy machine
+makes the first somewhat larger and leaves the second alone.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: The factor that foretold and used may be apart.
 ALLOWED = 1.5
+#: As many areas on one level and on four, with intervals, and what the first may take of the second's core seconds.
+ONE_LEVEL = Shape("one-level", (35_672,), (5,), people=200, replicates=20)
+FOUR_LEVELS = Shape("four-levels", (1, 79, 2_378, 35_672), (5,), people=200, replicates=20)
+MOST_OF_FOUR = 2.0
 
 #: Constants of the model that the runs determine.
 SECONDS = (
@@ -155,6 +160,17 @@ def measure(path: Path, only: list[str]) -> None:
         print(row, flush=True)
 
 
+def ratio_of_levels() -> float:
+    """Core seconds of areas on one level, as a share of those of as many on four."""
+    seconds = []
+    for shape in (ONE_LEVEL, FOUR_LEVELS):
+        with tempfile.TemporaryDirectory() as place:
+            used = measured_run(write_population(Path(place), shape), Path(place) / "out")
+        print(f"{shape.name}: {used.core_seconds:.1f} core seconds, {used.peak_mb:.0f} MB", flush=True)
+        seconds.append(used.core_seconds)
+    return seconds[0] / seconds[1]
+
+
 def compare(path: Path) -> float:
     """Print predicted and used of every run; the largest factor between them in a run of the second grid."""
     used = {row["name"]: row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
@@ -221,6 +237,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--fit", type=Path)
     parser.add_argument("--test", type=Path)
+    parser.add_argument("--levels", action="store_true")
     arguments = parser.parse_args()
     if arguments.measure is not None:
         measure(arguments.measure, arguments.only)
@@ -228,6 +245,8 @@ def main() -> None:
         fit(arguments.fit)  # what is tested below, are these constants
     if arguments.test is not None and (worst := compare(arguments.test)) > ALLOWED:
         raise SystemExit(f"the model is off by a factor of {worst:.2f}; {ALLOWED} is allowed")
+    if arguments.levels and (ratio := ratio_of_levels()) >= MOST_OF_FOUR:
+        raise SystemExit(f"one level takes {ratio:.2f} times as long as four; less than {MOST_OF_FOUR:g} is allowed")
 
 
 if __name__ == "__main__":

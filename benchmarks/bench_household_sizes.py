@@ -1,6 +1,6 @@
 """Average household sizes: how often their 90 % intervals hold the truth, and how wide they are.
 
-    python benchmarks/bench_household_sizes.py [--keys 6] [--part example|block_groups] [--json PATH]
+    python benchmarks/bench_household_sizes.py [--keys 6] [--part example|block_groups|open] [--json PATH]
 
 The example `examples/one_population.toml` is released with several keys. For every level: the share of published
 averages whose interval holds the true average, the median half-width, and the median error. Areas without households in
@@ -11,6 +11,11 @@ block_groups: real households of five small states of 2000 and their members, si
 the share that is covered, that of intervals made from the whole-number ends as they are, without the half step that
 each stands for; and of the numbers of persons and of households.
 
+open: coverage by number of open households. Real households by size where "7+" is open, with made-up members beyond 7:
+geometric, of mean `MEAN_EXCESS` times factors of the counties and tracts with a relative standard deviation of
+`--between` each. Per level and class of areas, by their households of "7+": the share of households' totals
+whose intervals hold the truth, its standard error by areas, the root mean square error and the median half-width.
+
 Needs the real data in ../shared/data beside the project; without it says so and ends.
 """
 
@@ -19,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,14 +158,30 @@ STATES = ("10", "11", "38", "50", "56")
 DIGITS = {"state": 2, "county": 5, "tract": 11, "block_group": 12}
 
 
-def write_block_groups(folder: Path) -> pd.DataFrame:
-    """Households by size and their members as files of the long form; both numbers by block group."""
+#: Members of a household of "7+" beyond 7, on average.
+MEAN_EXCESS = 1.2
+#: Households of "7+" from which on a class of areas begins.
+CLASSES = (0, 1, 6, 16, 51)
+
+
+def write_block_groups(
+    folder: Path, states: Sequence[str] = STATES, beyond: Callable[[pd.DataFrame], NDArray[np.int64]] | None = None
+) -> pd.DataFrame:
+    """Households by size and their members as files of the long form; numbers by block group.
+
+    Args:
+        folder: where to.
+        states: whose block groups.
+        beyond: the members beyond 7 of households of "7+", of these rows; none by default.
+    """
     table = pd.read_parquet(SHARED / "us_2000_block_groups.parquet")
-    table = table[table.block_group.str[:2].isin(STATES)].sort_values("block_group", ignore_index=True)
+    table = table[table.block_group.str[:2].isin(states)].sort_values("block_group", ignore_index=True)
     areas = {level: table.block_group.str[:digits] for level, digits in DIGITS.items()}
     pd.DataFrame({"nation": "US", **areas}).to_parquet(folder / "areas.parquet")
     households = table[[f"hh_{size}" for size in range(1, 8)]].to_numpy(dtype=np.int64)
     persons = households @ np.arange(1, 8)
+    if beyond is not None:
+        persons = persons + beyond(table)
     for name, attribute, counts, values in (
         ("persons", "sex", np.stack([persons // 2, persons - persons // 2], axis=1), ["male", "female"]),
         ("households", "size", households, [str(size) for size in range(1, 8)]),
@@ -167,7 +189,8 @@ def write_block_groups(folder: Path) -> pd.DataFrame:
         row, cell = np.nonzero(counts)
         columns = {"block_group": table.block_group.to_numpy()[row], attribute: np.array(values)[cell]}
         pd.DataFrame({**columns, "count": counts[row, cell]}).to_parquet(folder / f"{name}.parquet")
-    return pd.DataFrame({"persons": persons, "households": households.sum(axis=1)}, index=table.block_group)
+    numbers = {"persons": persons, "households": households.sum(axis=1), "open": households[:, -1]}
+    return pd.DataFrame(numbers, index=table.block_group)
 
 
 def of_block_groups(keys: int) -> dict[str, Any]:
@@ -222,10 +245,71 @@ def _counted(table: ReleasedTable) -> Counted:
     return Counted(table.counts[:, 0], table.lows[:, 0], table.highs[:, 0])
 
 
+def made_up(table: pd.DataFrame, between: float) -> NDArray[np.int64]:
+    """Members beyond 7 of the households of "7+": geometric, with factors of the county and of the tract."""
+    rng = np.random.default_rng(7)
+    mean = np.full(len(table), MEAN_EXCESS)
+    if between:
+        for level in ("county", "tract"):
+            _, area = np.unique(table.block_group.str[: DIGITS[level]], return_inverse=True)
+            mean *= rng.gamma(between**-2, between**2, area.max() + 1)[area]
+    open_ended = table["hh_7"].to_numpy(dtype=np.int64)
+    drawn = rng.negative_binomial(np.maximum(open_ended, 1), 1.0 / (1.0 + mean))
+    return np.where(open_ended > 0, drawn, 0).astype(np.int64)
+
+
+def of_open_sizes(keys: Sequence[int], states: Sequence[str], between: float) -> dict[str, Any]:
+    """Per level and class of areas, how households' totals are covered."""
+    hits: dict[str, list[Floats]] = {level: [] for level in DIGITS}
+    errors: dict[str, list[Floats]] = {level: [] for level in DIGITS}
+    widths: dict[str, list[Floats]] = {level: [] for level in DIGITS}
+    text = BLOCK_GROUPS.replace('"6", "7"]', '"6", "7+"]') + f'most = 60\nmean = "{7 + MEAN_EXCESS}"\n'
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        true = write_block_groups(folder, states, lambda table: made_up(table, between))
+        for name in ("households.parquet",):
+            table = pd.read_parquet(folder / name)
+            table.replace({"size": {"7": "7+"}}).to_parquet(folder / name)
+        right = {level: true.groupby(true.index.str[:digits]).sum() for level, digits in DIGITS.items()}
+        for key in keys:
+            spec = parse_spec(text.format(key=key), "spec", folder)
+            with tempfile.TemporaryDirectory() as out:
+                request = Request(folder / "release.toml", Path(out), None, 1, i_know=True)
+                run = RunDirectory(run_release(check_stated(request, spec), Silent()))
+                for level in DIGITS:
+                    released = read_table(unchecked(run.universe("households").table("total", level)))
+                    right[level] = right[level].loc[released.geocodes.tolist()]
+                    counted, truth_of = _counted(released), right[level]["households"].to_numpy()
+                    low, high = counted.lows, counted.highs
+                    assert low is not None
+                    assert high is not None
+                    hits[level].append(((low <= truth_of) & (truth_of <= high)).astype(float))
+                    errors[level].append(released.counts[:, 0] - truth_of)
+                    widths[level].append((high - low) / 2)
+    found: dict[str, Any] = {}
+    for level in DIGITS:
+        of_class = np.searchsorted(CLASSES, right[level]["open"].to_numpy(), side="right") - 1
+        covered = np.mean(hits[level], axis=0)
+        for number, least in enumerate(CLASSES):
+            own = of_class == number
+            if own.sum() > 1:
+                found[f"{level}, {least} and more"] = {
+                    "areas": int(own.sum()),
+                    "covered": float(covered[own].mean()),
+                    "se": float(covered[own].std(ddof=1) / np.sqrt(own.sum())),
+                    "rms": float(np.sqrt(np.mean(np.array(errors[level])[:, own] ** 2))),
+                    "half-width": float(np.median(np.array(widths[level])[:, own])),
+                }
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=6)
-    parser.add_argument("--part", choices=["example", "block_groups"], default="example")
+    parser.add_argument("--part", choices=["example", "block_groups", "open"], default="example")
+    parser.add_argument("--states", default=",".join(STATES), help="open: FIPS codes")
+    parser.add_argument("--between", type=float, default=0.25, help="open: 0 for the same mean everywhere")
+    parser.add_argument("--first-key", type=int, default=1)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if not SHARED.exists():
@@ -235,6 +319,17 @@ def main() -> None:
         found = of_block_groups(arguments.keys)
         for level, row in found.items():
             print(f"{level:>12}", *(f"{name} {share:.3f} (se {error:.3f})" for name, (share, error) in row.items()))
+        if arguments.json:
+            arguments.json.write_text(json.dumps(found, indent=1), "utf-8")
+        return
+    if arguments.part == "open":
+        keys = range(arguments.first_key, arguments.first_key + arguments.keys)
+        found = of_open_sizes(keys, arguments.states.split(","), arguments.between)
+        for name, row in found.items():
+            print(
+                f"{name:>28} {row['areas']:>6,} {row['covered']:.3f} (se {row['se']:.3f}) "
+                f"rms {row['rms']:.2f} half-width {row['half-width']:.1f}"
+            )
         if arguments.json:
             arguments.json.write_text(json.dumps(found, indent=1), "utf-8")
         return

@@ -70,8 +70,15 @@ def release_at(folder: Path) -> RunDirectory:
     """The release in `folder`, which is a run's directory or the public/ folder of one.
 
     Raises:
-        InputError: there is no finished release.
+        InputError: there is no finished release; a dangling link and a name that is not UTF-8 are called so.
     """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        name = ascii(str(folder))
+        raise InputError(f"{name}: the folder's name is not UTF-8; rename it, or reach it by a link") from None
+    if folder.is_symlink() and not folder.exists():
+        raise InputError(f"{folder}: is a link to {folder.readlink()}, which is not there")
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; the directory of a release is needed")
     run = _run_of(folder)

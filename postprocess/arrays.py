@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+#: Some rows of an array: successive ones, or their numbers.
+Rows = slice | NDArray[np.int64]
 #: Arrays by their names, such as the result of a part.
 Arrays = Mapping[str, NDArray[Any]]
 #: For each attribute, a weight for each value in each of k sums, `(k, n_j)`; a cell's weight is their product.

@@ -17,6 +17,8 @@ from postprocess.marginal import Marginal
 
 #: Relative standard deviation of the excess of open-ended sizes between the children of a parent.
 BETWEEN = 0.25
+#: Members, or a weight in their place, that are none.
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,12 @@ class Counted:
     least: FloatArray
     excess: FloatArray
     others: bool
+
+    def members(self, counts: sp.csr_array) -> tuple[FloatArray, FloatArray]:
+        """The least members of households `(n, n_cells)`, and those to expect beyond these, each `(n, r)`."""
+        of_cell = self.households.cell_answer
+        least, excess = (np.asarray(counts @ each[:, of_cell].T, float) for each in (self.least, self.excess))
+        return least, excess
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,15 +101,8 @@ class Implied:
         """
         if not (self.counted.excess > 0).any():
             return self
-        of_cell = self.counted.households.cell_answer
-        kinds = self.counted.excess.shape[1]
-        summed = sp.csr_array((np.ones(len(of_cell)), (np.arange(len(of_cell)), of_cell)), shape=(len(of_cell), kinds))
-        households = parents @ summed
-        least, excess = households @ self.counted.least.T, households @ self.counted.excess.T
-        weight = excess**2 / (above.variances + noise)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            seen = np.where(excess > 0, (above.values - least) / excess, 1.0)
-        factor = np.clip((1.0 + weight * seen) / (1.0 + weight), 0.0, None)
+        least, excess = self.counted.members(parents)
+        factor, weight = above._learned(least, excess, noise)
         uncertain = 1.0 / (1.0 + weight) + BETWEEN**2
         persons = np.maximum(self.values, 0.0)
         total = np.zeros_like(above.values)
@@ -112,19 +113,68 @@ class Implied:
         variances = self.variances + open_ended * (1.0 + largest) + uncertain[parent_of] * open_ended**2
         return replace(self, variances=_rough(variances), factors=factor[parent_of])
 
-    def measured_anew(self, released: sp.csr_array, rows: IntArray, place: tuple[int, int]) -> Implied:
+    def _learned(
+        self, least: FloatArray, excess: FloatArray, noise: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray]:
+        """What the expected excess of released households is multiplied by, and the weight of what was measured of it.
+
+        Args:
+            least: `(n, r)` least members of the released households.
+            excess: `(n, r)` members to expect beyond.
+            noise: as in `below`.
+        """
+        weight = excess**2 / (self.variances + noise)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            seen = np.where(excess > 0, (self.values - least) / excess, 1.0)
+        return np.clip((1.0 + weight * seen) / (1.0 + weight), 0.0, None), weight
+
+    def excess_at_top(self, released: sp.csr_array) -> FloatArray:
+        """Members `(n, r)` beyond the least that households at the top of the spine have in a simulated run."""
+        least, excess = self.counted.members(released)
+        return excess * self._learned(least, excess, 0.0)[0]
+
+    def excess_below(
+        self, released: sp.csr_array, parent_of: IntArray, above: FloatArray, rows: IntArray, place: tuple[int, int]
+    ) -> FloatArray:
+        """Members `(n, r)` beyond the least in a simulated run: drawn, and those of children add up to their parent's.
+
+        They vary as `below` allows for: each household's own (geometric), and `BETWEEN` from child to child. The
+        parent's are shared out in proportion to gamma variables with these means and variances. For households of one
+        kind that do not differ from child to child this is the distribution of the children's given their sum.
+
+        Args:
+            released: histograms of all children of some parents, `(n, n_cells)`.
+            parent_of: `(n,)` rows in `above`.
+            above: `(n_parents, r)` the parents' excess.
+            rows: as in `measured_anew`.
+            place: as there, of numbers that nothing else is drawn from.
+        """
+        from scipy.special import gammaincinv  # slow to import, and rarely needed
+
+        _, excess = self.counted.members(released)
+        if not excess.any():
+            return excess
+        mean = _shared_out(excess, parent_of, above)
+        scale = 1.0 + self.counted.excess.max(axis=1) + BETWEEN**2 * mean
+        drawn = scale * gammaincinv(np.maximum(mean, _NOTHING) / scale, uniform_by_row(rows, mean.shape[1], *place))
+        # Not nothing in all children, where few members are shared out.
+        return _shared_out(np.maximum(drawn, _NOTHING) * (mean > 0), parent_of, above)
+
+    def measured_anew(
+        self, released: sp.csr_array, excess: FloatArray, rows: IntArray, place: tuple[int, int]
+    ) -> Implied:
         """What a simulated run measures of released households, with noise of the same variance.
 
         Where the persons may be more than the members, they are as many more as the measurements say.
 
         Args:
             released: histograms of the geounits, `(n, n_cells)`.
+            excess: `(n, r)` members beyond the least.
             rows: their numbers in the level; the noise of a geounit depends on its own alone.
             place: the level's number, and 128 bits that follow from the public seed and the run.
         """
         counted = self.counted
-        cells = (counted.least + counted.excess)[:, counted.households.cell_answer]
-        members = np.asarray(released @ cells.T, dtype=np.float64)
+        members = counted.members(released)[0] + excess
         if counted.others:
             members = np.maximum(members, self.values)
         first = np.array([int(np.argmax(counted.of_sum == each)) for each in range(len(counted.sums))])
@@ -192,15 +242,28 @@ def _rough(variances: FloatArray) -> FloatArray:
     return np.asarray(np.exp2(np.round(2.0 * np.log2(variances)) / 2.0))
 
 
+def _shared_out(weights: FloatArray, parent_of: IntArray, above: FloatArray) -> FloatArray:
+    """The parents' numbers `(n_parents, r)` in proportion to their children's weights `(n, r)`."""
+    total = np.zeros_like(above)
+    np.add.at(total, parent_of, weights)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(weights > 0, weights * (above / total)[parent_of], 0.0)
+
+
 def normal_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray:
     """Standard normal numbers `(n, size)`, those of each row by its number."""
     from scipy.special import ndtri  # slow to import, and rarely needed
 
+    return np.asarray(ndtri(uniform_by_row(rows, size, level, key)))
+
+
+def uniform_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray:
+    """Numbers `(n, size)` between 0 and 1, those of each row by its number."""
     out = np.empty((len(rows), size))
     blocks = -(-size // 4)  # the generator gives four numbers at a time
     for first, last in successive(rows):
         generator = np.random.Philox(key=key)
         generator.advance((level << 64) + int(rows[first]) * blocks)
         raw = generator.random_raw((last - first) * 4 * blocks).reshape(last - first, -1)[:, :size]
-        out[first:last] = ndtri(((raw >> np.uint64(11)).astype(np.float64) + 0.5) / (1 << 53))
+        out[first:last] = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) / (1 << 53)
     return out

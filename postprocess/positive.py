@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, Rows
 from postprocess.marginal import Marginal
 
 
@@ -71,6 +71,6 @@ class PositiveAnswers:
         """Those of some geounits."""
         return replace(self, values=self.values[rows])
 
-    def at(self, rows: slice, answers: IntArray) -> FloatArray:
+    def at(self, rows: Rows, answers: IntArray) -> FloatArray:
         """The values of some geounits in some answers, which may repeat: `(n, k)`, 0 where none was drawn."""
         return np.asarray(self.values[rows][:, answers].toarray(), dtype=np.float64)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import pandas as pd
 
 from pipeline.errors import InputError
+from pipeline.missing import install_command
 from pipeline.reading.release import Release, open_release
 
 __all__ = ["plot"]
@@ -28,7 +29,7 @@ def plot(
     """A picture of a published table: a map or bars, with the 90 % interval of each number.
 
     Bars have their intervals drawn; areas of a map show theirs under the pointer. Needs Vega-Altair
-    (`pip install "spinewise[charts]"`); a notebook shows what is returned, and `.save("picture.html")` writes it.
+    (`pip install "altair>=5.5"`); a notebook shows what is returned, and `.save("picture.html")` writes it.
 
     Args:
         release: the release, or its directory.
@@ -73,7 +74,7 @@ def _altair() -> Any:
     try:
         import altair
     except ImportError:
-        raise InputError('sw.plot needs Vega-Altair; install it with pip install "spinewise[charts]"') from None
+        raise InputError(f"sw.plot needs Vega-Altair: {install_command('altair')}") from None
     return altair
 
 

@@ -59,7 +59,7 @@ def audit(
     Of a release, with its restricted/ folder: that what was added to the true counts is the noise that the spec gives,
     bound to the key and the records, that nothing else is published, and that all of it follows from the measurements.
     A second program, which shares no code with this one, redraws noise from the key and recomputes what is stated;
-    python -m auditor RELEASE_DIR starts it alone. With --reconstruct it tries to reconstruct records as an outsider
+    python -P -m auditor RELEASE_DIR starts it alone. With --reconstruct it tries to reconstruct records as an outsider
     would, and compares its success with what is guaranteed. Of an answer, with its restricted/ folder: the second
     program draws noise and choices again, and recomputes how far a person moves the numbers, what that costs, the caps
     of units, the table and the charges. The reports are computed from true counts: they are for the agency alone, and

@@ -18,7 +18,8 @@ from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
 from pipeline.pages.templates import page_template
-from pipeline.storage.files import canonical_json, make_folder, write_bytes
+from pipeline.storage.durable import make_folder
+from pipeline.storage.files import canonical_json, write_bytes
 
 #: Of names in `about`, groups, checks, subjects and details; of two that fit, the more special one comes first.
 TEMPLATES = (
@@ -142,7 +143,7 @@ def write_audit(audit: Audit, folder: Path, *, private: bool = False) -> tuple[P
     """
     html, json = folder / HTML_NAME, folder / JSON_NAME
     try:
-        make_folder(folder, mode=0o700 if private else 0o777)
+        make_folder(folder, private=private)
         write_bytes(html, audit_html(audit).encode(), folder, private=private)
         write_bytes(json, canonical_json(audit.as_dict()), folder, private=private)
     except (OSError, ReleaseError) as error:

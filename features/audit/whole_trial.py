@@ -3,13 +3,15 @@
 A fault that a program shares with its own tests passes them: noise for a sensitivity of 1 instead of 2 has just the
 scale that the same function says it should have. The second program shares nothing, and is asked here about one
 pipeline and one private choice in each framework; and about the ledger, which must refuse before anything is drawn.
+So it is about what draws in a way of its own: a series, a private choice of pairs, answers where the area above is
+positive.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,6 +33,8 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 from pipeline.runs import run as runs
 from pipeline.runs.request import CheckedRequest, Request, check_request
+from pipeline.runs.verify import verify_release
+from pipeline.spec.slots import installed_slots
 
 _SPEC: Final = """
 name = "tried"
@@ -72,6 +76,53 @@ microdata = false
 
 
 _LEDGER: Final = "ledger.db"
+_OF_KIND: Final = "a way to draw"
+
+_KIND: Final = """
+name = "tried"
+[privacy]
+rho = "1"
+dataset = "nobody"
+[geography]
+file = "blocks.csv"
+column = "block"
+levels = { county = 1, block = 4 }
+[schema.attributes]
+race = ["a", "b", "c"]
+sex = ["f", "m"]
+work = ["no", "yes"]
+[strategy.levels]
+county = "1/2"
+block = "1/2"
+[input]
+file = "persons.csv"
+form = "microdata"
+geocode = "block"
+[publish]
+margins = false
+microdata = false
+"""
+_SERIES: Final = """
+[series]
+name = "tried"
+from = 2031
+to = 2032
+noise = "spells"
+spells = 2
+[strategy.queries]
+total = "1/2"
+"race * sex" = "1/2"
+"""
+_CHOSEN: Final = """
+[marginals.choose]
+share = "1/10"
+attributes_share = "1/10"
+"""
+_POSITIVE: Final = """
+[strategy.queries]
+total = "1/2"
+detailed = { share = "1/2", where = "parent positive" }
+"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +140,29 @@ class Trial:
         return f"{self.framework}, {self.neighbours}{', bypassing' if self.bypass else ''}"
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A way to draw that is audited by a whole run.
+
+    Attributes:
+        subject: what a finding on it is about.
+        spec: what its spec has beside `_KIND`.
+        feature: the feature that has it; "" for the core.
+        periods: the releases that are made, one after the other.
+    """
+
+    subject: str
+    spec: str
+    feature: str = ""
+    periods: tuple[str | None, ...] = (None,)
+
+
+KINDS: Final = (
+    Kind("a series of two periods", _SERIES, "years", ("2031", "2032")),
+    Kind("a private choice of pairs", _CHOSEN, "marginals"),
+    Kind('where = "parent positive"', _POSITIVE),
+)
+
 QUICK: Final = (Trial("zcdp", "change-one", bypass=False), Trial("pure", "add-remove", bypass=True))
 FULL: Final = tuple(Trial(f, n, bypass=b) for f in FRAMEWORKS for n in NEIGHBOURS for b in (False, True))
 
@@ -101,6 +175,44 @@ def whole_findings(*, quick: bool) -> Iterator[Finding]:
             own_settings(Path(folder)),
         ):
             yield from _tried(Path(folder), trial)
+    yield from kind_findings(KINDS)
+
+
+def kind_findings(kinds: Sequence[Kind]) -> Iterator[Finding]:
+    """Audit a run of each kind with `verify` and the second program."""
+    for kind in kinds:
+        if kind.feature in installed_slots().missing.values():
+            yield certain(GROUP, _OF_KIND, kind.subject, [], well=f"not tested: {kind.feature} is not installed")
+            continue
+        with (
+            tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder,
+            own_settings(Path(folder)),
+            threadpool_limits(1),
+        ):
+            yield _finding_of_kind(Path(folder), kind)
+
+
+def _finding_of_kind(folder: Path, kind: Kind) -> Finding:
+    """Run a kind, verify each release, and let the second program judge it with its key and ledger."""
+    _opened(folder / _LEDGER, QUICK[0], Fraction(16))
+    spec = folder / "tried.toml"
+    spec.write_text(_KIND + kind.spec, encoding="utf-8")
+    _write_people(folder, 25, "race,sex,work", lambda block, one: f"{_cell(block, one)},{('no', 'yes')[one % 5 < 3]}")
+    problems, checks = [], 0
+    key = folder / "tried.key"
+    MasterKey.generate().write(key)
+    for period in kind.periods:
+        request = Request(spec, folder / "out", data=None, workers=1, key=KeySource(key), period=period)
+        try:
+            root = runs.run_release(check_request(request), Silent())
+            problems += verify_release(RunDirectory(root), 1, Silent())
+        except SpinewiseError as error:
+            problems.append(f"a sound run failed: {error}")
+            break
+        found = list(independent_findings(root, key, str(folder / _LEDGER)))
+        checks += len(found)
+        problems += [f"{one.check}, {one.subject}: {one.detail}" for one in found if not one.passed]
+    return certain(GROUP, _OF_KIND, kind.subject, map(str, problems), well=f"{checks} checks passed")
 
 
 def _tried(folder: Path, trial: Trial) -> Iterator[Finding]:
@@ -158,14 +270,7 @@ def written(folder: Path, trial: Trial, charge: str, blocks: int = 25) -> Path:
         charge: the line of the spec that names the dataset, or a test key.
         blocks: how many there are, up to 1000.
     """
-    codes = [*(f"A{number:03d}" for number in range(blocks - 1)), "B001"]
-    (folder / "blocks.csv").write_text("block\n" + "".join(f"{block}\n" for block in codes), encoding="utf-8")
-    persons = [
-        f"{block},{'abc'[(number + person) % 3]},{'fm'[person % 2]}\n"
-        for number, block in enumerate(codes)
-        for person in range(number % 13)
-    ]
-    (folder / "persons.csv").write_text("block,race,sex\n" + "".join(persons), encoding="utf-8")
+    _write_people(folder, blocks, "race,sex", _cell)
     path = folder / "tried.toml"
     content = _SPEC.format(
         framework=trial.framework,
@@ -177,6 +282,19 @@ def written(folder: Path, trial: Trial, charge: str, blocks: int = 25) -> Path:
     )
     path.write_text(content, encoding="utf-8")
     return path
+
+
+def _cell(block: int, person: int) -> str:
+    """Race and sex of a block's person."""
+    return f"{'abc'[(block + person) % 3]},{'fm'[person % 2]}"
+
+
+def _write_people(folder: Path, blocks: int, columns: str, cell: Callable[[int, int], str]) -> None:
+    """Write blocks.csv, the last one alone in its county, and persons.csv: 0 to 12 persons in each."""
+    codes = [*(f"A{number:03d}" for number in range(blocks - 1)), "B001"]
+    (folder / "blocks.csv").write_text("block\n" + "".join(f"{code}\n" for code in codes), encoding="utf-8")
+    persons = [f"{code},{cell(number, person)}\n" for number, code in enumerate(codes) for person in range(number % 13)]
+    (folder / "persons.csv").write_text(f"block,{columns}\n" + "".join(persons), encoding="utf-8")
 
 
 def _checked(spec: Path, out: Path, key: Path) -> CheckedRequest:

@@ -58,6 +58,7 @@ def export(
 
         spinewise export releases/rhode-island --format csv --out rhode-island-csv
     """
+    from features.exports.facts import facts
     from features.exports.release import export_release
     from pipeline.published import open_finished
 
@@ -71,4 +72,5 @@ def export(
         microdata=microdata,
         measurements=measurements,
     )
+    typer.echo("; ".join(f"{key}: {text}" for key, text in facts(finished).items()), err=True)
     typer.echo(written)

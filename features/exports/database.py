@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from features.exports.chosen import by_table
+from features.exports.facts import about_rows
 from features.exports.libraries import required
 from features.exports.rows import Rows, check_columns
 from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, label_rows
@@ -57,7 +58,7 @@ def _write(database: Any, release: PublishedRelease, files: Sequence[DataFile]) 
     _write_texts(database, "columns", columns, described)
     _write_texts(database, "areas", ("level", "geocode", "name", "above"), list(_areas(release, rows)))
     _write_texts(database, "labels", LABEL_COLUMNS, label_rows(release))
-    _write_texts(database, "about", ABOUT_COLUMNS, release.spec.about.rows())
+    _write_texts(database, "about", ABOUT_COLUMNS, about_rows(release))
 
 
 def table_name(file: DataFile) -> str:

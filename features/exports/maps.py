@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from features.exports.database import table_name
+from features.exports.facts import facts
 from features.exports.libraries import required
 from features.exports.plain_files import describe, titles_of
 from features.exports.rows import Rows, check_columns
@@ -36,7 +37,7 @@ def write_geopackage(release: PublishedRelease, folder: Path, files: Sequence[Da
     Raises:
         InputError: geopandas is not installed, or no level that was chosen has polygons.
     """
-    geopandas = required("gpkg", "geopandas", "maps")
+    geopandas = required("gpkg", "geopandas", "geopandas", "pyogrio")
     import pyogrio
 
     target = folder / f"{release.spec.name}.gpkg"
@@ -45,9 +46,8 @@ def write_geopackage(release: PublishedRelease, folder: Path, files: Sequence[Da
         for file, frame in _frames(release, files, geopandas, "gpkg"):
             check_columns("gpkg", file, _MOST_COLUMNS)
             layer = f"{table_name(file)}_{file.level}"
-            frame.to_file(
-                local_name(target), layer=layer, driver="GPKG", engine="pyogrio", metadata={"DESCRIPTION": file.title}
-            )
+            stated = {"DESCRIPTION": file.title} | {key.upper(): text for key, text in facts(release).items()}
+            frame.to_file(local_name(target), layer=layer, driver="GPKG", engine="pyogrio", metadata=stated)
     finally:
         pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
 
@@ -60,7 +60,7 @@ def write_geoparquet(release: PublishedRelease, folder: Path, files: Sequence[Da
     Raises:
         InputError: as `write_geopackage`.
     """
-    geopandas = required("geoparquet", "geopandas", "maps")
+    geopandas = required("geoparquet", "geopandas", "geopandas", "pyogrio")
     texts, written, rows = texts_in(release.spec.report.language), [], Rows(release)
     for file, frame in _frames(release, files, geopandas, "geoparquet"):
         target = folder / f"{file.path}.parquet"
@@ -70,9 +70,10 @@ def write_geoparquet(release: PublishedRelease, folder: Path, files: Sequence[Da
         described = rows.described(file)
         described = replace(described, columns=(*described.columns, polygon))
         table = pq.read_table(local_name(target))
-        pq.write_table(
-            table.cast(with_titles(table.schema, titles_of(described))), local_name(target), compression="zstd"
-        )
+        schema = with_titles(table.schema, titles_of(described))
+        stated = {key.encode(): text.encode() for key, text in facts(release).items()}
+        schema = schema.with_metadata({**(schema.metadata or {}), **stated})
+        pq.write_table(table.cast(schema), local_name(target), compression="zstd")
         written.append(described)
     describe(release, folder, written, "parquet")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from features.exports.facts import fact_lines, facts
 from features.exports.rows import Rows
 from features.exports.words import write_words
 from pipeline.metadata.contents import DataFile
@@ -29,6 +30,7 @@ def write_csv_files(release: PublishedRelease, folder: Path, files: Sequence[Dat
     about, language = release.spec.about, release.spec.report.language or ""
     tables = [csvw_table(file, f"{file.path}.csv") for file in written]
     group = table_group(about, release.spec.name, language, tables)
+    group["notes"] = [{"schema:name": key, "schema:text": text} for key, text in facts(release).items()]
     (folder / CSVW).write_bytes(canonical_json(group))
 
 
@@ -36,7 +38,9 @@ def write_parquet_files(release: PublishedRelease, folder: Path, files: Sequence
     """Write files as Parquet with titles of columns in the metadata of fields, and their description."""
     rows = Rows(release)
     for file in files:
-        write_plain_parquet(folder / f"{file.path}.parquet", rows.parts(file), titles_of(rows.described(file)))
+        write_plain_parquet(
+            folder / f"{file.path}.parquet", rows.parts(file), titles_of(rows.described(file)), facts(release)
+        )
     describe(release, folder, [rows.described(file) for file in files], "parquet")
 
 
@@ -52,4 +56,7 @@ def describe(release: PublishedRelease, folder: Path, files: Sequence[DataFile],
         path = f"{file.path}.{suffix}"
         described.append(resource(file, path, folder / path))
     package = data_package(release.spec.name, release.spec.about, release.spec.report.language or "", described)
+    found = facts(release)
+    package["description"] = "\n".join([fact_lines(release), package.get("description", "")]).strip()
+    package |= {"status": found["status"], "epsilon": found["epsilon"], "sources": [{"title": found["source"]}]}
     (folder / PACKAGE).write_bytes(canonical_json(package))

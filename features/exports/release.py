@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from features.exports.chosen import Choice, chosen_files
 from features.exports.database import write_database
+from features.exports.facts import write_status
 from features.exports.maps import write_geopackage, write_geoparquet
 from features.exports.mdf import DetailFile, person_attributes, unit_attributes
 from features.exports.pl94171 import CensusTables, column_names
@@ -70,6 +71,7 @@ def export_release(
             TABULAR[layout](release, folder, chosen_files(release, choice))
         else:
             FORMATS[layout](release, folder)
+            write_status(release, folder)
     return out
 
 
@@ -189,7 +191,7 @@ TABULAR: Mapping[str, Callable[[PublishedRelease, Path, Sequence[DataFile]], Non
     "geoparquet": write_geoparquet,
 }
 _WITH_RECORDS = ("csv", "parquet")
-#: Other layouts -> what writes them.
+#: Other layouts, none of which has a place for the status of a release -> what writes them.
 FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {
     "pl94171": _pl94171,
     "mdf": _mdf,

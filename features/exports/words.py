@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from features.exports.facts import about_rows
 from pipeline.metadata.contents import Column, DataFile
 from pipeline.model.area_names import as_cell
 from pipeline.model.texts.catalogue import texts_in
@@ -70,7 +71,7 @@ def write_words(release: PublishedRelease, folder: Path) -> list[DataFile]:
     texts, written = texts_in(release.spec.report.language), []
     for name, title, columns, rows in (
         ("labels", texts("What columns, values and tables are called"), LABEL_COLUMNS, label_rows(release)),
-        ("about", texts("What the release says of itself"), ABOUT_COLUMNS, release.spec.about.rows()),
+        ("about", texts("What the release says of itself"), ABOUT_COLUMNS, about_rows(release)),
     ):
         if rows:
             cells = [[as_cell(text) for text in column] for column in zip(*rows, strict=True)]

@@ -25,7 +25,7 @@ _MODIFIED = re.compile(rb"(<dcterms:(?:created|modified)[^>]*>)[^<]*")
 
 def require_openpyxl() -> Any:
     """The library that writes workbooks; InputError with what to install where it is missing."""
-    return required("xlsx", "openpyxl", "xlsx")
+    return required("xlsx", "openpyxl", "openpyxl")
 
 
 def check_fits(table: str, level: str, rows: int, columns: int) -> None:

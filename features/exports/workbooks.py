@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.exports.chosen import by_table
+from features.exports.facts import NOT_STATED, about_rows, facts
 from features.exports.rows import Rows
 from features.exports.words import label_rows
 from features.exports.workbook import Sheet, TextSheet, check_fits, require_openpyxl, write_workbook
@@ -29,6 +30,9 @@ KEYS = (
     marked("attribute"),
     marked("value"),
     marked("table"),
+    marked("status"),
+    marked("epsilon"),
+    marked("source"),
     marked("title"),
     marked("publisher"),
     marked("reference_date"),
@@ -110,7 +114,9 @@ def _head(column: str, titles: dict[str, str]) -> str:
 def _lists(title: str, file: DataFile, release: PublishedRelease, texts: Texts) -> list[TextSheet]:
     """What everything is called, and what the table and the release say of themselves."""
     labels = [(universe, _said(texts, kind), name, label) for universe, kind, name, label in label_rows(release)]
-    about = [*_about(title, file, texts), *((_said(texts, key), text) for key, text in release.spec.about.rows())]
+    first = len(facts(release))
+    stated = [(_said(texts, key), _value(texts, key, text)) for key, text in about_rows(release)]
+    about = [*stated[:first], *_about(title, file, texts), *stated[first:]]
     return [
         TextSheet(texts("labels"), [texts(head) for head in LABEL_WORDS], labels),
         TextSheet(texts("about"), [texts(head) for head in ABOUT_WORDS], about),
@@ -131,6 +137,11 @@ def _about(title: str, file: DataFile, texts: Texts) -> list[tuple[str, str]]:
                 for one in CLASSES
             ]
     return rows
+
+
+def _value(texts: Texts, key: str, text: str) -> str:
+    """What stands beside a key: words of ours in the language, those of the publisher as they are."""
+    return texts(NOT_STATED) if text == NOT_STATED else sentence(texts, text) if key == "status" else text
 
 
 def _said(texts: Texts, key: str) -> str:

@@ -20,7 +20,7 @@ from pipeline.publishing.steps import publications
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
-from pipeline.storage.files import make_folder
+from pipeline.storage.durable import make_folder
 from pipeline.storage.temporary import temporary_folder
 
 #: (name of an estimator, what it is) -> universe -> histograms `(n_geounits, n_cells)` of each level.

@@ -29,9 +29,9 @@ def words(
 ) -> None:
     """Find which candidate words the reports of a RAPPOR survey contain, and print the attribute's values for its spec.
 
-    A word is found if it is significantly present in the reports taken together; beside it stands whether the spec has
-    it. A warning is given where the reports suggest frequent words that are not among the candidates. Nothing is spent:
-    the reports were randomised before they were sent.
+    A word is found if it is significantly present in the reports taken together; the list marks the words already in
+    the spec. A warning is given where the reports suggest frequent words that are not among the candidates. Nothing is
+    spent: the reports were randomised before they were sent.
 
     Example:
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
+from pipeline.missing import install_command
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray
 
@@ -34,7 +35,7 @@ def to_mbi(
     try:
         import mbi
     except ImportError:
-        raise InputError("to_mbi needs the package mbi, which is not installed: pip install 'spinewise[mbi]'") from None
+        raise InputError(f"to_mbi needs the package mbi, which is not installed: {install_command('mbi')}") from None
     measurements = [
         mbi.LinearMeasurement(
             table[area].astype(float),

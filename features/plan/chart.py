@@ -16,6 +16,7 @@ from features.plan.called import Called
 from features.plan.release_plan import Plan, UniversePlan
 from features.plan.sizes import UNKNOWN
 from pipeline.errors import InputError
+from pipeline.missing import install_command
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.universe import Universe
@@ -207,6 +208,6 @@ def _altair() -> Any:
         import vl_convert  # noqa: F401
     except ImportError:
         raise InputError(
-            '--chart needs Vega-Altair and vl-convert-python; install them with pip install "spinewise[charts]"'
+            f"--chart needs Vega-Altair and vl-convert-python: {install_command('altair', 'vl-convert-python')}"
         ) from None
     return altair

@@ -149,7 +149,7 @@ def plan(
 
     --records-per-unit: for each cap on the records of a unit, what the cap cuts off and the noise that it needs.
 
-    --amounts: for each upper end of an amount, how much it cuts off and the noise that it needs.
+    --amounts: for each clipping limit, the amount lost and the noise that it needs.
 
     --cliques: the pairs of attributes that depend most on each other in public data, grown into a tree of tables;
     --write writes the spec with them. The records of the spec are refused as public data.

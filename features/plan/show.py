@@ -87,7 +87,7 @@ def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None
     name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
     console.print(f"{name}. {spoken(plan.statement.words)}")
     for invariant in plan.statement.invariants:
-        console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
+        console.print(f"Published exactly (not protected): {invariant.query} of every {invariant.level}.")
     _show_expected(plan, console, called)
     unit = _unit(plan.universe)
     console.print(

@@ -30,7 +30,7 @@ def show_summary(plan: Plan, console: Console) -> None:
             console.print(line, soft_wrap=True)
     held = [one for each in plan.universes for one in each.statement.invariants]
     if exact := dict.fromkeys(f"{one.query} of every {one.level}" for one in held):
-        console.print(f"Exact, without protection: {', '.join(exact)}.", soft_wrap=True)
+        console.print(f"Published exactly (not protected): {', '.join(exact)}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
         console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
 

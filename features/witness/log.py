@@ -31,7 +31,8 @@ from features.witness.entry import LONGEST_ENTRY, Entry
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.merkle import EMPTY_ROOT, ProofError, check_consistency, consistency_path, leaf_hash, root_of
 from pipeline.signatures.signing_keys import PublicKey, SigningKey
-from pipeline.storage.files import make_folder, write_bytes
+from pipeline.storage.durable import make_folder
+from pipeline.storage.files import write_bytes
 
 WIDTH: Final = 256
 _HASH: Final = 32

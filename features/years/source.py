@@ -25,7 +25,7 @@ _REFUSALS: dict[Wanted, str] = {
     "question": "no question can be asked yet on records of a release in a series",
     "sum": "no sum can be measured yet of a release in a series",
     "elsewhere": "the measurements of a release in a series are made by its own run",
-    "audit": "the trials of this audit do not know series; `python -m auditor` audits the release",
+    "audit": "the trials of this audit do not know series; `python -P -m auditor` audits the release",
 }
 _NO_COUNTS = "its noisy answers are of several periods, mixed; the counts that follow from them are in estimates"
 

@@ -47,7 +47,7 @@ def deploy(
     tag: Annotated[list[str] | None, typer.Option(help="A tag of its runs; may be given several times.")] = None,
     work_pool: Annotated[str | None, typer.Option(help="Work pool; created if needed. [default: spinewise]")] = None,
     retries: Annotated[
-        int, typer.Option(min=0, max=20, help="Retries of a step that failed for want of space, memory or a machine.")
+        int, typer.Option(min=0, max=20, help="Retries of a step that failed for lack of disk, memory or a worker.")
     ] = 2,
     retry_delay: Annotated[
         float, typer.Option(min=0, help="Seconds before the first retry, doubled for each further one.")

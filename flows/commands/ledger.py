@@ -292,7 +292,7 @@ def close_dataset(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     ledger: LedgerOption = None,
 ) -> None:
-    """Refuse every further charge to a dataset, for ever. Runs charged before can still be repeated.
+    """Permanently close a dataset's budget. Runs charged before can still be repeated.
 
     Example:
 

@@ -23,6 +23,7 @@ import numpy as np
 from geography.errors import InputError
 from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, begun, in_order
+from pipeline.missing import install_command
 from pipeline.release.software import software
 from postprocess.arrays import Arrays
 
@@ -237,7 +238,8 @@ def _connect(scheduler: str) -> Client:
         import fsspec  # noqa: F401
     except ImportError as error:
         raise InputError(
-            f"--engine dask needs the package {error.name}, which is not installed: pip install 'spinewise[dask]'"
+            f"--engine dask needs the package {error.name}, which is not installed: "
+            f"{install_command('distributed', 'fsspec')}"
         ) from None
     try:
         client = distributed.Client(scheduler, timeout=_CONNECT, set_as_default=False)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
+from pipeline.missing import install_command
 from pipeline.storage.files import write_bytes
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import is_file, local_name
@@ -139,8 +140,8 @@ def _with_geopandas(source: PolygonSource) -> list[tuple[Mapping[str, Any], Mapp
         import geopandas
     except ImportError:
         raise InputError(
-            f"{source.key}: {source.file}: polygons other than GeoJSON (.geojson, .geojson.gz) need the extra maps; "
-            'install it with pip install "spinewise[maps]", or convert the file'
+            f"{source.key}: {source.file}: polygons other than GeoJSON (.geojson, .geojson.gz) need geopandas; "
+            f"install it with {install_command('geopandas', 'pyogrio')}, or convert the file"
         ) from None
     if not is_file(source.file):
         raise InputError(f"{source.key}: {source.file}: no such file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pipeline.model.memory_table import Source
 from pipeline.model.number_ranges import expand_numbers
@@ -17,6 +17,25 @@ if TYPE_CHECKING:
 Form = Literal["microdata", "long", "wide", "reports"]
 #: What becomes of reports that cannot be used.
 BadReports = Literal["refuse", "count"]
+
+
+#: What stands where nobody has said yet how many records and areas there are; no run is made of it.
+UNPROVED: Final = "unproved"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a file is known to hold, from elsewhere: so that records that were lost or counted twice are noticed.
+
+    It is as confidential as the records, and part of nothing that is published or that noise is bound to.
+
+    Attributes:
+        records: how many are counted.
+        areas: leaves of the spine that the rows name.
+    """
+
+    records: int
+    areas: int
 
 
 @dataclass(frozen=True)
@@ -43,6 +62,7 @@ class RecordSource:
             many units as it has. None where each counts one.
         beside: further amounts that are read with each record, by which records of a unit are told apart.
         repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
+        expect: what the file is known to hold; `UNPROVED` where that has to be said first.
         further: attributes beyond the schema, which questions have: their columns hold values, also where others are
             `coded`, and do not tell the cells of the long form apart.
     """
@@ -68,6 +88,7 @@ class RecordSource:
     at_most: int | None = None
     amount: AmountAttribute | None = None
     beside: tuple[AmountAttribute, ...] = ()
+    expect: Expectation | Literal["unproved"] | None = None
     further: tuple[str, ...] = ()
 
     @property

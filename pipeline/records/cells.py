@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import RecordsError
-from pipeline.model.record_source import RecordSource
+from pipeline.model.record_source import Expectation, RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.columns import LEFT_OUT, AmountReader, AttributeReader, CountReader, Distinct
 from pipeline.records.geocodes import LeafReader
@@ -126,6 +126,7 @@ def _open_rows(
         first_row = 0
         cells = [reader for reader in attributes if reader.attribute.name not in records.further]
         repeats = _Repeats(records, schema, spine, cells, log) if once and spine is not None else None
+        expected = _Expected(records, None if skip else spine)
         for chunk in file.chunks():
             leaves = np.zeros(chunk.num_rows, dtype=np.int64)
             if leaf_reader is not None:
@@ -162,6 +163,7 @@ def _open_rows(
             if repeats is not None:
                 repeats.note(leaves, places_of_attributes, usable, first_row)
             n_persons = int(counted.sum() if persons is None else persons[counted].sum())
+            expected.add(leaves[counted], n_persons if records.amount is None else int(counted.sum()))
             rows = None
             if not usable.all():
                 rows = np.flatnonzero(usable)
@@ -169,8 +171,48 @@ def _open_rows(
                 beside = [found[rows] for found in beside]
             yield CellChunk(first_row, chunk.num_rows, keys, persons, rows, n_persons, units, tuple(beside))
             first_row += chunk.num_rows
+        expected.check(log)
 
     return RecordCells(log, chunks)
+
+
+class _Expected:
+    """Counts what a file holds, and compares it with what it is known to hold."""
+
+    def __init__(self, records: RecordSource, spine: Spine | None) -> None:
+        self._file, self._expected = records.file, records.expect
+        self._records = 0
+        self._named = np.zeros(0 if spine is None else spine.n_leaves, dtype=np.bool_)
+
+    def add(self, leaves: NDArray[np.int64], n_records: int) -> None:
+        """Note the leaves of some rows that are counted, and their records."""
+        if isinstance(self._expected, Expectation) and self._named.size:
+            self._records += n_records
+            self._named[leaves[leaves >= 0]] = True
+
+    def check(self, log: MistakeLog) -> None:
+        """At the end of the file.
+
+        Raises:
+            RecordsError: no row is wrong, and yet other records or areas were counted than are expected.
+        """
+        if not isinstance(self._expected, Expectation) or not self._named.size or log.mistakes:
+            return
+        found = Expectation(self._records, int(self._named.sum()))
+        if found != self._expected:
+            raise RecordsError(
+                f"{self._file}: {_of(found)} were counted, and input.expect says {_of(self._expected)}: "
+                f"{_difference(found.records - self._expected.records)} records, "
+                f"{_difference(found.areas - self._expected.areas)} areas; correct the file, or what is expected"
+            )
+
+
+def _of(one: Expectation) -> str:
+    return f"{one.records:,} records in {one.areas:,} areas"
+
+
+def _difference(number: int) -> str:
+    return f"{abs(number):,} {'too few' if number < 0 else 'too many'}" if number else "as many"
 
 
 def _counter(records: RecordSource, skip: Collection[str]) -> CountReader | AmountReader | None:
@@ -257,6 +299,7 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
 
     def chunks() -> Iterator[CellChunk]:
         seen = np.zeros(0 if spine is None else spine.n_leaves, dtype=bool)
+        expected = _Expected(records, spine)
         first_row = 0
         for chunk in file.chunks():
             leaves = np.zeros(chunk.num_rows, dtype=np.int64)
@@ -287,6 +330,7 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
                 keys.append(leaves[present] * schema.n_cells + cell.cell)
                 persons.append(counted[present])
                 rows.append(present)
+            expected.add(leaves, n_persons)
             yield CellChunk(
                 first_row,
                 chunk.num_rows,
@@ -296,6 +340,7 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
                 n_persons,
             )
             first_row += chunk.num_rows
+        expected.check(log)
 
     return RecordCells(log, chunks)
 

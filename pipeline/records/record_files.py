@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -19,18 +17,13 @@ import pyarrow.parquet as pq
 from pipeline.errors import MemoryShortError, RecordsError
 from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.text_format import PLAIN, TextFormat
+from pipeline.records import strict_csv
 from pipeline.records.problems import list_allowed, quote
+from pipeline.records.strict_csv import StrictCsv, rows_of
 from pipeline.storage.local_name import local_name
 
-if TYPE_CHECKING:
-    from _csv import Reader as CsvReader
-
-#: Bytes of a CSV file read at a time; a row must fit in it.
-CSV_BLOCK_BYTES = 1 << 24
 #: What files are separated by, in words.
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
-#: What replaces bytes that are not text.
-_NOT_TEXT = "\ufffd"
 _NEEDED = "a .csv, .tsv, .txt (also .gz) or .parquet file is needed"
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
@@ -186,11 +179,7 @@ def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> Reco
 
 
 def _csv_header(path: Path, text: TextFormat) -> list[str]:
-    try:
-        with _open_text(path, text) as lines:
-            return next(_full_rows(_rows(lines, text)), [])
-    except (OSError, EOFError, zlib.error, csv.Error, UnicodeError) as error:
-        raise RecordsError(f"{path}: not a readable CSV file: {_reason(error)}") from error
+    return next((fields for _, fields in rows_of(path, text)), [])
 
 
 def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> RecordsFile:
@@ -202,20 +191,25 @@ def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> Records
         text = pa.dictionary(pa.int32(), pa.string())
         n_rows = 0
         try:
-            with pa_csv.open_csv(
-                path,
-                read_options=pa_csv.ReadOptions(block_size=CSV_BLOCK_BYTES, encoding=form.encoding),
-                parse_options=pa_csv.ParseOptions(newlines_in_values=True, delimiter=form.separator),
-                convert_options=pa_csv.ConvertOptions(
-                    include_columns=list(columns), column_types=dict.fromkeys(columns, text), strings_can_be_null=False
-                ),
-            ) as reader:
+            with (
+                StrictCsv(path, form) as file,
+                pa_csv.open_csv(
+                    file,
+                    read_options=pa_csv.ReadOptions(block_size=strict_csv.BLOCK_BYTES),
+                    parse_options=pa_csv.ParseOptions(delimiter=form.separator),
+                    convert_options=pa_csv.ConvertOptions(
+                        include_columns=list(columns),
+                        column_types=dict.fromkeys(columns, text),
+                        strings_can_be_null=False,
+                    ),
+                ) as reader,
+            ):
                 for batch in reader:
                     n_rows += batch.num_rows
                     yield batch
         except pa.ArrowMemoryError:
             raise MemoryShortError(str(path)) from None
-        except (pa.ArrowException, OSError, UnicodeError) as error:
+        except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
             raise RecordsError(_csv_reason(path, error, form)) from error
         if n_rows == 0:
             raise RecordsError(f"{path}: the file has a header and no rows; at least one record is needed")
@@ -223,60 +217,23 @@ def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> Records
     return RecordsFile(columns, chunks, lambda rows: _lines_of_rows(path, rows, form))
 
 
-def _open_text(path: Path, form: TextFormat) -> IO[str]:
-    """The file as text; only the needed columns must be valid, so bytes that are not text are replaced."""
-    if path.name.lower().endswith(".gz"):
-        return io.TextIOWrapper(gzip.open(path), encoding=form.text_encoding, errors="replace", newline="")
-    return path.open(encoding=form.text_encoding, errors="replace", newline="")
-
-
-def _rows(lines: IO[str], form: TextFormat) -> CsvReader:
-    return csv.reader(lines, delimiter=form.separator)
-
-
-def _full_rows(rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """The rows of a CSV reader without blank lines, which hold no record."""
-    return (row for row in rows if row)
-
-
 def _lines_of_rows(path: Path, rows: Sequence[int], form: TextFormat) -> dict[int, int]:
-    """The line on which each of the data rows (from 1) ends: blank lines and line breaks in quotes shift it."""
-    remaining = set(rows)
-    line_of: dict[int, int] = {}
-    try:
-        with _open_text(path, form) as lines:
-            reader = _rows(lines, form)
-            for number, _ in enumerate(_full_rows(reader)):
-                if number in remaining:
-                    line_of[number] = reader.line_num
-                    if len(line_of) == len(remaining):
-                        break
-    except (OSError, EOFError, zlib.error, csv.Error):
-        return {}  # a column that is not needed cannot be read; the row numbers stand alone
-    return line_of
+    """The line of each of the data rows (from 1): the header and empty lines shift it."""
+    numbered = enumerate(line for line, _ in rows_of(path, form))
+    last, sought = max(rows, default=0), set(rows)
+    return {row: line for row, line in islice(numbered, last + 1) if row in sought}
 
 
 def _csv_reason(path: Path, error: Exception, form: TextFormat) -> str:
     """What is wrong with a CSV file that Arrow cannot read, with the line where it can be found."""
-    readable = not isinstance(error, UnicodeError) and "UTF8" not in str(error)
-    in_utf8 = form.text_encoding == "utf-8-sig"
-    try:
-        with _open_text(path, form) as lines:
-            reader = _rows(lines, form)
-            width = len(next(_full_rows(reader)))
-            for row in _full_rows(reader):
-                if len(row) != width:
-                    return (
-                        f"{path}, line {reader.line_num:,}: the number of fields is {len(row)}, that of the header is "
-                        f"{width}; each row must have as many as the header"
-                    )
-                if not readable and any(_NOT_TEXT in field for field in row):
-                    place = f"{path}, line {reader.line_num:,}: the text is not in"
-                    if in_utf8:
-                        return f'{place} UTF-8; write the file in UTF-8, or state its encoding: encoding = "cp1252"'
-                    return f"{place} {form.encoding}, as its encoding states"
-    except (OSError, EOFError, zlib.error, csv.Error, StopIteration):
-        pass
+    rows = rows_of(path, form)
+    width = len(next(rows)[1])
+    for line, fields in rows:
+        if len(fields) != width:
+            return (
+                f"{path}, line {line:,}: the number of fields is {len(fields)}, that of the header is {width}; each "
+                "row must have as many as the header"
+            )
     return f"{path}: the file is corrupt: {_reason(error)}"
 
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pipeline.errors import InputError, SpinewiseError
+from pipeline.missing import install_command
 
 #: Bytes of a beacon's file at most.
 LONGEST_BEACON: Final = 1 << 16
@@ -157,7 +158,7 @@ def _signed(beacon: Beacon) -> bool:
         from py_arkworks_bls12381 import GT, G1Point, G2Point
     except ImportError:
         raise InputError(
-            "beacon: checking a round needs the extra beacon: pip install 'spinewise[beacon]' (py-arkworks-bls12381)"
+            f"beacon: checking a round needs py-arkworks-bls12381: {install_command('py-arkworks-bls12381')}"
         ) from None
     on_first, chained = _SCHEMES[beacon.scheme]
     message = (bytes.fromhex(beacon.previous_signature) if chained else b"") + struct.pack(">Q", beacon.round)

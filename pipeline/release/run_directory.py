@@ -14,7 +14,8 @@ from filelock import FileLock, Timeout
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory
-from pipeline.storage.files import canonical_json, make_folder, make_restricted, write_json, write_problem
+from pipeline.storage.durable import make_folder
+from pipeline.storage.files import canonical_json, make_restricted, write_json, write_problem
 
 _IGNORED = ".gitignore"  # holds *, so that nothing confidential is committed by mistake
 _TEMPORARY_KEY = ".key-"  # a key file being written by pipeline.privacy.keys

@@ -14,6 +14,7 @@ from pipeline.errors import InputError, SpecError
 from pipeline.execution.settings import load_settings, where_set
 from pipeline.model.links.link import tables_of
 from pipeline.model.memory_table import Source
+from pipeline.model.record_source import UNPROVED
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
@@ -27,6 +28,7 @@ from pipeline.release.tables import check_labels, long_terms
 from pipeline.runs.beacons import check_beacon
 from pipeline.runs.chosen_clips import check_chosen
 from pipeline.runs.given_records import require_given, with_given
+from pipeline.spec.input.section import read_expectation
 from pipeline.spec.periods import at_period
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from pipeline.storage.local_name import is_file
@@ -158,7 +160,7 @@ def stated_checks(
     """
     checks: list[Callable[[], object]] = []
     for universe in universes:
-        checks += [universe.require_input, *universe_checks(spec, universe)]
+        checks += [universe.require_input, partial(check_proved, universe), *universe_checks(spec, universe)]
     checks.append(partial(can_be_said, spec, universes))
     checks += [
         partial(check_inputs, spec),
@@ -282,11 +284,23 @@ def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> s
     return f"SPINEWISE_LEDGER is set, but {reason}"
 
 
+def check_proved(universe: Universe) -> None:
+    """InputError where the records of an imported table still have to be proved to be all there."""
+    if universe.input is not None and universe.input.expect == UNPROVED:
+        raise InputError(
+            f"{universe.key('input.expect')}: unproved; say how many records and areas the file is known to hold: "
+            "expect = { records = N, areas = M }"
+        )
+
+
 def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Universe, ...]:
     """The universes with the records that `--data` names.
 
+    Where the spec says what its own records are known to hold, a file FILE.expect.toml beside these says it of them.
+
     Raises:
-        InputError: `data` does not exist, or is a folder without the files that the spec names.
+        InputError: `data` does not exist, or is a folder without the files that the spec names; or it is not said how
+            many records and areas they hold.
     """
     if data is None:
         return tuple(universes)
@@ -305,5 +319,8 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
         else:
             path = records.file if universe.name and not universe.own_records else data
         file = path.resolve() if isinstance(path, Path) else path
-        changed.append(replace(universe, input=replace(records, file=file)))
+        expect = records.expect
+        if isinstance(file, Path) and file != records.file and expect is not None:
+            expect = read_expectation(file, universe.key("input.expect"))
+        changed.append(replace(universe, input=replace(records, file=file, expect=expect)))
     return tuple(changed)

@@ -41,7 +41,8 @@ from pipeline.runs.beacons import beacon_problems
 from pipeline.runs.updates import update_problems
 from pipeline.runs.versions import version_differences
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.files import make_folder, sha256_file
+from pipeline.storage.durable import make_folder
+from pipeline.storage.files import sha256_file
 from pipeline.storage.temporary import temporary_folder
 
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, MemoryShortError, ReleaseError
-from pipeline.storage.durable import sync_folder
+from pipeline.storage.durable import make_folder, sync_folder
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
 from pipeline.storage.readable import Readable
@@ -73,16 +73,6 @@ def _largest_file() -> str:
     return " on this file system"
 
 
-def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Create `path` and what is missing above it, durably; `mode` (less the umask) is for `path` alone."""
-    if path.is_dir():
-        return
-    make_folder(path.parent)
-    with suppress(FileExistsError):
-        path.mkdir(mode=mode)
-    sync_folder(path.parent)
-
-
 def make_restricted(path: Path) -> None:
     """Create the folder `path` with mode 0700, or close an existing one to all but its owner.
 
@@ -90,7 +80,8 @@ def make_restricted(path: Path) -> None:
         ReleaseError: `path` is not a folder, belongs to another user, or cannot be closed to others.
     """
     try:
-        make_folder(path, mode=0o700)
+        make_folder(path.parent)
+        make_folder(path, private=True)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise ReleaseError(f"{path} must be a folder of its own for what is confidential, and it is not a folder")
@@ -126,7 +117,7 @@ def staged(target: Path, staging: Path, *, private: bool = False) -> Iterator[Pa
     """
     temporary = staging / f"{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
-        make_folder(target.parent)
+        make_folder(target.parent, private=private)
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
         yield temporary
         with temporary.open("rb+") as written:

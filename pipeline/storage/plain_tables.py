@@ -74,11 +74,16 @@ class CsvFiles:
         self._writers[name].write_table(part)
 
 
-def write_plain_parquet(target: Path, parts: Iterator[pa.Table], titles: Mapping[str, str] | None = None) -> None:
-    """Write parts of one table as Parquet; of our metadata it has the titles of its columns alone."""
+def write_plain_parquet(
+    target: Path,
+    parts: Iterator[pa.Table],
+    titles: Mapping[str, str] | None = None,
+    facts: Mapping[str, str] | None = None,
+) -> None:
+    """Write parts of one table as Parquet; of our metadata it has the titles of its columns, and the facts, alone."""
     target.parent.mkdir(parents=True, exist_ok=True)
     first = next(parts)
-    schema = with_titles(first.schema, titles or {})
+    schema = with_titles(first.schema, titles or {}).with_metadata(dict(facts or {}) or None)
     with pq.ParquetWriter(local_name(target), schema, compression="zstd") as writer:
         writer.write_table(first.cast(schema))
         for part in parts:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows
 from postprocess.downward.batch import UNBOUNDED, with_free
 from postprocess.downward.passes import Pass
+from postprocess.families.active_set import STACK_NUMBERS
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.in_blocks import InBlocks
 from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.rounding import GroupLevel
+from postprocess.families.stack import ALONE, padded
 from postprocess.families.wide import WIDE, Sums, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
@@ -33,15 +35,25 @@ Targets = list[tuple[IntArray, FloatArray]] | None
 class Member:
     """One family of a pass: which parent, which cells of the pass, and how to round it.
 
-    `used` `(C, r)`: which comparisons of households' members with persons are in it; None where there are none.
+    Attributes:
+        parent: its number in the batch; of several areas without a parent, the first one.
+        rows: its children in the batch.
+        used: `(C, r)` which comparisons of households' members with persons are in it; None where there are none.
     """
 
     parent: int
+    rows: Rows
     cells: IntArray
     family: Family
     chain: tuple[GroupLevel, ...]
     ties: IntArray
     used: BoolArray | None = None
+
+    def of_children(self, rows: IntArray, some: BoolArray) -> Member:
+        """Some `(C,)` of several areas without a parent, whose numbers are `rows`."""
+        chain = (GroupLevel(one.group, one.lower[some], one.upper[some]) for one in self.chain)
+        family = self.family.of_children(np.flatnonzero(some))
+        return replace(self, rows=rows[some], family=family, chain=tuple(chain), ties=self.ties[some])
 
 
 def targets_of(task: LevelTask, current: Pass) -> Targets:
@@ -68,6 +80,7 @@ def member_of(
     possible: BoolArray,
     held: IntArray | None,
     used: BoolArray | None = None,
+    areas: IntArray | None = None,
 ) -> Member | None:
     """The family of one parent in one pass; None where nothing is left to solve.
 
@@ -79,20 +92,23 @@ def member_of(
         possible: `(n, size)` cells of the pass that can have persons.
         held: `(n, size)` answers that the pass before fixed; None in the first.
         used: `(C, r)` which comparisons of households' members with persons count; by default the first ones.
+        areas: `(C,)` where there are no parents, several areas that are stated together, of `areas_alike`.
     """
     current = task.passes[number]
-    rows = task.rows(parent)
+    own = task.rows(parent)
+    rows: Rows = own if areas is None else areas
+    n = len(task.classes[rows])
     if targets is None:
         cells = np.flatnonzero(possible[rows][0])
         counts = None
-        upper = np.full((1, len(cells)), UNBOUNDED)
+        upper = np.full((n, len(cells)), UNBOUNDED)
     else:
         cells, counts = targets[parent]
         upper = np.where(possible[rows][:, cells], counts[None, :], 0.0)
     terms = task.terms[number]
     if targets is None and len(cells) > WIDE and task.implied is None and current.detail and terms.table is None:
         # At the top nothing else says which of many cells can have persons.
-        blocks = terms.precision[task.classes[rows.start]]
+        blocks = terms.precision[task.classes[own.start]]
         cells = positive_cells(_wide_area(task, number, parent, cells, held, blocks))
         upper = upper[:, : len(cells)]
     if not len(cells):
@@ -106,9 +122,7 @@ def member_of(
         upper = np.minimum(upper, held_values[:, held_group])
     ranges = list(_ranges(task, current, rows, cells, counts, upper))
     hard = [GroupLevel(r.group, np.rint(r.lower).astype(np.int64), np.rint(r.upper).astype(np.int64)) for r in ranges]
-    chain = _chain(
-        chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], rows.stop - rows.start
-    )
+    chain = _chain(chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], n)
     classes, kind = _renumbered(task.classes[rows])
     precision: Precisions
     if terms.linear is not None:
@@ -116,18 +130,17 @@ def member_of(
         linear = terms.linear[rows][:, cells]
     else:
         plain = not ranges and (task.implied is None) and not _is_shared(task, current)
-        precision = _precision_of_cells(task, number, classes, cells, plain=plain, n=rows.stop - rows.start)
+        precision = _precision_of_cells(task, number, classes, cells, plain=plain, n=n)
         linear = _linear(task, rows, cells)
-    if (implied := task.implied) is not None and (
-        expected := _members_in(implied, current, cells, rows.start)
-    ) is not None:
-        used = implied.used_at_first(rows) if used is None else used
-        kind, matrices, linear = implied.terms(expected, rows, kind, precision.matrices(), linear, used)
+    implied = task.implied
+    if implied is not None and (expected := _members_in(implied, current, cells, own.start)) is not None:
+        used = implied.used_at_first(own) if used is None else used
+        kind, matrices, linear = implied.terms(expected, own, kind, precision.matrices(), linear, used)
         precision = Dense(matrices)
     for shared in task.shares:
         if counts is not None and says_more(current, shared.query):
             kind, matrices, linear = shared.terms(
-                current.group_of(shared.query)[cells], counts, rows, (kind, precision.matrices(), linear)
+                current.group_of(shared.query)[cells], counts, own, (kind, precision.matrices(), linear)
             )
             precision = Dense(matrices)
     family = Family(
@@ -141,7 +154,40 @@ def member_of(
         ranges=tuple(ranges),
         kind=kind,
     )
-    return Member(parent, cells, family, tuple(chain), task.ties(number, parent, cells), used)
+    return Member(parent, rows, cells, family, tuple(chain), task.ties(number, rows, cells), used)
+
+
+def areas_alike(task: LevelTask, number: int, possible: BoolArray, pattern_of: IntArray) -> list[IntArray]:
+    """The areas without a parent, those together that `member_of` can state together.
+
+    These have the same possible cells and the same bounds that say something. Each is a problem by itself, and none
+    depends on which others are beside it.
+
+    Args:
+        task, number, possible: as in `member_of`.
+        pattern_of: `(n,)` which areas have the same possible cells.
+    """
+    current = task.passes[number]
+    together = []
+    order = np.argsort(pattern_of, kind="stable")
+    for areas in np.split(order, np.flatnonzero(np.diff(pattern_of[order])) + 1):
+        cells = np.flatnonzero(possible[areas[0]])
+        if not len(cells):
+            continue
+        if len(cells) > min(WIDE, ALONE) or task.implied is not None:
+            together.extend(np.split(areas, len(areas)))
+            continue
+        binding = np.zeros(len(areas), dtype=np.int64)
+        for bound in task.bounds:
+            present = np.unique(current.group_of(bound.marginal)[cells])
+            low, high = bound.lower[areas][:, present], bound.upper[areas][:, present]
+            binding = 2 * binding + ((low > 0) | (high < UNBOUNDED)).any(axis=1)
+            _, binding = np.unique(binding, return_inverse=True)
+        most = STACK_NUMBERS // padded(len(cells)) ** 2
+        for kind in range(int(binding.max()) + 1):
+            alike = areas[binding == kind]
+            together.extend(np.split(alike, range(most, len(alike), most)))
+    return together
 
 
 def _is_shared(task: LevelTask, current: Pass) -> bool:
@@ -224,9 +270,9 @@ def used_then(task: LevelTask, number: int, member: Member, solution: Solution) 
     return then if (then != used).any() else None
 
 
-def _linear(task: LevelTask, rows: slice, cells: IntArray) -> FloatArray:
+def _linear(task: LevelTask, rows: Rows, cells: IntArray) -> FloatArray:
     """A'D^-1 y + J m on some cells of some children, `(C, k)`."""
-    linear = np.zeros((rows.stop - rows.start, len(cells)))
+    linear = np.zeros((len(task.classes[rows]), len(cells)))
     kinds = None if task.kinds is None else task.kinds[rows]
     for measured in task.measured:
         linear += measured.values[rows][:, measured.marginal.cell_answer[cells]] / measured.by_row(kinds)
@@ -239,7 +285,7 @@ def _linear(task: LevelTask, rows: slice, cells: IntArray) -> FloatArray:
 
 
 def _ranges(
-    task: LevelTask, current: Pass, rows: slice, cells: IntArray, counts: FloatArray | None, upper: FloatArray
+    task: LevelTask, current: Pass, rows: Rows, cells: IntArray, counts: FloatArray | None, upper: FloatArray
 ) -> Iterator[GroupRange]:
     """The bounds that are not implied by non-negativity, the parent's sums, impossible cells and held sums."""
     for bound in task.bounds:
@@ -249,7 +295,7 @@ def _ranges(
         low = bound.lower[rows][:, present].astype(np.float64)
         high = bound.upper[rows][:, present].astype(np.float64)
         if counts is None:
-            most = np.full((1, len(present)), UNBOUNDED)
+            most = np.full(high.shape, UNBOUNDED)
         else:
             most = np.zeros_like(high)
             np.add.at(most.T, group, upper.T)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import BoolArray, IntArray
+from postprocess.arrays import BoolArray, IntArray, Rows
 from postprocess.errors import SolverError
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, Solution
@@ -55,10 +55,9 @@ class Batch:
         name = self.parent_names[parent]
         return name if self.parents is None else f"{name} (its {self.level_name} children)"
 
-    def ties(self, number: int, parent: int, cells: IntArray) -> IntArray:
-        """What breaks ties in the cells `(k,)` of a parent's children in the pass with a number, `(C, k)`."""
-        rows = self.rows(parent)
-        children = np.arange(self.first_child + rows.start, self.first_child + rows.stop)
+    def ties(self, number: int, rows: Rows, cells: IntArray) -> IntArray:
+        """What breaks ties in the cells `(k,)` of some children in the pass with a number, `(C, k)`."""
+        children = self.first_child + (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)
         return tie_breaks(self.seed, [np.array([self.level * 64 + number]), children[:, None], cells[None, :]])
 
     def differences(self, parent: int, family: Family, solution: Solution) -> tuple[float, ...]:
@@ -99,15 +98,21 @@ class Batch:
         return out
 
 
-def assert_kept(family: Family, rounded: IntArray, chain: Sequence[GroupLevel]) -> None:
-    """Raises SolverError if whole numbers `(C, k)` break a constraint, whatever the solvers did."""
-    broken = (rounded < 0).any() or (rounded > family.upper).any()
-    if family.parent is not None:
-        broken = broken or (rounded.sum(axis=0) != np.rint(family.parent)).any()
+def limits_kept(family: Family, rounded: IntArray, chain: Sequence[GroupLevel]) -> BoolArray:
+    """Which children's whole numbers `(C, k)` are within the limits of their cells and sums, `(C,)`."""
+    kept = ((rounded >= 0) & (rounded <= family.upper)).all(axis=1)
     for partition in chain:
         sums = np.zeros(partition.lower.shape, dtype=np.int64)
         np.add.at(sums.T, partition.group, rounded.T)
-        broken = broken or (sums < partition.lower).any() or (sums > partition.upper).any()
+        kept &= ((sums >= partition.lower) & (sums <= partition.upper)).all(axis=1)
+    return np.asarray(kept)
+
+
+def assert_kept(family: Family, rounded: IntArray, chain: Sequence[GroupLevel]) -> None:
+    """Raises SolverError if whole numbers `(C, k)` break a constraint, whatever the solvers did."""
+    broken = not limits_kept(family, rounded, chain).all()
+    if family.parent is not None:
+        broken = broken or (rounded.sum(axis=0) != np.rint(family.parent)).any()
     if broken:
         raise SolverError(f"{family.name}: the rounded solution breaks a constraint")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,20 +11,23 @@ import scipy.sparse as sp
 from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, IntArray
-from postprocess.downward.assembly import Member, Targets, member_of, targets_of, used_then
-from postprocess.downward.batch import Entries, assert_kept
+from postprocess.downward.assembly import Member, Targets, areas_alike, member_of, targets_of, used_then
+from postprocess.downward.batch import Entries, assert_kept, limits_kept
 from postprocess.downward.completion import completed
 from postprocess.downward.origin import above_origin, from_origin, origin_of
 from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import LevelTask, level_tasks
+from postprocess.families.active_set import solve_together
 from postprocess.families.family import Solution
-from postprocess.families.rounding import round_family, tie_breaks
+from postprocess.families.rounding import round_family, round_together, tie_breaks
 from postprocess.families.solve import solve_families
 from postprocess.families.swaps import swapped
 from postprocess.linear.upward import LevelEstimate
 from postprocess.problem import Problem
 
+#: Arguments of `member_of`: the parents' numbers, the possible cells and the held answers.
+Given = tuple[Targets, BoolArray, IntArray | None]
 #: How often households that have more members than there may be are solved again; what is left bounds the persons.
 MOST_TURNS = 3
 #: Share of the parents whose children are solved again, and the least number that is drawn for this.
@@ -46,37 +50,93 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
     result: list[Entries] = []
     for number, current in enumerate(task.passes):
         possible = possible_groups(current, patterns[:, asymmetric])[pattern_of.ravel()]
-        targets = targets_of(task, current)
-        members, solutions = _solved(task, number, (targets, possible, held), solved)
+        given = targets_of(task, current), possible, held
+        if task.parents is None and task.solver != "cvxpy":
+            members, solutions = _solved_together(task, number, given, pattern_of.ravel())
+        else:
+            members, solutions = _solved(task, number, given, solved)
         report += SolverReport.of(solutions)
         answers = np.zeros((n, current.hold.size), dtype=np.int64) if current.hold is not None else None
-        for member, solution in zip(members, solutions, strict=True):
-            differences.extend(task.differences(member.parent, member.family, solution))
-            rounded = round_family(member.family, solution.x, member.chain, member.ties)
-            if member.used is not None:
-                rounded = swapped(member.family, solution.x, rounded, member.chain)
-            assert_kept(member.family, rounded, member.chain)
-            first = int(task.offsets[member.parent])
-            if answers is not None and current.hold is not None:
-                group = current.group_of(current.hold)[member.cells]
-                np.add.at(answers[first : first + len(rounded)].T, group, rounded.T)
-            else:
-                rows, columns = np.nonzero(rounded)
-                result.append((rows + first, member.cells[columns], rounded[rows, columns]))
+        for pair in zip(members, solutions, strict=True):
+            for member, rounded in _rounded(task, number, given, pair, differences):
+                if answers is not None and current.hold is not None:
+                    group = current.group_of(current.hold)[member.cells]
+                    own = np.zeros((len(rounded), current.hold.size), dtype=np.int64)
+                    np.add.at(own.T, group, rounded.T)
+                    answers[member.rows] = own
+                else:
+                    rows, columns = np.nonzero(rounded)
+                    rows_of = member.rows.start + rows if isinstance(member.rows, slice) else member.rows[rows]
+                    result.append((rows_of, member.cells[columns], rounded[rows, columns]))
         held = answers
     out = task.histograms([*result, *copied], len(asymmetric))
     return out, report + SolverReport(checked=len(differences), largest_difference=max(differences, default=0.0))
 
 
-def _solved(
-    task: LevelTask, number: int, given: tuple[Targets, BoolArray, IntArray | None], parents: Sequence[int]
+def _rounded(
+    task: LevelTask, number: int, given: Given, pair: tuple[Member, Solution], differences: list[float]
+) -> Iterator[tuple[Member, IntArray]]:
+    """A family in whole numbers; of areas that are together those by themselves that are checked, or are not sure.
+
+    `differences` gets those from another solver.
+    """
+    member, solution = pair
+    if isinstance(member.rows, slice):
+        differences.extend(task.differences(member.parent, member.family, solution))
+        rounded = round_family(member.family, solution.x, member.chain, member.ties)
+        if member.used is not None:
+            rounded = swapped(member.family, solution.x, rounded, member.chain)
+        assert_kept(member.family, rounded, member.chain)
+        yield member, rounded
+        return
+    rounded, sure = round_together(member.family, solution.x, member.chain, member.ties)
+    sure &= limits_kept(member.family, rounded, member.chain) & ~task.checked[member.rows]
+    yield replace(member, rows=member.rows[sure]), rounded[sure]
+    for i in np.flatnonzero(~sure):
+        alone = member_of(task, number, int(member.rows[i]), *given)
+        assert alone is not None
+        yield from _rounded(task, number, given, (alone, replace(solution, x=solution.x[i : i + 1])), differences)
+
+
+def _solved_together(
+    task: LevelTask, number: int, given: Given, pattern_of: IntArray
 ) -> tuple[list[Member], list[Solution]]:
+    """The areas of a pass that have no parent, those that are alike together, and their solutions.
+
+    Areas that are not solved with others are families by themselves.
+
+    Args:
+        task, number, given: as in `_solved`.
+        pattern_of: `(n,)` which areas have the same possible cells.
+    """
+    _, possible, _ = given
+    members: list[Member] = []
+    solutions: list[Solution] = []
+    single: list[int] = []
+    for areas in areas_alike(task, number, possible, pattern_of):
+        if len(areas) == 1:
+            single.extend(areas.tolist())
+            continue
+        if (member := member_of(task, number, int(areas[0]), *given, areas=areas)) is None:
+            continue
+        found = solve_together(member.family)
+        single.extend(areas[~found.solved].tolist())
+        if n := int(found.solved.sum()):
+            members.append(member.of_children(areas, found.solved))
+            solutions.append(
+                Solution(found.x[found.solved], "batched", found.rounds, found.primal, found.dual, families=n)
+            )
+    alone = _solved(task, number, given, sorted(single))
+    return members + alone[0], solutions + alone[1]
+
+
+def _solved(task: LevelTask, number: int, given: Given, parents: Sequence[int]) -> tuple[list[Member], list[Solution]]:
     """The families of a pass and their solutions; those that households have more members in than there may be again.
 
     Args:
         task: the batch.
         number: of the pass.
-        given: arguments of `member_of`: the parents' numbers, the possible cells and the held answers.
+        given: to `member_of`.
         parents: whose children are solved.
     """
     members = [member for p in parents if (member := member_of(task, number, p, *given)) is not None]

@@ -27,8 +27,8 @@ class SolverReport:
         """The report of some families' solutions."""
         every = tuple(solutions)
         return cls(
-            families=len(every),
-            by_solver=dict(Counter(solution.solver for solution in every)),
+            families=sum(solution.families for solution in every),
+            by_solver=dict(sum((Counter({one.solver: one.families}) for one in every), Counter())),
             iterations=sum(solution.iterations for solution in every),
             primal=max([0.0, *(solution.primal for solution in every)]),
             dual=max([0.0, *(solution.dual for solution in every)]),

@@ -29,6 +29,8 @@ from postprocess.problem import Measured, Problem
 
 #: Added to the number of a level, for what is drawn of public shares, beside what is drawn of households.
 _SHARES = 1 << 16
+#: Likewise, for the members of open-ended households.
+_EXCESS = 1 << 24
 #: Fresh reports of some leaves: (replicate, first row, answers `(n, size)`) -> the counts that are made of them.
 DrawReports = Callable[[int, int, IntArray], FloatArray]
 #: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, shape) -> whole numbers.
@@ -105,20 +107,22 @@ class Simulated:
 def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
     """The errors of one simulated run, table by table."""
     errors = _Errors(run)
-    estimates = [_estimated(group, run, draw) for group in run.groups[:1]] if len(run.groups) == 1 else []
+    excess = _excess(run.upper, run.key)
+    tops = excess[-1] if excess else None
+    estimates = [_estimated(group, run, draw, tops) for group in run.groups[:1]] if len(run.groups) == 1 else []
     at_cut = None
     if run.summary is not None:
         summary = run.summary
         terms = _terms_at_cut(run, summary)
         for number, group in enumerate(run.groups):
-            problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
+            problem, of_group = estimates[number] if estimates else _estimated(group, run, draw, tops)
             terms[group.rows[0]] = measured_terms(problem, run.basis, of_group[0])
         at_cut = with_terms(summary.at_cut, terms)
-    problem = _measured_anew(run.upper, draw, run, drawn=at_cut is not None)
+    problem = _measured_anew(run.upper, excess, draw, run, drawn=at_cut is not None)
     upward = upward_pass(problem, run.basis, at_cut, run.silent)
     counts = _solved_down(run.upper, problem, upward, run, None, errors)
     for number, group in enumerate(run.groups):
-        problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
+        problem, of_group = estimates[number] if estimates else _estimated(group, run, draw, tops)
         _solved_down(group, problem, of_group, run, counts[group.rows[0]], errors)
     return errors.counts
 
@@ -140,9 +144,12 @@ def _measured_above_leaves(run: Simulated) -> bool:
     return bool(run.upper.problem.measured[-1]) or any(any(group.problem.measured[:-1]) for group in run.groups)
 
 
-def _estimated(group: Stretch, run: Simulated, draw: DrawNoise) -> tuple[Problem, list[LevelEstimate]]:
-    """Subtrees measured anew, and their upward pass."""
-    problem = _measured_anew(group, draw, run)
+def _estimated(
+    group: Stretch, run: Simulated, draw: DrawNoise, tops: FloatArray | None
+) -> tuple[Problem, list[LevelEstimate]]:
+    """Subtrees measured anew, and their upward pass; `tops` as in `_excess`, of all geounits at the cut."""
+    excess = _excess(group, run.key, None if tops is None else tops[group.rows[0]])
+    problem = _measured_anew(group, excess, draw, run)
     return problem, upward_pass(problem, run.basis)
 
 
@@ -237,11 +244,36 @@ def _reported_anew(
     return replace(query, values=values)
 
 
-def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: bool = False) -> Problem:
+def _excess(stretch: Stretch, key: int, tops: FloatArray | None = None) -> list[FloatArray]:
+    """Per level, the members of open-ended households beyond the least; empty where nothing is measured of them.
+
+    They are drawn from the top down, so that subtrees that are not simulated are not needed.
+
+    Args:
+        stretch: the levels.
+        key: of the run.
+        tops: those of its top level, where they are drawn already; None where that is the spine's.
+    """
+    problem, found = stretch.problem, list[FloatArray]()
+    for number, implied in enumerate(problem.implied):
+        released = stretch.released[number]
+        if number:
+            place = (_EXCESS + problem.first_level + number, key)
+            parents = problem.spine.levels[number].parents
+            found.append(implied.excess_below(released, parents, found[-1], stretch.rows[number], place))
+        else:
+            found.append(implied.excess_at_top(released) if tops is None else tops)
+    return found
+
+
+def _measured_anew(
+    stretch: Stretch, excess: Sequence[FloatArray], draw: DrawNoise, run: Simulated, *, drawn: bool = False
+) -> Problem:
     """The released histograms' answers with fresh noise, some geounits at a time, in the smallest sufficient type.
 
     Args:
         stretch: the levels that are measured.
+        excess: as `_excess` gives.
         draw: gives the noise.
         run: of which this is a part.
         drawn: the last level has drawn terms, and is not measured.
@@ -273,9 +305,9 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
             new.append(replace(query, values=values))
         measured.append(tuple(new))
     implied = [
-        of_level.measured_anew(released, rows, (problem.first_level + number, run.key))
-        for number, (of_level, released, rows) in enumerate(
-            zip(problem.implied, stretch.released, stretch.rows, strict=False)
+        of_level.measured_anew(released, beyond, rows, (problem.first_level + number, run.key))
+        for number, (of_level, released, beyond, rows) in enumerate(
+            zip(problem.implied, stretch.released, excess, stretch.rows, strict=False)
         )
     ]
     shares = [

@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.equalities import Active, Stationary, stationary
-from postprocess.families.family import Family, violation
+from postprocess.families.family import Family, violation, violations
 from postprocess.families.stack import ALONE, LARGE_ALONE, Shape, Stack
 from postprocess.families.watching import Watch
 
@@ -117,6 +117,61 @@ def solve_exactly(
     return [results[i] for i in range(len(families))]
 
 
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Solutions of areas without a parent, each a problem by itself.
+
+    Attributes:
+        x: `(C, k)`.
+        solved: `(C,)` in which of them it is one.
+        rounds: of all that are solved.
+        primal, dual: as in `Exact`, the largest of those that are solved.
+    """
+
+    x: FloatArray
+    solved: BoolArray
+    rounds: int
+    primal: float
+    dual: float
+
+
+def solve_together(family: Family) -> Together:
+    """The solutions of areas without a parent, from the guess that no inequality is active.
+
+    An area ends when nothing changes in it, and is left unsolved after `PATIENCE` rounds, whatever the others do.
+    """
+    out = Together(np.zeros_like(family.linear), np.zeros(family.n_children, dtype=bool), 0, 0.0, 0.0)
+    scale = np.maximum(1.0, np.abs(family.linear).max(axis=1, initial=0.0))
+    left, active = np.arange(family.n_children), None
+    for number in range(1, PATIENCE + 1):
+        own = family.of_children(left)
+        stack = Stack.of([own], Shape.of(own))
+        first, nu, multipliers = _begin(stack, [Guess.none_active(own)])
+        active = first if active is None else active
+        try:
+            now = stationary(stack, active, nu, multipliers, MET)
+        except np.linalg.LinAlgError:
+            break
+        changed, broken = _exchanged(stack, active, now, SIGN * scale[left])
+        x = now.x[:, : family.n_cells]
+        clipped = np.clip(x, 0.0, own.upper)
+        missed = np.maximum(np.abs(clipped - x).max(axis=1, initial=0.0), violations(own, clipped))
+        ended = broken == 0
+        good = ended & (missed <= MET)
+        gradient = np.abs(np.where(active.free, now.gradient, 0.0)).max(axis=1, initial=0.0) / scale[left]
+        out.x[left[good]], out.solved[left[good]] = clipped[good], True
+        out = replace(
+            out,
+            rounds=out.rounds + number * int(good.sum()),
+            primal=max(out.primal, float(missed[good].max(initial=0.0))),
+            dual=max(out.dual, float(gradient[good].max(initial=0.0))),
+        )
+        left, active = left[~ended], changed.of_children(~ended)
+        if not len(left):
+            break
+    return out
+
+
 def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
     """The families of one shape, as many at once as allowed."""
     by_shape: dict[Shape, list[int]] = defaultdict(list)
@@ -173,7 +228,8 @@ class _Method:
         """Change the active inequalities; returns which families have ended."""
         stack = self.stack
         scale = self.scale[self.place]
-        changed, broken = _exchanged(stack, self.active, now, SIGN * scale)
+        changed, of_children = _exchanged(stack, self.active, now, SIGN * scale[stack.family])
+        broken = np.add.reduceat(of_children, stack.first)
         ended = np.zeros(len(stack.families), dtype=bool)
         for i, (family, rows) in enumerate(zip(stack.families, stack.children, strict=True)):
             place = self.place[i]
@@ -220,7 +276,7 @@ class _Method:
         rows = ~ended[self.stack.family]
         self.stack, self.nu, self.place = self.stack.keep(~ended), self.nu[~ended], self.place[~ended]
         self.multipliers = self.multipliers[rows]
-        self.active = Active(self.active.free[rows], self.active.fixed[rows], self.active.rows[rows])
+        self.active = self.active.of_children(rows)
 
 
 def _n_sums(family: Family) -> int:
@@ -286,13 +342,13 @@ def _exchanged(stack: Stack, active: Active, now: Stationary, sign: FloatArray) 
     """Violated inequalities become active, those with a multiplier of the wrong sign do not stay so.
 
     Args:
-        sign: `(F,)` multipliers up to which the sign does not matter.
+        sign: `(N,)` multipliers up to which the sign does not matter.
 
     Returns:
-        The inequalities that are active next; how many change in each family `(F,)`.
+        The inequalities that are active next; how many change in each child `(N,)`.
     """
     x, free, upper = now.x, active.free, stack.upper
-    tolerance = sign[stack.family][:, None]
+    tolerance = sign[:, None]
     below, above = free & (x < -FEASIBLE), free & (x > upper + FEASIBLE)
     wrong = np.where(active.fixed > 0, now.gradient > tolerance, now.gradient < -tolerance)
     release = ~free & (upper > 0) & wrong
@@ -314,7 +370,7 @@ def _exchanged(stack: Stack, active: Active, now: Stationary, sign: FloatArray) 
         fixed=np.where(below, 0.0, np.where(above, upper, active.fixed)),
         rows=np.where(row_release, 0, np.where(row_below, -1, np.where(row_above, 1, active.rows))).astype(np.int8),
     )
-    return changed, stack.over_children(broken).astype(np.int64)
+    return changed, broken.astype(np.int64)
 
 
 def _put_back(changed: Active, active: Active, rows: slice) -> None:

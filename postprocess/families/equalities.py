@@ -44,6 +44,10 @@ class Active:
     fixed: FloatArray
     rows: FloatArray
 
+    def of_children(self, rows: BoolArray) -> Active:
+        """Those of some children `(N,)`."""
+        return Active(self.free[rows], self.fixed[rows], self.rows[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Stationary:

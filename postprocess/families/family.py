@@ -32,7 +32,8 @@ class Family:
         precision: K different ones, positive definite, in any form.
         linear: `(C, k)`.
         upper: `(C, k)`; 0 where the cell is impossible in the child.
-        parent: `(k,)` whole numbers; None at the top of the spine, where C = 1 and nothing is above.
+        parent: `(k,)` whole numbers; None at the top of the spine, where nothing is above: each child is a problem by
+            itself.
         held_group: `(k,)` held group of each cell; None where nothing is held.
         held: `(C, m)` whole numbers.
         ranges: inequalities on groups of cells.
@@ -88,6 +89,18 @@ class Family:
         """The same family with its precisions as matrices over all cells."""
         return replace(self, precision=Dense(self.matrices))
 
+    def of_children(self, rows: IntArray) -> Family:
+        """The problem of some children, where there is no parent."""
+        assert self.parent is None
+        return replace(
+            self,
+            linear=self.linear[rows],
+            upper=self.upper[rows],
+            held=None if self.held is None else self.held[rows],
+            ranges=tuple(GroupRange(one.group, one.lower[rows], one.upper[rows]) for one in self.ranges),
+            kind=self.kinds[rows],
+        )
+
     @property
     def arrays(self) -> tuple[FloatArray | IntArray | None, ...]:
         """All arrays of the problem but those of its ranges; of the precisions the diagonals `(K, k)`.
@@ -106,6 +119,7 @@ class Solution:
     """A solver's result: `x` `(C, k)`, the solver, its iterations and its residuals.
 
     The primal residual is in persons, the dual one relative to the largest linear term (cvxpy: as it reports it).
+    `families`: how many it is of; areas without a parent are a family each.
     """
 
     x: FloatArray
@@ -113,6 +127,7 @@ class Solution:
     iterations: int
     primal: float
     dual: float
+    families: int = 1
 
 
 def one_hot(group: IntArray, size: int) -> FloatArray:
@@ -122,16 +137,22 @@ def one_hot(group: IntArray, size: int) -> FloatArray:
 
 def violation(family: Family, x: FloatArray) -> float:
     """The largest violation of any constraint by `x`, in persons."""
-    worst = [float(np.maximum(-x, x - family.upper).max(initial=0.0))]
-    if family.parent is not None:
-        worst.append(float(np.abs(x.sum(axis=0) - family.parent).max(initial=0.0)))
+    worst = float(violations(family, x).max(initial=0.0))
+    if family.parent is None:
+        return worst
+    return max(worst, float(np.abs(x.sum(axis=0) - family.parent).max(initial=0.0)))
+
+
+def violations(family: Family, x: FloatArray) -> FloatArray:
+    """The largest violation of each child's own constraints by `x`, in persons, `(C,)`."""
+    worst = np.maximum(-x, x - family.upper).max(axis=1, initial=0.0)
     if family.held_group is not None and family.held is not None:
         sums = x @ one_hot(family.held_group, family.held.shape[1])
-        worst.append(float(np.abs(sums - family.held).max(initial=0.0)))
+        worst = np.maximum(worst, np.abs(sums - family.held).max(axis=1, initial=0.0))
     for limits in family.ranges:
         sums = x @ one_hot(limits.group, limits.lower.shape[1])
-        worst.append(float(np.maximum(limits.lower - sums, sums - limits.upper).max(initial=0.0)))
-    return max(worst)
+        worst = np.maximum(worst, np.maximum(limits.lower - sums, sums - limits.upper).max(axis=1, initial=0.0))
+    return worst
 
 
 def objective(family: Family, x: FloatArray) -> float:

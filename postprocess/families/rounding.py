@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.errors import SolverError
 from postprocess.families.family import Family
 
@@ -85,11 +85,13 @@ def round_family(family: Family, x: FloatArray, chain: Sequence[GroupLevel], tie
     Raises:
         SolverError: no whole numbers next to the solution keep the constraints; names the parent.
     """
+    if family.parent is None:
+        whole, sure = round_together(family, x, chain, ties)
+        if sure.all():
+            return whole
     floors, fractions = snap(x)
-    cost = -(2 * fractions - COST_UNIT) * TIE_RANGE + ties
+    cost = _cost(fractions, ties)
     ranges = [_allowed(x, partition) for partition in chain]
-    if family.parent is None and not chain:
-        return np.minimum(floors + (2 * fractions >= COST_UNIT), family.upper.astype(np.int64))
     if not chain and family.parent is not None:
         rounded = _round_columns(floors, fractions, cost, family.parent)
     elif _nested(chain):
@@ -99,6 +101,49 @@ def round_family(family: Family, x: FloatArray, chain: Sequence[GroupLevel], tie
     if rounded is None:
         rounded = _round_by_integer_programme(family, x, cost, chain)
     return rounded
+
+
+def _cost(fractions: IntArray, ties: IntArray) -> IntArray:
+    """What it costs to go to the ceiling."""
+    return -(2 * fractions - COST_UNIT) * TIE_RANGE + ties
+
+
+def round_together(
+    family: Family, x: FloatArray, chain: Sequence[GroupLevel], ties: IntArray
+) -> tuple[IntArray, BoolArray]:
+    """Whole numbers `(C, k)` of areas without a parent, and for which of them `(C,)` that is sure.
+
+    In nested groups, from the fine ones to the coarse, as many of the cheapest cells go up as have to, and none beyond
+    what may; of the others those that gain by it. Where cells that cost the same go different ways, or nothing is
+    allowed, it is left to `round_family`, one area at a time. Arguments as there.
+    """
+    floors, fractions = snap(x)
+    if not chain:
+        whole = np.minimum(floors + (2 * fractions >= COST_UNIT), family.upper.astype(np.int64))
+        return whole, np.ones(len(x), dtype=bool)
+    if not _nested(chain):
+        return floors, np.zeros(len(x), dtype=bool)
+    movable, cost = fractions > 0, _cost(fractions, ties)
+    sure = ~(movable & (cost == 0)).any(axis=1)
+    # -1: goes up, 0: may, 1: stays.
+    state = np.where(movable, 0, 1)
+    for partition in reversed(chain):
+        low, high = _allowed(x, partition)
+        sums = np.zeros(low.shape, dtype=np.int64)
+        np.add.at(sums.T, partition.group, floors.T)
+        order = np.lexsort((cost, state, np.broadcast_to(partition.group, state.shape)), axis=1)
+        group = np.sort(partition.group)
+        rank = np.arange(len(group)) - np.searchsorted(group, group)
+        must, may = ((limit - sums)[:, group] for limit in (low, high))
+        of_rank = np.take_along_axis(state, order, axis=1)
+        sure &= ((must <= may) & (may >= 0)).all(axis=1)
+        sure &= ~(((rank < must) & (of_rank > 0)) | ((rank >= may) & (of_rank < 0))).any(axis=1)
+        np.put_along_axis(state, order, np.where(rank < must, -1, np.where(rank >= may, 1, of_rank)), axis=1)
+    up = (state < 0) | ((state == 0) & (cost < 0))
+    order = np.lexsort((cost, ~movable), axis=1)
+    by_cost, goes, moves = (np.take_along_axis(one, order, axis=1) for one in (cost, up, movable))
+    even = (by_cost[:, 1:] == by_cost[:, :-1]) & moves[:, 1:] & (goes[:, 1:] != goes[:, :-1])
+    return floors + up, sure & ~even.any(axis=1)
 
 
 def _allowed(x: FloatArray, partition: GroupLevel) -> tuple[IntArray, IntArray]:

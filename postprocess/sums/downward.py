@@ -319,7 +319,7 @@ class _Family:
     ) -> IntArray:
         """Whole numbers next to a solution, with its sums."""
         family = self._stated(Dense(np.zeros((1, 0, 0))), x, persons, None, None, np.zeros(len(x), dtype=np.int64))
-        rounded = round_family(family, x, chain, self.task.ties(number, self.parent, cells))
+        rounded = round_family(family, x, chain, self.task.ties(number, self.rows, cells))
         assert_kept(family, rounded, chain)
         return rounded
 

@@ -23,7 +23,7 @@ def test_a_figure_that_is_none(town: Path, tmp_path: Path, figure: str, spoilt: 
     content["accounts"][0]["record"][figure] = spoilt
     manifest.write_text(json.dumps(content), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "auditor", str(root)],
+        [sys.executable, "-P", "-m", "auditor", str(root)],
         cwd=PROJECT, env=environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode in (1, 2)

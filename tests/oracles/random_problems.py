@@ -26,7 +26,7 @@ ESTIMATORS = st.sampled_from(["full", "topdown"])
 
 def random_spine(rng: np.random.Generator, n_levels: int, *, roots: int = 1, most: int = 3) -> Spine:
     """Codes increase below each parent, and begin anew below the next, as those of states do below regions."""
-    levels = [Level("level0", np.array([f"{i}" for i in range(roots)]), np.full(roots, -1))]
+    levels = [Level("level0", np.array([f"{i:0{len(str(roots - 1))}}" for i in range(roots)]), np.full(roots, -1))]
     for depth in range(1, n_levels):
         children = rng.integers(1, most + 1, len(levels[-1].geocodes))
         parents = np.repeat(np.arange(len(children)), children)

@@ -37,6 +37,7 @@ ANCHORS = {
     "QuerySection": "strategyqueriesquery",
     "BoundSection": "bounds",
     "InputSpec": "input",
+    "ExpectSection": "inputexpect",
     "CollectSection": "collect",
     "CentralSection": "collectcentral",
     "TableSection": "tablesname",

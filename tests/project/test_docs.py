@@ -288,3 +288,14 @@ def _is_there(name: str) -> bool:
     except (ImportError, AttributeError):
         return False
     return True
+
+
+def test_no_text_installs_spinewise_from_a_registry() -> None:
+    """No registry has the name: whoever took it would run code where the records are."""
+    forbidden = re.compile(r"spinewise" r"\[[a-z]|pip install ['\"]?spinewise\b")
+    folders = [PROJECT / name for name in (*TEXTS, *PACKAGES) if (PROJECT / name).exists()]
+    files = [path for one in folders for path in ([one] if one.is_file() else sorted(one.rglob("*"))) if path.is_file()]
+    texts = [
+        path for path in files if path.suffix in {".py", ".md", ".toml", ".j2", ".html", ".js", ".json", ".yml", ""}
+    ]
+    assert [path for path in texts if forbidden.search(path.read_text("utf-8", "replace"))] == []

@@ -67,6 +67,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "files of others: records, lists of areas, measurements that were made elsewhere, plans, logs, proofs": (
         "pipeline/exchange/nmf.py", "pipeline/reading/area_files.py", "pipeline/records/record_files.py",
+        "pipeline/records/strict_csv.py",
         "features/audit/trials.py", "features/imports/pl94171/files.py", "features/imports/pl94171/header.py",
         "features/imports/pl94171/read.py", "features/imports/tables/guess_format.py",
         "features/imports/tables/parts.py", "features/imports/tables/sheets.py", "features/imports/tables/sources.py",

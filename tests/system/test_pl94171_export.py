@@ -88,6 +88,7 @@ def test_real_blocks_come_out_as_they_went_in(shared_data: Path, tmp_path: Path)
     root = run(tmp_path / "release.toml", tmp_path)
     out = export_release(open_finished(root, check_hashes=True), "pl94171", tmp_path / "export")
     assert read_blocks(out) == real
+    assert (out / "STATUS.txt").read_text("utf-8").startswith("status: ")
     table = pd.read_csv(out / "tables" / "p2.csv", dtype={"GEOCODE": str, "SUMLEV": str}).set_index("GEOCODE")
     assert table.loc["44", "SUMLEV"] == "040"
     assert table.loc["44", "P0020001"] == counts["P0020001"].sum()

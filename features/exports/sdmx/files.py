@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from features.exports.facts import facts
 from features.exports.rows import Rows
 from features.exports.sdmx.structure import (
     AREA,
@@ -71,6 +72,7 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
         test="false" if release.manifest.status == "official" else "true",
         prepared=f"{about.reference_date or _NO_DATE}T00:00:00Z",
         publisher=about.publisher,
+        facts=facts(release),
         title=about.title or release.spec.name,
         language=release.spec.report.language or "en",
     )

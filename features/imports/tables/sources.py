@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from features.imports.tables.batches import BatchWriter
 from pipeline.errors import InputError
+from pipeline.missing import install_command
 from pipeline.storage.local_name import local_name
 
 _ROWS_AT_ONCE = 100_000
@@ -80,7 +81,7 @@ def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
     try:
         import duckdb
     except ModuleNotFoundError:
-        raise InputError('queries of DuckDB need the extra "duckdb": pip install "spinewise[duckdb]"') from None
+        raise InputError(f"queries of DuckDB need duckdb: {install_command('duckdb')}") from None
     in_memory = source == _IN_MEMORY
     if not in_memory and not Path(source).is_file():
         raise InputError(f"{source}: no such file; a DuckDB database is needed")
@@ -136,9 +137,7 @@ def _sql_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
         engine = sa.create_engine(url, poolclass=sa.NullPool)
     except ModuleNotFoundError as error:
         if postgresql:
-            raise InputError(
-                'queries of PostgreSQL need the extra "postgres": pip install "spinewise[postgres]"'
-            ) from None
+            raise InputError(f"queries of PostgreSQL need psycopg: {install_command('psycopg')}") from None
         raise InputError(f"{name}: its driver is not installed: pip install {error.name}") from None
     except (sa.exc.ArgumentError, ValueError):
         raise InputError(

@@ -2,7 +2,8 @@
 "use strict";
 window.comparison = (content, figures, state, { element, choose, show }) => {
   const { number, share, shares, ranks, medians, totals, compare, pathOf } = moments(content, figures);
-  const { levelOf, titleOf, whole, fitting } = figures;
+  const { levelOf, titleOf, whole, fitting, fittingShare, TOTAL } = figures;
+  const groupOf = (table) => state.cell === TOTAL ? text("total") : table.shown[state.cell];
   const MOST = 400;
   const $ = (id) => document.getElementById(id);
   const place = (area) => [area.level, area.row];
@@ -45,7 +46,7 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
 
   // What is in the table: a row an area, the sum last; each cell has a value and its interval as numbers.
   async function rows() {
-    const [table, cell] = [state.table, state.cell], several = content.tables[table].labels.length > 1;
+    const [table, cell] = [state.table, state.cell], several = content.tables[table].labels.length > 1 && cell !== TOTAL;
     const inPage = state.compare.filter((area) => content.tables[table].levels[content.levels[area.level].name] !== undefined);
     const found = await Promise.all(inPage.map(async (area, i) => ({
       area, title: await titled(area), number: await number(table, [place(area)], cell),
@@ -60,7 +61,7 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
       && other.every((row, level) => row === path[level])));
     if (found.length < 2 || nested) return null;
     const areas = found.map(({ area }) => place(area));
-    return { number: await number(state.table, areas, state.cell), share: await share(state.table, areas, state.cell) };
+    return { number: await number(state.table, areas, state.cell), share: state.cell === TOTAL ? null : await share(state.table, areas, state.cell) };
   }
 
   function cells(one, several) {
@@ -68,8 +69,8 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     const mark = (found) => element("span", { className: `verdict ${kindOf(found)}`, textContent: verdict(found) });
     const numbers = [inTd(whole.format(one.number.value), one.number.exact ? text("exact") : ends(one.number.ends, whole))];
     if (several) {
-      const fine = fitting(one.share?.ends ?? null);
-      numbers.push(one.share ? inTd(`${fine.format(one.share.value)} %`, ends(one.share.ends, fine)) : element("td", {}, "\u2013"));
+      const fine = fittingShare(one.share?.ends ?? null);
+      numbers.push(one.share ? inTd(`${fine.share.format(one.share.value)} %`, ends(one.share.ends, fine.ends)) : element("td", {}, "\u2013"));
     }
     const { difference, shares, ratio } = one.compared ?? {};
     numbers.push(difference ? inTd(signed(difference.value, whole), ends(difference.ends, whole, signed), mark(difference)) : element("td"));
@@ -97,13 +98,13 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
         type: "button", textContent: "\u00d7", title: text("Remove"), "aria-label": text("Remove {area}", { area: one.title }),
         key: `out-${one.area.level}-${one.area.row}`, onclick: () => toggle(one.area) }))));
     const all = await sum(found);
-    $("compare-sum").textContent = all === null ? "" : text("These {n} areas together: {what}, {sum}.", { n: whole.format(found.length), what: table.shown[state.cell],
+    $("compare-sum").textContent = all === null ? "" : text("These {n} areas together: {what}, {sum}.", { n: whole.format(found.length), what: groupOf(table),
       sum: all.number.exact ? text("{n} (exact)", { n: whole.format(all.number.value) }) : all.number.ends === null ? text("{n} (interval not known)", { n: whole.format(all.number.value) })
         : text("{n} (90 % interval: {low} to {high})", { n: whole.format(all.number.value), low: whole.format(all.number.ends[0]), high: whole.format(all.number.ends[1]) }) });
     $("said").textContent = $("compare-sum").textContent || $("said").textContent;
     if (all) lines.push(element("tr", { className: "sum-row" }, element("th", { scope: "row", textContent: text("all together") }), ...cells(all, several), element("td")));
     $("compare-body").replaceChildren(...lines);
-    $("compare-caption").textContent = text("{what}, table {table}; 90 % intervals in brackets", { what: table.shown[state.cell], table: table.title });
+    $("compare-caption").textContent = text("{what}, table {table}; 90 % intervals in brackets", { what: groupOf(table), table: table.title });
     const notes = [];
     if (several) for (const { title, compared: { totals } } of found.slice(1).filter(({ compared }) => compared.totals?.ends)) {
       const named = { what: content.universes[table.universe], area: title, other: found[0].title, difference: signed(totals.value, whole), interval: ends(totals.ends, whole, signed) };

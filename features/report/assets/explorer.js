@@ -5,7 +5,7 @@
   const numbersOfPage = figures(content);
   const {
     levelOf, numbersOf, shapesOf, areasOf, count, kindOf, share,
-    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, whole, fitting, margin, rowsOf, wholeTable,
+    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, whole, fittingShare, margin, rowsOf, wholeTable, isTotalled, TOTAL,
   } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, MOST_AREAS = 300000, MOST_NUMBERS = 4000000;
@@ -27,7 +27,7 @@
   // ---------------------------------------------------------------- what is shown
   const firstTable = ordered.find((number) => shownLevels(number).length > 0) ?? -1;
   const usable = firstTable >= 0 && typeof DecompressionStream !== "undefined";
-  $("explorer").hidden = !usable;
+  $("explorer").hidden = $("my-area").hidden = !usable;
   $("no-explorer").hidden = usable;
   const state = { table: firstTable, level: 0, cell: 0, measure: "count", chosen: null, inside: null, area: null, page: 0, sort: "code", by: null, compare: [] };
   const { shownOf, isWeak } = shownBy(state, numbersOfPage);
@@ -41,10 +41,10 @@
     const table = content.tables[state.table];
     fill($("table"), ordered.map((number) => [number, tableTitle(content.tables[number])]).filter(([number]) => shownLevels(number).length), state.table);
     fill($("level"), shownLevels(state.table).map((number) => [number, `${content.levels[number].label} (${whole.format(content.levels[number].n)})`]), state.level);
-    fill($("cell"), table.shown.map((label, number) => [number, label]), state.cell);
+    fill($("cell"), [...(isTotalled(table) ? [[TOTAL, text("total")]] : []), ...table.shown.map((label, number) => [number, label])], state.cell);
     // A map of numbers shows where areas are large: it begins with what does not grow with them.
     const mapped = content.levels[state.level].map !== null;
-    const share = table.labels.length > 1 ? [["share", text("Share of the area, in %")]] : [];
+    const share = table.labels.length > 1 && state.cell !== TOTAL ? [["share", text("Share of the area, in %")]] : [];
     const density = mapped ? [["density", text("Number per km²")]] : [], number = [["count", text("Number")]];
     const measures = mapped ? [...share, ...density, ...number] : [...number, ...share];
     $("table-note").textContent = table.note ?? "";
@@ -107,18 +107,23 @@
     document.documentElement.dataset.ready = String(mine);
   }
 
+  // The label of the group that is shown.
+  const groupOf = (table) => state.cell === TOTAL ? text("total") : table.shown[state.cell];
+
   async function drawn(mine) {
     const focus = focused();
     if (!shownLevels(state.table).includes(state.level)) state.level = startLevel(state.table);
     if (state.inside && state.inside.level >= state.level) state.inside = null;
-    state.cell = Math.min(state.cell, content.tables[state.table].labels.length - 1);
+    state.cell = Math.max(isTotalled(content.tables[state.table]) ? TOTAL : 0, Math.min(state.cell, content.tables[state.table].labels.length - 1));
     controls();
     if (state.by !== null && state.by >= content.tables[state.table].labels.length) state.by = null;
     const [level, numbers, shareOf, areaOf] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level), compared.shares(state.table, state.level), areasOf(state.level)]);
     Object.assign(numbers, { shareOf, areaOf });
-    const place = await placeOf(level, numbers);
+    const place = await placeOf(level, numbers), { rows } = place;
+    numbers.totalOf = await compared.totals(state.table, state.level, ...(rows.length ? [rows[0], rows.at(-1) + 1] : [0, 0]));
     if (mine !== drawing) return false;
-    await Promise.all([picture(level, numbers, place), counts(level, numbers, place), card(), compared.draw()]);
+    await Promise.all([picture(level, numbers, place), counts(level, numbers, place), card(), answer(), compared.draw()]);
+    fit();
     focus();
     await links();
     return true;
@@ -132,8 +137,8 @@
       const row = said === undefined || said === null || said === "" ? undefined : item?.datum?.row;
       if (!Number.isInteger(row)) { tip.hidden = true; return; }
       const kind = kindOf(numbers, row, state.cell);
-      const label = content.tables[state.table].shown[state.cell];
-      const part = numbers.width > 1 ? share(numbers, row, state.cell) : null;
+      const label = groupOf(content.tables[state.table]);
+      const part = numbers.width > 1 && state.cell !== TOTAL ? share(numbers, row, state.cell) : null;
       tip.replaceChildren(
         element("strong", { textContent: titleOf(level, row) }),
         element("span", { textContent: `${label}: ${whole.format(count(numbers, row, state.cell))} ${intervalText(numbers, row, state.cell)}`.trim() }),
@@ -149,7 +154,7 @@
   // What the picture shows, in words.
   function titleOfPicture(level) {
     const table = content.tables[state.table], counted = content.universes[table.universe];
-    const what = table.labels.length > 1 ? `${counted}: ${table.shown[state.cell]}` : counted;
+    const what = table.labels.length > 1 && state.cell !== TOTAL ? `${counted}: ${table.shown[state.cell]}` : counted;
     const named = { what: what[0].toUpperCase() + what.slice(1), level: level.label };
     const said = state.measure === "count" ? text("{what}, by {level}", named) : state.measure === "share" ? text("{what}, in % of the area, by {level}", named)
       : state.measure === "density" ? text("{what} per km², by {level}", named) : text("{what}, margin of error, by {level}", named);
@@ -157,7 +162,7 @@
   }
   async function picture(level, numbers, { many, rows }) {
     const table = content.tables[state.table], titled = titleOfPicture(level);
-    const what = `${table.shown[state.cell]}, ${$("measure").selectedOptions[0].textContent.toLowerCase()}`;
+    const what = `${groupOf(table)}, ${$("measure").selectedOptions[0].textContent.toLowerCase()}`;
     const stated = content.levels[state.level];
     const weak = (row) => $("fade").checked && isWeak(numbers, row);
     let view;
@@ -265,12 +270,26 @@
     return element("th", { scope: "col", "aria-sort": order }, many ? label : button);
   }
 
+  // A table that is wider than its place ends there with a whole column, and a line above it says how many more there are.
+  function fit() {
+    for (const place of document.querySelectorAll("main .scroll:has(> table)")) {
+      place.style.maxWidth = "";
+      const left = place.getBoundingClientRect().left - place.scrollLeft;
+      const edges = [...(place.querySelector("tr")?.cells ?? [])].map((cell) => cell.getBoundingClientRect().right - left);
+      const whole = edges.filter((edge) => edge <= place.clientWidth + 1), wide = place.scrollWidth > place.clientWidth + 1;
+      if (place.previousElementSibling?.classList.contains("more")) place.previousElementSibling.remove();
+      if (!wide) continue;
+      // One column and what stays beside it fit nowhere: then it is cut as it comes.
+      if (whole.length > 1) place.style.maxWidth = `${Math.ceil(whole.at(-1))}px`;
+      place.before(element("p", { className: "more", textContent: text("More columns to the right: {n}. Scroll the table sideways. \u2192", { n: edges.length - whole.length }) }));
+    }
+  }
+
   let sortedRows = [];
   async function counts(level, numbers, { n, many, rows }) {
     const table = content.tables[state.table];
     sortedRows = [...rows];
-    const totalled = table.labels.length > 1 && !table.note;
-    const totalOf = totalled ? await compared.totals(state.table, state.level, ...(rows.length ? [rows[0], rows.at(-1) + 1] : [0, 0])) : null;
+    const totalled = isTotalled(table);
     if (state.sort !== "code" && !many) {
       const sign = state.sort === "most" ? -1 : 1;
       // What is not known comes last either way.
@@ -289,7 +308,7 @@
       const chosen = state.area !== null && state.area.level === state.level && state.area.row === row;
       const button = element("button", { type: "button", className: "link", key: `row-${row}`, textContent: nameOf(level, row), onclick: () => pressed(state.level, row) });
       return element("tr", { className: chosen ? "chosen" : "" }, element("th", { scope: "row" }, button),
-        ...(totalled ? [totalCell(totalOf(row))] : []), ...table.labels.map((_, column) => number(numbers, row, column)));
+        ...(totalled ? [totalCell(numbers.totalOf(row))] : []), ...table.labels.map((_, column) => number(numbers, row, column)));
     }));
     const said = { table: tableTitle(table), n: whole.format(n), level: level.label };
     $("counts-caption").textContent = state.inside === null
@@ -327,7 +346,7 @@
     try {
       const parts = await Promise.all(shownLevels(state.table).map(async (number) => {
         const [level, numbers] = await Promise.all([levelOf(number), numbersOf(state.table, number)]);
-        await Promise.all([level.need(), numbers.need()]);
+        [, , numbers.totalOf] = await Promise.all([level.need(), numbers.need(), compared.totals(state.table, number, 0, level.n)]);
         return { level, numbers };
       }));
       const title = text("Table {table}, all levels", { table: tableTitle(table) }), rows = wholeTable(table, parts), name = `${fileName(table)}.${type}`;
@@ -339,13 +358,14 @@
     }
   }
   const fileName = (table) => `${content.release}-${table.universe ? table.universe + "-" : ""}${table.name}`;
+  // Margins are of counts: a picture of shares or densities does not say them.
   async function downloadPicture(type) {
     const numbers = await numbersOf(state.table, state.level), title = $("picture-title").textContent;
     const legend = [...$("legend").children].map((line) => {
       const swatch = line.querySelector(".swatch");
       return { colour: swatch?.classList.contains("hatched") ? "url(#hatch)" : swatch?.style.background, words: line.textContent };
     });
-    const svg = takeaway.svgOf($("picture"), title, legend, notesOf("", [numbers, sortedRows]).slice(1)), name = `${fileName(content.tables[state.table])}-${content.levels[state.level].name}.${type}`;
+    const svg = takeaway.svgOf($("picture"), title, legend, notesOf("", state.measure === "count" || state.measure === "margin" ? [numbers, sortedRows] : [numbers, []]).slice(1)), name = `${fileName(content.tables[state.table])}-${content.levels[state.level].name}.${type}`;
     takeaway.save(name, type === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await takeaway.pngOf(svg));
   }
 
@@ -399,6 +419,7 @@
     }
     if (there) offers.push(element("button", { type: "button", key: "area-csv", textContent: text("CSV"), onclick: async () => {
       const numbers = await numbersOf(state.table, here.level), title = text("Table {table}, {area}", { table: tableTitle(table), area: titleOf(level, here.row) });
+      numbers.totalOf = await compared.totals(state.table, here.level, here.row, here.row + 1);
       saveCsv(`${fileName(table)}-${level.codes[here.row]}.csv`, title, rowsOf(table, level, numbers, [here.row]), [numbers, [here.row]]);
     } }));
     parts.push(element("p", { className: "actions" }, ...offers, ...below.slice(0, 3).map((number) => element("button", {
@@ -407,24 +428,49 @@
     place.replaceChildren(...parts);
   }
 
+  // How many there are in the area: a sentence, and a bar up to the upper end of the interval, hatched from its lower end.
+  async function answer() {
+    const place = $("answer"), table = content.tables[state.table], { level: number, row } = state.area ?? {};
+    place.hidden = state.area === null || (table.note ?? "") !== "" || !shownLevels(state.table).includes(number);
+    if (place.hidden) return;
+    const [level, numbers, totalOf] = await Promise.all([levelOf(number), numbersOf(state.table, number), compared.totals(state.table, number, row, row + 1)]);
+    await level.need(row, row + 1);
+    numbers.totalOf = totalOf;
+    const total = totalOf(row), kind = kindOf(numbers, row, isTotalled(table) ? TOTAL : 0), parts = [];
+    const [low, high] = total.ends ?? [0, 0];
+    if (low >= 0 && high > 0) {
+      const bar = element("span", { className: `bar ${kind.key}`, "aria-hidden": "true" }, element("i"), element("i", { className: "hatched" }));
+      bar.firstChild.style.width = `${(100 * low) / high}%`;
+      bar.lastChild.style.width = `${(100 * (high - low)) / high}%`;
+      parts.push(bar);
+    }
+    if (numbers.ends) parts.push(element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` }));
+    place.replaceChildren(element("p", {}, element("strong", { textContent: totalSaid(level, row, numbers.ends ? saidOf(total) : whole.format(total.value)) })),
+      element("p", { className: "actions" }, ...parts, element("a", { href: "#area", textContent: text("More about this area") })));
+  }
+
+  function totalSaid(level, row, n) {
+    const what = content.universes[content.tables[state.table].universe];
+    return text("{what} in {area}: {n}.", { area: nameOf(level, row), what: what[0].toUpperCase() + what.slice(1), n });
+  }
   const saidOf = ({ value, ends, exact }) => exact ? text("{n} (exact)", { n: whole.format(value) }) : ends === null ? text("{n} (interval not known)", { n: whole.format(value) })
     : text("{n} (90 % interval: {low} to {high})", { n: whole.format(value), low: whole.format(ends[0]), high: whole.format(ends[1]) });
   // An area in three sentences: how many, what part and how it is beside the area that it is in, and its place among others.
   async function sentences(area) {
     const { level: number, row } = area, level = await levelOf(number), table = content.tables[state.table];
-    const several = table.labels.length > 1, label = table.shown[state.cell], what = content.universes[table.universe];
+    const several = table.labels.length > 1 && state.cell !== TOTAL, label = groupOf(table), what = content.universes[table.universe];
     const place = [[number, row]], said = [];
     const numbers = await numbersOf(state.table, number);
     if (!numbers.ends) return said;
     const total = (await compared.totals(state.table, number, row, row + 1))(row);
-    said.push(text("{what} in {area}: {n}.", { area: nameOf(level, row), what: what[0].toUpperCase() + what.slice(1), n: saidOf(total) }));
+    said.push(totalSaid(level, row, saidOf(total)));
     const parent = await compared.parentOf(area), above = parent !== null && shownLevels(state.table).includes(parent.level);
     const beside = above ? await compared.compare(state.table, place, [[parent.level, parent.row]], state.cell) : null;
     const upper = parent === null ? "" : nameOf(await levelOf(parent.level), parent.row);
     const percent = (found) => {
-      const ends = found.ends ?? null, { format } = fitting(ends);
-      return ends === null ? text("{share} % (interval not known)", { share: format(found.value) })
-        : text("{share} % (90 % interval: {low} to {high} %)", { share: format(found.value), low: format(ends[0]), high: format(ends[1]) });
+      const ends = found.ends ?? null, form = fittingShare(ends), share = form.share.format(found.value);
+      return ends === null ? text("{share} % (interval not known)", { share })
+        : text("{share} % (90 % interval: {low} to {high} %)", { share, low: form.ends.format(ends[0]), high: form.ends.format(ends[1]) });
     };
     const own = several ? await compared.share(state.table, place, state.cell) : null;
     if (own !== null) {
@@ -456,13 +502,14 @@
     $("picture").classList.toggle("drawing", several());
   });
 
-  async function choose(level, row) {
+  // From the search, whose answer is below it; from anywhere else, the card with all numbers comes into view.
+  async function choose(level, row, answered = false) {
     state.area = { level, row };
     await show();
     const [title, first] = [$("area").querySelector("h3"), $("area").querySelector("tbody")?.rows[0].cells ?? []];
     $("said").textContent = [title, ...first].map((one) => one.textContent).join(" ");
     // On a narrow screen the card is not beside what was chosen from.
-    if (matchMedia("(max-width: 56rem)").matches) $("area").scrollIntoView({ block: "nearest" });
+    if (!answered && matchMedia("(max-width: 56rem)").matches) $("area").scrollIntoView({ block: "nearest" });
   }
 
   // ---------------------------------------------------------------- the address of the view, and parts in other pages
@@ -501,7 +548,7 @@
     // Of what is in pieces, the area is shown among those beside it.
     const inside = stated?.rows < n ? await compared.parentOf({ level: number, row }) : null;
     if (stated && n > 1) Object.assign(state, { level: number, inside, page: 0 });
-    choose(number, row);
+    choose(number, row, true);
   } });
   $("table").addEventListener("change", () => { Object.assign(state, { table: Number($("table").value), cell: 0, page: 0 }, state.by === null ? {} : { by: null, sort: "code" }); show(); });
   $("level").addEventListener("change", () => { state.level = Number($("level").value); state.page = 0; show(); });
@@ -545,9 +592,11 @@
   async function all() {
     still();
     if (usable) await show();
+    fit();
   }
   // Drawn in a fold that is closed, a picture has no width to fit.
   for (const fold of document.querySelectorAll("details")) if (fold.querySelector("[data-budget]")) fold.addEventListener("toggle", still);
+  for (const fold of document.querySelectorAll("details")) fold.addEventListener("toggle", fit);
   addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(all, 150); });

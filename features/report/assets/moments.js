@@ -1,7 +1,7 @@
 // Sums, shares, differences and ratios of areas with 90 % intervals, by the same formulas as the Python reader
 // (pipeline/reading/derived.py and shares.py); covariances are put together from the factors of moments.py.
 "use strict";
-window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => {
+window.moments = (content, { levelOf, numbersOf, count, interval, isExact, TOTAL }) => {
   const QUANTILE = 1.6448536269514722, CERTAIN = 1, UNKNOWN = 2, MOST_RANKED = 1000000;
   // Different values, as whole numbers of each power of ten, and the place of each number among them.
   async function floats(stated) {
@@ -140,18 +140,23 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     return { values, total: values.reduce((sum, value) => sum + value, 0) };
   }
 
+  // Of a number, or of the whole of an area.
+  const varianceOf = ({ xx, tt }, j) => j === TOTAL ? tt : xx[j];
+  const valueOf = ({ values, total }, j) => j === TOTAL ? total : values[j];
+
   // A number of areas together: its value, and its interval, which is that of the table where it stands in one.
   async function number(table, areas, j) {
-    const value = (await counts(table, areas)).values[j];
+    const value = valueOf(await counts(table, areas), j);
     const joined = await whole(areas);
     const stated = content.tables[table].levels;
     if (joined.length === 1 && stated[content.levels[joined[0][0]].name] !== undefined) {
       const numbers = await numbersOf(table, joined[0][0]);
       await numbers.need(joined[0][1], joined[0][1] + 1);
+      if (j === TOTAL) return (await totals(table, joined[0][0], joined[0][1], joined[0][1] + 1))(joined[0][1]);
       const ends = !numbers.ends ? null : interval(numbers, joined[0][1], j);
       return { value, ends, exact: isExact(numbers, joined[0][1], j) };
     }
-    const variance = (await momentsOf(table, await each(areas, 1)))?.xx[j] ?? NaN;
+    const found = await momentsOf(table, await each(areas, 1)), variance = found === null ? NaN : varianceOf(found, j);
     if (Number.isNaN(variance)) return { value, ends: null, exact: false };
     const exact = variance < 1e-9, reach = exact ? 0 : Math.max(Math.round(QUANTILE * Math.sqrt(variance)), 1);
     return { value, ends: [Math.max(value - reach, 0), value + reach], exact };
@@ -205,7 +210,7 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     if (factors === null || numbers.n * numbers.width > MOST_RANKED) return () => null;
     await numbers.need();
     const found = alike(factors, level);
-    const reach = (row, column) => { const { xx } = found(row); return Number.isNaN(xx[column]) ? Infinity : factors.atOnce * Math.sqrt(xx[column]); };
+    const reach = (row, column) => { const variance = varianceOf(found(row), column); return Number.isNaN(variance) ? Infinity : factors.atOnce * Math.sqrt(variance); };
     return (row, column) => {
       const own = count(numbers, row, column), wide = reach(row, column);
       if (wide === Infinity) return null;
@@ -253,19 +258,19 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     const [left, right, sum, gone] = await Promise.all([mineOnly, plus, [...mineOnly, ...plus], [...mineOnly, ...minus]]
       .map((weighted) => momentsOf(table, weighted)));
     const said = (value, ends) => ({ value, ends, differs: ends === null ? null : ends[0] > 0 || ends[1] < 0 });
-    const [x, y] = [one.values[j], other.values[j]];
+    const [x, y] = [valueOf(one, j), valueOf(other, j)];
     if (left === null || right === null || sum === null) return { difference: said(x - y, null), shares: null, ratio: null };
-    const reach = Math.round(QUANTILE * Math.sqrt(gone.xx[j]));
+    const reach = Math.round(QUANTILE * Math.sqrt(varianceOf(gone, j)));
     // (x + y)^2 - x^2 - y^2 = 2 x y
     const common = (key) => {
-      const [a, b, all] = [left, right, sum].map((found) => (key === "tt" ? found.tt : found[key][j]));
+      const [a, b, all] = [left, right, sum].map((found) => (key === "tt" ? found.tt : key === "xx" ? varianceOf(found, j) : found[key][j]));
       return a === 0 || b === 0 ? 0 : (all - a - b) / 2;
     };
-    const both = { xx: common("xx"), xt: common("xt"), tt: common("tt") };
+    const both = { xx: common("xx"), xt: j === TOTAL ? 0 : common("xt"), tt: common("tt") };
     const around = (value, far) => said(value, Number.isNaN(far) ? null : [value - far, value + far]);
     const difference = around(x - y, reach), totals = around(one.total - other.total, Math.round(QUANTILE * Math.sqrt(gone.tt)));
-    const ratio = y > 0 ? { value: x / y, ends: ratioInterval(x, y, left.xx[j], right.xx[j], both.xx) } : null;
-    const [mine, theirs] = await Promise.all(sides.map((areas) => share(table, areas, j)));
+    const ratio = y > 0 ? { value: x / y, ends: ratioInterval(x, y, varianceOf(left, j), varianceOf(right, j), both.xx) } : null;
+    const [mine, theirs] = j === TOTAL ? [null, null] : await Promise.all(sides.map((areas) => share(table, areas, j)));
     if (mine === null || theirs === null) return { difference, totals, shares: null, ratio };
     const gap = mine.value - theirs.value;
     if (mine.ends === null || theirs.ends === null) return { difference, totals, shares: said(gap, null), ratio };

@@ -1,4 +1,4 @@
-// Tables as files: CSV with its notes above it, and an Excel workbook (ECMA-376), which is XML in a zip archive.
+// Tables as files: CSV with its notes in the last column, and an Excel workbook (ECMA-376), which is XML in a zip archive.
 "use strict";
 window.spreadsheet = (() => {
   const SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
@@ -12,8 +12,12 @@ window.spreadsheet = (() => {
   const QUOTE = "\u0022";
   const quoted = (words) => /[\u0022,\r\n]/.test(words) ? QUOTE + words.replaceAll(QUOTE, QUOTE + QUOTE) + QUOTE : words;
   const line = (cells) => cells.map((one) => quoted(cellOf(one))).join(",") + "\n";
-  // Notes are lines that begin with #; then the heads, then a line a row. What is not known is empty.
-  const csv = (notes, rows) => notes.map((words) => `# ${words.replace(/\s+/g, " ")}\n`).join("") + rows.map(line).join("");
+  // The heads come first, so that every program reads the file as it is; the notes stand once, beside the first row of
+  // numbers, and go where the file goes. What is not known is empty.
+  function csv(notes, [head, ...rows]) {
+    const words = notes.map((one) => one.replace(/\s+/g, " ")).join(" | ");
+    return line([...head, "notes"]) + rows.map((cells, i) => line([...cells, i === 0 ? words : ""])).join("");
+  }
 
   // ---------------------------------------------------------------- XML
   const escaped = (words) => String(words).replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd]/g, "")

@@ -3,7 +3,7 @@
 window.view = (content, state, { levelOf, rowOf }) => {
   const EMBEDDED = ["chart", "table", "area", "compare"];
   const SORTS = ["code", "most", "least"], MEASURES = ["count", "share", "density", "margin"];
-  const start = { ...state };
+  const TOTAL = -1, start = { ...state };
   const keyOf = (table) => (table.universe ? `${table.universe}/${table.name}` : table.name);
   const safe = (words) => encodeURIComponent(words).replaceAll("%2F", "/").replaceAll("%3A", ":");
 
@@ -23,7 +23,7 @@ window.view = (content, state, { levelOf, rowOf }) => {
   async function written(embedded) {
     const table = content.tables[state.table];
     const parts = [["embed", embedded], ["table", safe(keyOf(table))], ["level", safe(content.levels[state.level].name)]];
-    if (state.cell) parts.push(["cell", safe(table.labels[state.cell])]);
+    if (state.cell) parts.push(["cell", state.cell === TOTAL ? "*" : safe(table.labels[state.cell])]);
     if (state.chosen) parts.push(["show", state.chosen]);
     if (state.sort !== start.sort) parts.push(["order", state.sort]);
     if (state.by !== null) parts.push(["by", state.by < 0 ? "*" : safe(table.labels[state.by])]);
@@ -42,7 +42,7 @@ window.view = (content, state, { levelOf, rowOf }) => {
     const one = async (key) => { try { return found.has(key) ? await areaOf(found.get(key)) : null; } catch { return null; } };
     state.table = among(content.tables.map(keyOf), plain("table"), start.table);
     state.level = among(content.levels.map((level) => level.name), plain("level"), start.level);
-    state.cell = among(content.tables[state.table].labels, plain("cell"), 0);
+    state.cell = plain("cell") === "*" ? TOTAL : among(content.tables[state.table].labels, plain("cell"), 0);
     state.chosen = MEASURES.includes(plain("show")) ? plain("show") : null;
     state.sort = SORTS.includes(plain("order")) ? plain("order") : start.sort;
     state.by = plain("by") === "*" ? -1 : among(content.tables[state.table].labels, plain("by"), null);

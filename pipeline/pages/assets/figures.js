@@ -5,13 +5,15 @@ window.figures = (content) => {
   const fixed = Array.from({ length: MOST_DECIMALS + 1 }, (_, decimals) => numerals(decimals, decimals));
   // A number and the ends of its interval with as many decimals as the interval is worth: two digits of its width, and
   // as many as keep apart from 0 what does not hold 0. What is rounded to 0 has no sign.
-  function fitting(ends) {
+  function fitting(ends, most = MOST_DECIMALS) {
     const width = ends === null || ends[0] === null ? NaN : ends[1] - ends[0];
-    let decimals = width > 0 && Number.isFinite(width) ? Math.min(MOST_DECIMALS, Math.max(0, 1 - Math.floor(Math.log10(width)))) : 1;
+    let decimals = width > 0 && Number.isFinite(width) ? Math.min(most, Math.max(0, 1 - Math.floor(Math.log10(width)))) : 1;
     const least = width > 0 && ends[0] * ends[1] > 0 ? Math.min(...ends.map(Math.abs)) : Infinity;
     while (decimals < MOST_DECIMALS && Number(least.toFixed(decimals)) === 0) decimals++;
     return { format: (value) => fixed[decimals].format(Number(value.toFixed(decimals)) || 0), rounded: (value) => Number(value.toFixed(decimals)) || 0 };
   }
+  // A share as people print it, 27.3 %, and its interval with one digit more; both with fewer where the interval is wide.
+  const fittingShare = (ends) => ({ share: fitting(ends, 1), ends: fitting(ends, 2) });
   const spoken = (name) => name.replaceAll("_", " ");
   // A name whose letters run from right to left, so that what stands beside it stays where it is.
   const apart = (name) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
@@ -116,11 +118,14 @@ window.figures = (content) => {
     const n = Math.min(numbers.rows, numbers.n - first);
     return numbers.pieces[place][(part * numbers.width + column) * n + row - first];
   }
-  const count = (numbers, row, column) => stored(numbers, row, column, 0);
+  // In place of a column: the sum of the row, which has an interval of its own (`totalOf`, that of moments.js).
+  const TOTAL = -1;
+  const count = (numbers, row, column) => column === TOTAL ? rowTotal(numbers, row) : stored(numbers, row, column, 0);
   const below = (numbers, row, column) => numbers.ends ? stored(numbers, row, column, 1) : 1;
-  const isExact = (numbers, row, column) => below(numbers, row, column) === 0;
+  const isExact = (numbers, row, column) => column === TOTAL ? numbers.totalOf(row).exact : below(numbers, row, column) === 0;
   // The ends of the 90 % interval, persons; null where it is not known or not published.
   function interval(numbers, row, column) {
+    if (column === TOTAL) return numbers.totalOf(row).ends;
     const [value, found] = [count(numbers, row, column), below(numbers, row, column)];
     if (found === 1) return null;
     return found === 0 ? [value, value] : [value - (found - 2), value + stored(numbers, row, column, 2)];
@@ -160,19 +165,24 @@ window.figures = (content) => {
   const medianText = ({ shown }, { median, low, high }) => low === high ? text("Median: {value}", { value: shown[median] })
     : text("Median: {value} (90 % interval: {low} to {high})", { value: shown[median], low: shown[low], high: shown[high] });
   const shareText = (found) => {
-    const { format } = fitting([found.low, found.high]);
-    return `${format(found.value)} %` + (found.low === null ? "" : " " + text("({low} to {high} %)", { low: format(found.low), high: format(found.high) }));
+    const { share, ends } = fittingShare([found.low, found.high]);
+    return `${share.format(found.value)} %` + (found.low === null ? "" : " " + text("({low} to {high} %)", { low: ends.format(found.low), high: ends.format(found.high) }));
   };
   const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
   const titleOf = (level, row) => level.names[row] ? `${apart(level.names[row])} (${level.label} ${level.codes[row]})`
     : `${level.label} ${level.codes[row]}`;
-  // The columns of a table's file: each count with its interval in persons, which is empty where not known.
-  const columnsOf = (table, ends) => table.labels.flatMap((label) => [label, ...(ends ? [":moe90", ":low90", ":high90"].map((end) => label + end) : [])]);
-  function cellsOf(numbers, row) {
+  // The answers of a table that are added up to a total of the area: several that leave out nobody and count nobody twice.
+  const isTotalled = (table) => table.labels.length > 1 && !table.note;
+  // The columns of a table's file, those that the page shows: total and counts, each with its interval in persons, which
+  // is empty where not known.
+  const filedOf = (table) => [...(isTotalled(table) ? [TOTAL] : []), ...table.labels.keys()];
+  const columnsOf = (table, ends) => filedOf(table).map((column) => column === TOTAL ? "total" : table.labels[column])
+    .flatMap((label) => [label, ...(ends ? [":moe90", ":low90", ":high90"].map((end) => label + end) : [])]);
+  function cellsOf(table, numbers, row, intervals) {
     const cells = [];
-    for (let column = 0; column < numbers.width; column++) {
+    for (const column of filedOf(table)) {
       cells.push(count(numbers, row, column));
-      if (numbers.ends) {
+      if (intervals) {
         const ends = interval(numbers, row, column);
         cells.push(...(ends === null ? ["", "", ""] : [margin(numbers, row, column), ...ends]));
       }
@@ -183,20 +193,20 @@ window.figures = (content) => {
   function rowsOf(table, level, numbers, rows) {
     const named = level.names.length > 0;
     const head = ["geocode", ...(named ? ["name"] : []), ...columnsOf(table, numbers.ends)];
-    return [head, ...rows.map((row) => [level.codes[row], ...(named ? [level.names[row]] : []), ...cellsOf(numbers, row)])];
+    return [head, ...rows.map((row) => [level.codes[row], ...(named ? [level.names[row]] : []), ...cellsOf(table, numbers, row, numbers.ends)])];
   }
   // A whole table: all areas of all of these levels.
   function wholeTable(table, parts) {
     const named = parts.some(({ level }) => level.names.length > 0), ends = parts.some(({ numbers }) => numbers.ends);
     const head = ["level", "geocode", ...(named ? ["name"] : []), ...columnsOf(table, ends)], rows = [head];
     for (const { level, numbers } of parts) for (let row = 0; row < level.n; row++) {
-      rows.push([level.name, level.codes[row], ...(named ? [level.names[row] ?? ""] : []), ...cellsOf(numbers, row)]);
+      rows.push([level.name, level.codes[row], ...(named ? [level.names[row] ?? ""] : []), ...cellsOf(table, numbers, row, ends)]);
     }
     return rows;
   }
 
   return {
     levelOf, numbersOf, placesOf, rowOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, folded, rowsOf, wholeTable, whole, fitting, areasOf, isExact,
+    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, folded, rowsOf, wholeTable, whole, fitting, fittingShare, areasOf, isExact, isTotalled, TOTAL,
   };
 };

@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from geography.errors import InputError
 from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.storage.durable import make_folder
 
 __all__ = ["connected", "engine_of", "ledger_url", "shown_url"]
 
@@ -97,14 +98,14 @@ def engine_of(url: sa.URL, shown: str, *, create: bool) -> sa.Engine:
     try:
         return sa.create_engine(url, poolclass=sa.NullPool, isolation_level="READ COMMITTED")
     except (ModuleNotFoundError, NoSuchModuleError):
-        raise InputError(f"{shown}: PostgreSQL needs the package psycopg; install spinewise[postgres]") from None
+        raise InputError(f'{shown}: PostgreSQL needs the package psycopg: pip install "psycopg[binary]>=3.2"') from None
 
 
 def _prepare_file(path: Path, shown: str, *, create: bool) -> None:
     """Make the file, mode 0600, or verify that it exists: SQLite would create it with the default mode."""
     try:
         if create:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(path.parent, private=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         elif not path.is_file():
             raise InputError(f"{shown}: there is none; `spinewise ledger open` makes it with its first dataset")

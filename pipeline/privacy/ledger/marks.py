@@ -27,6 +27,7 @@ from geography.errors import InputError
 from pipeline.privacy.ledger.chain import Event, LedgerError
 from pipeline.privacy.ledger.database import connected, engine_of, ledger_url, shown_url
 from pipeline.privacy.ledger.notes import Head, read_head, write_head
+from pipeline.storage.durable import make_folder
 
 __all__ = ["STATE_VARIABLE", "Marks", "MarksDatabase", "Seen", "passed_by", "state_folder"]
 
@@ -105,7 +106,7 @@ class Marks:
     @contextmanager
     def _held_file(self, ledger: str) -> Iterator[None]:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.folder, private=True)
             lock = FileLock(self.folder / f"{ledger}.lock", timeout=_WAIT_SECONDS, mode=0o600)
             lock.acquire()
         except Timeout:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool, StrictInt, ValidationError, model_validator
 
 from pipeline.errors import InputError
 from pipeline.model.number_ranges import number_range, ranges_at_odds
-from pipeline.model.record_source import BadReports, Form, RecordSource
+from pipeline.model.record_source import BadReports, Expectation, Form, RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.wide import expand_cells
 from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table, Values
 from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 #: Keys of the form "reports".
 _OF_REPORTS = ("report", "cohort", "respondent", "bad_reports")
@@ -24,8 +26,15 @@ def _of_reports(section: InputSpec) -> list[tuple[str, str]]:
     if section.form != "reports":
         stated = [name for name in _OF_REPORTS if getattr(section, name) is not None]
         return [(name, f'only for the form "reports"; the form is {section.form!r}') for name in stated]
-    stated = [name for name in ("columns", "values", "coded", "rows") if getattr(section, name)]
+    stated = [name for name in ("columns", "values", "coded", "rows", "expect") if getattr(section, name)]
     return [(name, 'not for the form "reports", whose values only the mechanism can tell') for name in stated]
+
+
+class ExpectSection(Section):
+    """How many records and areas the file is known to hold."""
+
+    records: StrictInt = Field(ge=0, description="how many records are counted")
+    areas: StrictInt = Field(ge=0, description="how many areas of the lowest level its rows name")
 
 
 class InputSpec(Section):
@@ -67,6 +76,12 @@ class InputSpec(Section):
         default={},
         description="column of the file -> value or values: only the rows with these are counted, such as householders "
         "in a file of persons",
+    )
+
+    expect: ExpectSection | Literal["unproved"] | None = Field(
+        default=None,
+        description="how many records and areas the file is known to hold; a run of others stops before anything is "
+        'charged. "unproved" has to be filled in first. Not published',
     )
 
     report: str | None = Field(
@@ -121,7 +136,33 @@ class InputSpec(Section):
 
     def source(self) -> RecordSource:
         """What the rest of the pipeline sees of the section."""
-        return RecordSource(**{name: getattr(self, name) for name in type(self).model_fields})
+        stated = {name: getattr(self, name) for name in type(self).model_fields}
+        if isinstance(self.expect, ExpectSection):
+            stated["expect"] = Expectation(self.expect.records, self.expect.areas)
+        return RecordSource(**stated)
+
+
+def read_expectation(records: Path, key: str) -> Expectation:
+    """What a file RECORDS.expect.toml beside some records says that they hold.
+
+    Args:
+        records: the file of the records.
+        key: the key of the spec that says it of the spec's own records.
+
+    Raises:
+        InputError: it is not there, or says something else.
+    """
+    path = records.with_name(f"{records.name}.expect.toml")
+    try:
+        section = ExpectSection.model_validate(parse_toml(read_toml_text(path)))
+    except FileNotFoundError:
+        raise InputError(
+            f"{records}: how many records and areas does it hold? {key} says it of the spec's own records alone; write "
+            f"two lines to {path.name} beside these: records = N and areas = M"
+        ) from None
+    except (OSError, TomlError, UnicodeDecodeError, ValidationError) as error:
+        raise InputError(f"{path}: two lines are needed, records = N and areas = M; found another content") from error
+    return Expectation(section.records, section.areas)
 
 
 def _check_ranges(values: Mapping[str, str], problems: Problems) -> None:

@@ -23,7 +23,9 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_persons_find_their_households(released: Path, tmp_path: Path) -> None:
     out = export_release(open_finished(released, check_hashes=True), "activitysim", tmp_path / "asim")
-    assert sorted(path.name for path in out.iterdir()) == ["households.csv", "persons.csv", "persons_outside.csv"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "STATUS.txt", "households.csv", "persons.csv", "persons_outside.csv"
+    ]  # fmt: skip
     # As ActivitySim reads them, by the index columns of its settings.
     households = pd.read_csv(out / "households.csv", index_col="household_id")
     persons = pd.read_csv(out / "persons.csv", index_col="person_id")

@@ -237,7 +237,8 @@ def test_the_commands_say_what_they_did(town: Path, tmp_path: Path) -> None:
     done = runner.invoke(
         app, ["export", str(town), "--format", "csv", "--out", str(tmp_path / "x"), "--table", "total"]
     )
-    assert (done.exit_code, done.output) == (0, f"{tmp_path / 'x'}\n")
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'x'}\n")
+    assert done.stderr.startswith("status: ")
     assert (tmp_path / "x" / "total" / "county.csv").exists()
     assert runner.invoke(app, ["export", str(town), "--format", "sas", "--out", str(tmp_path / "y")]).exit_code == 2
     from features.exports.command import Layout

@@ -71,7 +71,8 @@ def test_titles_and_notes_are_in_the_book_and_no_text_is_a_formula(books: Path) 
     assert book.properties.title == "People & homes: Age by residence of residents"
     assert book["Neighbourhood"].oddHeader.center.text == "People && homes: Age by residence of residents"
     about = [tuple(cell.value for cell in row) for row in book["about"].iter_rows()]
-    assert about[:2] == [("key", "text"), ("table", "People & homes: Age by residence of residents")]
+    assert about[:2] == [("key", "text"), ("status", "NOT FOR RELEASE: insecure test key")]
+    assert ("table", "People & homes: Age by residence of residents") in about
     assert ("note", "=2+2") in about
     assert {cell.data_type for row in book["about"].iter_rows() for cell in row} == {"s"}
     assert book["Neighbourhood"]["B3"].value == "=SUM(1)"

@@ -53,5 +53,5 @@ def test_another_estimator_finds_the_same_of_our_measurements(population: Callab
 def test_without_mbi_it_is_said_what_to_install(population: Callable[..., Population]) -> None:
     people = population(1)
     design, tables = _measured(people)
-    with pytest.raises(InputError, match=r"needs the package mbi.*pip install 'spinewise\[mbi\]'"):
+    with pytest.raises(InputError, match=r'needs the package mbi.*pip install "mbi'):
         to_mbi(people.tree.domain, tables, design.noise[0])

@@ -59,7 +59,7 @@ def test_table(town: Path) -> None:
     assert re.search(
         r"In one number: epsilon = [0-9.]+ at delta = 1e-10: the effect of changing one person's data", shown
     )
-    assert "Exact, without protection: total of every county." in shown
+    assert "Published exactly (not protected): total of every county." in shown
     assert "Companion units." in shown
     assert "Where counts are small" in shown
     assert "grown * sex" in shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,9 @@ def taken(shown: Opened, button: str, folder: Path) -> Path:
 
 
 def notes(path: Path) -> list[str]:
-    return [line[2:] for line in path.read_text("utf-8").splitlines() if line.startswith("# ")]
+    found = pd.read_csv(path)["notes"].dropna()
+    assert found.index.tolist() == [0]
+    return str(found[0]).split(" | ")
 
 
 def stored(root: Path, table: str) -> pd.DataFrame:
@@ -56,16 +60,67 @@ def test_the_whole_table_is_every_area_of_every_level(shown: Opened, named_town:
         expected = stored(named_town, table.name)
         text = taken(shown, "#all-csv", tmp_path)
         assert text.name == f"{release.spec.name}-{table.name}.csv"
-        found = pd.read_csv(text, comment="#", dtype={"geocode": str})
+        found = pd.read_csv(text, dtype={"geocode": str})
+        assert found.columns[-1] == "notes"
         book = openpyxl.load_workbook(taken(shown, "#all-xlsx", tmp_path))
         assert book.sheetnames == ["numbers", "notes"]
         head, *rows = book["numbers"].iter_rows(values_only=True)
         sheet = pd.DataFrame(rows, columns=list(head))
         for frame in (found, sheet):
-            numbers = frame.drop(columns=["name"], errors="ignore")
+            totals = [one for one in frame if str(one).split(":")[0] == "total"]
+            has_total = len(table.query.answer_labels()) > 1
+            numbers = frame.drop(columns=["name", "notes", *(totals if has_total else [])], errors="ignore")
             pd.testing.assert_frame_equal(numbers, expected, check_dtype=False)
+            if has_total:
+                sums = expected[list(table.query.answer_labels())].sum(axis=1)
+                assert frame["total"].tolist() == sums.tolist()
+                of_the_table = frame.merge(stored(named_town, "total"), on=["level", "geocode"])
+                assert len(of_the_table) >= 5  # at least the tracts
+                for one in totals:
+                    assert of_the_table[f"{one}_x"].tolist() == of_the_table[f"{one}_y"].tolist()
         assert book["notes"]["A2"].value == _STATUS
         assert all(isinstance(one, int) for one in rows[0][3:7])
+
+
+def test_r_reads_a_file_as_it_is(shown: Opened, tmp_path: Path) -> None:
+    """`read.csv` without a setting: as many rows, the same heads, and numbers that are numbers."""
+    rscript = shutil.which("Rscript")
+    if rscript is None:
+        pytest.skip("R is not installed: Rscript is not on the PATH")
+    shown.wait("select_option", "#table", "1")
+    path = taken(shown, "#all-csv", tmp_path)
+    said = "d <- read.csv(commandArgs(TRUE)); cat(nrow(d), is.numeric(d$total), sum(d$total), names(d)[1], sep = '|')"
+    found = subprocess.run([rscript, "-e", said, str(path)], check=True, capture_output=True, text=True).stdout
+    frame = pd.read_csv(path)
+    assert found == f"{len(frame)}|TRUE|{frame['total'].sum()}|level"
+
+
+def test_the_total_is_a_group_with_its_own_interval(shown: Opened, named_town: Path) -> None:
+    """Chosen as a group it is on the picture, in comparisons and in the address, with the number of table "total"."""
+    release = open_release(named_town)
+    names = [one.name for one in release.universe.tables]
+    shown.wait("select_option", "#table", str(names.index("sex")))
+    assert shown.page.locator("#cell option").first.text_content() == "total"
+    shown.wait("select_option", "#cell", "-1")
+    assert shown.page.locator("#measure option[value=share]").count() == 0
+    assert "&cell=*&" in shown.page.evaluate("location.hash") + "&"
+    for code in ("A01", "B02"):
+        shown.page.fill("#search", code)
+        shown.page.wait_for_selector("#found-0")
+        shown.wait("press", "#search", "Enter")
+        shown.wait("click", "#area [data-key=compare]")
+    stored = release.table("total", "tract").loc[["A01", "B02"]]
+    compared = release.query("total").compared(["B02"], ["A01"]).iloc[0]
+    for row, (_, number) in enumerate(stored.iterrows()):
+        cells = shown.page.locator(f"#compare-body tr:nth-child({row + 1}) td").all_text_contents()
+        assert cells[0] == f"{number['total']:,.0f} ({number['total:low90']:,.0f} to {number['total:high90']:,.0f})"
+        assert (row == 0) == (cells[1] == "")
+    assert cells[1].startswith(f"{compared['difference']:+,.0f}".replace("-", "\u2212"))
+    address = shown.page.evaluate("location.href")
+    shown.page.goto("about:blank")
+    shown.page.goto(address)
+    shown.page.wait_for_selector("html[data-ready]")
+    assert shown.page.input_value("#cell") == "-1"
 
 
 def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path) -> None:
@@ -85,10 +140,18 @@ def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path)
         assert " ".join(line.split()) in words
 
 
+def test_a_picture_of_shares_says_no_margin_of_counts(shown: Opened, tmp_path: Path) -> None:
+    shown.wait("select_option", "#table", "1")
+    for measure in ("share", "count"):
+        shown.wait("select_option", "#measure", measure)
+        picture = ElementTree.parse(taken(shown, "#as-svg", tmp_path)).getroot()
+        assert ("margins of error" in " ".join(" ".join(picture.itertext()).split())) == (measure == "count")
+
+
 def test_half_of_the_margins_are_at_most_what_is_said(shown: Opened, tmp_path: Path) -> None:
     shown.wait("select_option", "#table", "1")
     path = taken(shown, "#download", tmp_path)
-    frame = pd.read_csv(path, comment="#")
+    frame = pd.read_csv(path)
     margins = frame.filter(like=":moe90").to_numpy().ravel()
     said = float(notes(path)[-1].rstrip(".").rsplit(" ", 1)[1].replace(",", ""))
     assert (margins <= said).mean() >= 0.5 > (margins < said).mean()

@@ -75,7 +75,7 @@ def test_tables_levels_and_values_have_their_labels(shown: Opened, tmp_path: Pat
     download.value.save_as(tmp_path / "view.csv")
     text = (tmp_path / "view.csv").read_text()
     head = next(line for line in text.splitlines() if not line.startswith("#"))
-    assert head.startswith("geocode,name,young * f,")
+    assert head.startswith("geocode,name,total,total:moe90,total:low90,total:high90,young * f,")
     assert "A02,\"'=HYPERLINK(" in text
     assert shown.complaints == []
 

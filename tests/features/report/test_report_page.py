@@ -80,9 +80,57 @@ def test_the_view_is_downloaded(shown: Opened, town: Path, tmp_path: Path) -> No
         shown.page.click("#download")
     assert waiting.value.suggested_filename == "town-sex-tract.csv"
     waiting.value.save_as(tmp_path / "view.csv")
-    found = pd.read_csv(tmp_path / "view.csv", comment="#")
+    found = pd.read_csv(tmp_path / "view.csv")
     stored = pd.read_parquet(RunDirectory(town).main.table("sex", "tract"))
-    pd.testing.assert_frame_equal(found, stored, check_dtype=False)
+    shown_too = [one for one in found if str(one).split(":")[0] in ("total", "notes")]
+    pd.testing.assert_frame_equal(found.drop(columns=shown_too), stored, check_dtype=False)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_search_and_answer_are_in_the_first_view(browser: Any, town: Path, width: int) -> None:
+    """On a screen of 844 pixels, without scrolling: the search, the answer in one sentence, and its bar to scale."""
+    shown = opened(browser, RunDirectory(town).report, width=width)
+    shown.page.set_viewport_size({"width": width, "height": 844})
+    assert shown.page.locator("#search").bounding_box()["y"] < 400
+    shown.page.fill("#search", "B02")
+    shown.page.wait_for_selector("#found-0")
+    shown.wait("press", "#search", "Enter")
+    row = open_release(town).table("total", "tract").loc["B02"]
+    low, high = row["total:low90"], row["total:high90"]
+    sentences = shown.page.locator("#answer strong").all_text_contents()
+    assert sentences == [f"People in B02: {row['total']:,.0f} (90 % interval: {low:,.0f} to {high:,.0f})."]
+    assert shown.page.evaluate("scrollY") == 0
+    place = shown.page.locator("#answer").bounding_box()
+    assert place["y"] + place["height"] < 844
+    widths = "[...document.querySelectorAll('#answer .bar i')].map((one) => one.getBoundingClientRect().width)"
+    sure, open_ended = shown.page.evaluate(widths)
+    assert sure / (sure + open_ended) == pytest.approx(low / high, abs=0.02)
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280])
+def test_a_wide_table_ends_with_a_whole_column_and_says_that_more_follow(browser: Any, town: Path, width: int) -> None:
+    """Columns of any width: none is cut at the right, and the line above the table counts those that follow."""
+    shown = opened(browser, RunDirectory(town).report, width=width)
+    shown.wait("select_option", "#table", "2")
+    for number in (100, 180):
+        shown.page.add_style_tag(content=f"#counts th:not(:first-child) {{ min-width: {number}px !important; }}")
+        shown.wait("select_option", "#sort", "most" if number == 100 else "least")
+        place, edges, more = shown.page.evaluate(
+            """() => {
+              const place = document.getElementById("counts-region"), box = place.getBoundingClientRect();
+              const edges = [...place.querySelector("tr").cells].map((one) => one.getBoundingClientRect().right);
+              const more = place.previousElementSibling;
+              return [box.right, edges, more.className === "more" ? more.textContent : ""];
+            }"""
+        )
+        after = sum(edge > place + 1 for edge in edges)
+        assert (f": {after}." in more) == (after > 0)
+        assert after or not more
+        if edges[1] <= place + 1:
+            assert min(abs(edge - place) for edge in edges) <= 1.5 or not after
+    assert after or width == 1280
+    assert shown.complaints == []
 
 
 def test_hovering_shows_the_margin_and_clicking_chooses(shown: Opened) -> None:

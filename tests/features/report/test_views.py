@@ -108,7 +108,7 @@ def test_the_comparison_is_taken_along(browser: Any, town: Path, tmp_path: Path)
     with shown.page.expect_download() as waiting:
         shown.page.click("#compare-csv")
     waiting.value.save_as(tmp_path / "comparison.csv")
-    found = pd.read_csv(tmp_path / "comparison.csv", comment="#")
+    found = pd.read_csv(tmp_path / "comparison.csv")
     assert found["geocode"].tolist()[:2] == ["A01", "B02"]
     release = open_release(town)
     row = release.query("sex * grown").compared(["B02"], ["A01"]).loc["young * m"]

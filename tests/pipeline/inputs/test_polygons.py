@@ -154,7 +154,7 @@ def test_without_the_extra_the_message_names_it(tmp_path: Path, monkeypatch: pyt
         return original(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(InputError, match=r'need the extra maps; install it with pip install "spinewise\[maps\]"'):
+    with pytest.raises(InputError, match=r'need geopandas; install it with pip install "geopandas.*" "pyogrio'):
         read_areas(source(tmp_path / "areas.gpkg"), CODES)
 
 

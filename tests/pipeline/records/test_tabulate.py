@@ -25,7 +25,7 @@ from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Schema
-from pipeline.records import record_files as records
+from pipeline.records import strict_csv
 from pipeline.records import tabulate as module
 from pipeline.records.columns import LARGEST_COUNT
 from pipeline.records.count_accumulator import CountAccumulator
@@ -115,7 +115,7 @@ def test_all_forms_and_files_agree_with_brute_force(people: list[Person], chunk_
 
 def test_many_csv_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that fill many blocks of a CSV file are all counted."""
-    monkeypatch.setattr(records, "CSV_BLOCK_BYTES", 256)
+    monkeypatch.setattr(strict_csv, "BLOCK_BYTES", 256)
     rng = np.random.default_rng(3)
     values = [CODES, *(a.values for a in SCHEMA.attributes)]
     people = [tuple(str(rng.choice(v)) for v in values) for _ in range(500)]
@@ -272,24 +272,17 @@ def test_value_outside_the_schema(tmp_path: Path, chunk_rows: int) -> None:
 
 
 def test_lines_of_csv_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CSV messages give the row of data and the line of the file, also past blocks, blank lines and line breaks."""
-    monkeypatch.setattr(records, "CSV_BLOCK_BYTES", 64)
+    """CSV messages give the row of data and the line of the file, also past blocks and blank lines."""
+    monkeypatch.setattr(strict_csv, "BLOCK_BYTES", 64)
     good = "01200,adult,black,x\n"
-    text = (
-        "block,age,race,note\n"
-        + good * 10
-        + "\n"
-        + '01200,adult,black,"two\nlines"\n'
-        + "01200,adult,red,x\n"
-        + good * 9
-    )
+    text = "block,age,race,note\n" + good * 10 + "\n" + '01200,adult,black,"x, y"\n' + "01200,adult,red,x\n" + good * 9
     path = tmp_path / "a.csv"
     path.write_text(text)
     assert fails(spec(path)) == (
-        f"a.csv, column 'race': a value outside the schema in 1 row (row 12; line 15): found 'red'; {RACES}"
+        f"a.csv, column 'race': a value outside the schema in 1 row (row 12; line 14): found 'red'; {RACES}"
     )
     path.write_text(text + good + "01200,adult,blue,x\n")
-    assert "in 2 rows (rows 12, 23; lines 15, 26): found 'red', 'blue'" in fails(spec(path))
+    assert "in 2 rows (rows 12, 23; lines 14, 25): found 'red', 'blue'" in fails(spec(path))
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])

@@ -122,5 +122,5 @@ def test_a_scheme_that_cannot_be_checked_is_refused() -> None:
 
 def test_without_the_library_nothing_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "py_arkworks_bls12381", None)
-    with pytest.raises(InputError, match="needs the extra beacon"):
+    with pytest.raises(InputError, match="needs py-arkworks-bls12381: pip install"):
         parsed(QUICKNET, QUICKNET_ROUND)

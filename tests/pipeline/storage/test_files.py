@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auditor.program import write_private
 from pipeline.errors import ReleaseError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.storage.durable import make_folder
 from pipeline.storage.files import (
     RowGroups,
     canonical_json,
     json_sha256,
-    make_folder,
     make_restricted,
     open_parquet,
     read_header,
@@ -196,6 +199,20 @@ def test_a_restricted_folder_is_closed_whatever_the_umask(tmp_path: Path) -> Non
         os.umask(before)
     assert _mode(tmp_path / "a" / "restricted") == 0o700
     assert _mode(tmp_path / "a") == 0o777
+
+
+def test_folders_above_a_private_file_are_closed_too_whatever_the_umask(tmp_path: Path, staging: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_bytes(tmp_path / "a" / "b" / "private", b"", staging, private=True)
+        with Ledger.open(str(tmp_path / "c" / "d" / "ledger.db"), create=True, state=tmp_path / "e" / "f") as ledger:
+            ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(1), neighbours="change-one")
+        write_private(tmp_path / "g" / "h" / "found.json", [])
+    finally:
+        os.umask(before)
+    made = [path for path in tmp_path.rglob("*") if path not in (staging, staging.parent)]
+    assert len([path for path in made if path.is_dir()]) >= 6
+    assert {path.name: oct(_mode(path)) for path in made if _mode(path) != (0o700 if path.is_dir() else 0o600)} == {}
 
 
 def test_an_open_folder_is_closed_and_that_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, KINDS, random_problem
 
+from postprocess.downward import level as downward
 from postprocess.downward import tasks as level_task
 from postprocess.downward.level import downward_level
 from postprocess.downward.report import SolverReport
 from postprocess.errors import SolverError
-from postprocess.families import solve
+from postprocess.families import active_set, solve
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
 from postprocess.families.second_solver import solve_again
@@ -85,6 +88,63 @@ def test_the_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     cut, _ = release(problem)
     for a, b in zip(whole, cut, strict=True):
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("kind", [{}, {"zeros": True}, {"invariants": True}, {"complete": False}])
+def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
+    monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
+) -> None:
+    """Together, cut into batches, those that take two rounds apart from the others, and each alone."""
+    problem, _ = random_problem(7, n_levels=1, roots=150, shape=(3, 2), **kind)
+    (together,), report = release(problem)
+    assert_kept(problem, [together])
+    monkeypatch.setattr(level_task, "BATCH_CELLS", 100)
+    (cut,), _ = release(problem)
+    monkeypatch.setattr(active_set, "PATIENCE", 2)
+    (few_rounds,), _ = release(problem)
+    monkeypatch.setattr(downward, "areas_alike", lambda task, *_: np.arange(len(task.classes))[:, None])
+    (alone,), of_alone = release(problem)
+    for other in (cut, few_rounds, alone):
+        assert np.array_equal(together, other)
+    assert report.public() == of_alone.public()
+
+
+def test_areas_without_a_parent_are_stated_solved_and_rounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times the areas take no more calls."""
+    problem, _ = random_problem(3, n_levels=1, roots=2000, shape=(5,))
+    unchecked = np.zeros(2000, dtype=bool)
+    calls: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        function = getattr(downward, name)
+
+        def call(*given: object, **more: object) -> object:
+            calls[name] += 1
+            return function(*given, **more)
+
+        monkeypatch.setattr(downward, name, call)
+
+    for name in ("member_of", "solve_together", "round_together", "round_family"):
+        counted(name)
+    basis = basis_of(problem)
+    downward_level(problem, basis, 0, upward_pass(problem, basis)[0], None, checked=unchecked)
+    assert calls["solve_together"] == 2  # the total, then the detail
+    assert sum(calls.values()) < 30  # some have cells that cost the same, and are rounded alone
+
+
+def test_a_message_names_the_one_of_many_areas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seeded fault in one area of those that are solved together is found in the sample, by the area's code."""
+    problem, _ = random_problem(3, n_levels=1, roots=20, shape=(5,))
+    right = active_set.solve_together
+
+    def wrong(family: Family) -> active_set.Together:
+        found = right(family)
+        found.x[-1] += 0.01
+        return found
+
+    monkeypatch.setattr(downward, "solve_together", wrong)
+    with pytest.raises(SolverError, match=r"level0 19: the batched solver and \S+ differ by 0\.01 "):
+        release(problem)
 
 
 def test_cvxpy_alone_gives_nearly_the_same() -> None:

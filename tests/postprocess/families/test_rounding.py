@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from postprocess.errors import SolverError
 from postprocess.families.family import Family
 from postprocess.families.precisions import Dense
-from postprocess.families.rounding import GroupLevel, round_family, snap, tie_breaks
+from postprocess.families.rounding import GroupLevel, round_family, round_together, snap, tie_breaks
 
 
 def family_of(x: np.ndarray, parent: np.ndarray | None) -> Family:
@@ -85,6 +85,43 @@ def test_nested_groups_are_held_within_one(seed: int) -> None:
     assert np.abs(whole - x).max() < 1 + 1e-3
     for g in range(3):
         assert np.abs(whole[:, group == g].sum(1) - x[:, group == g].sum(1)).max() < 1 + 1e-3
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), fixed=st.booleans())
+def test_areas_without_a_parent_are_nearest_by_brute_force(seed: int, fixed: bool) -> None:
+    """Together as by themselves, in nested groups with bounds."""
+    rng = np.random.default_rng(seed)
+    x = rng.gamma(1.0, 2.0, (6, 5))
+    if fixed:
+        x *= (np.rint(x.sum(axis=1)) / x.sum(axis=1))[:, None]
+    sums, group = np.zeros(5, dtype=np.int64), np.array([0, 0, 1, 1, 2])
+    totals = np.rint(x.sum(axis=1)).astype(np.int64)[:, None]
+    low, free = np.zeros((6, 3), dtype=np.int64), np.full((6, 3), 1000)
+    chain = [GroupLevel(sums, totals if fixed else 0 * totals, totals), GroupLevel(group, low, free)]
+    ties = tie_breaks(seed, [np.arange(6)[:, None], np.arange(5)[None, :]])
+    family = family_of(x, None)
+    together, sure = round_together(family, x, chain, ties)
+    assert sure.mean() > 0.5
+    for i in range(6):
+        own = [GroupLevel(one.group, one.lower[i : i + 1], one.upper[i : i + 1]) for one in chain]
+        given = family.of_children(np.array([i])), x[i : i + 1], own, ties[i : i + 1]
+        whole = round_family(*given)
+        assert not sure[i] or np.array_equal(whole[0], together[i])
+
+        def allowed(w: np.ndarray, i: int = i) -> bool:
+            near = all(abs((w - x[i : i + 1])[:, group == g].sum()) < 1 for g in range(3))
+            return near and abs(w.sum() - x[i].sum()) < 1 and chain[0].lower[i] <= w.sum() <= chain[0].upper[i]
+
+        assert ((whole - x[i]) ** 2).sum() <= best_by_brute_force(x[i : i + 1], allowed) + 1e-2
+
+
+def test_where_cells_that_cost_the_same_go_different_ways_it_is_not_sure() -> None:
+    x = np.array([[0.5, 0.5, 2.0], [0.4, 0.6, 2.0]])
+    chain = [GroupLevel(np.zeros(3, dtype=np.int64), np.full((2, 1), 3), np.full((2, 1), 3))]
+    whole, sure = round_together(family_of(x, None), x, chain, np.ones((2, 3), dtype=np.int64))
+    assert sure.tolist() == [False, True]
+    assert whole[1].tolist() == [0, 1, 2]
 
 
 def test_crossing_groups_are_kept_by_integer_programming() -> None:

@@ -178,7 +178,7 @@ def test_files_of_statistics_programs(ending: str, tmp_path: Path, monkeypatch: 
     assert status == 0, told
     assert people_of(load_spec(out / "release.toml")) == PEOPLE
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
-    assert 'pip install "spinewise[stat]"' in run(path)[1]
+    assert 'pip install "pyreadstat>=1.2"' in run(path)[1]
 
 
 @pytest.mark.parametrize("ending", ["xls", "px", "json", "rds"])

@@ -16,7 +16,7 @@ from features.joins.mathematics.membership import Membership
 from postprocess.arrays import FloatArray
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.members import Counted, Implied
+from postprocess.members import BETWEEN, Counted, Implied
 
 #: Members of a household of sizes 1, 2, 3 and "4+".
 LEAST, EXPECTED, MOST = np.array([1, 2, 3, 4]), np.array([1.0, 2.0, 3.0, 4.5]), np.array([1, 2, 3, 9])
@@ -133,11 +133,49 @@ def test_simulated_sums_have_the_stated_variance_and_the_same_noise_for_both_com
     n = 20_000
     implied = Implied(sums, np.zeros((n, 2)), np.full((n, 2), 9.0), np.ones((n, 2)))
     released = sp.csr_array(np.tile([2, 1, 0, 2], (n, 1)))
-    drawn = implied.measured_anew(released, np.arange(n), (3, 99)).values
+    excess = np.tile([1.0, 0.0], (n, 1))
+    drawn = implied.measured_anew(released, excess, np.arange(n), (3, 99)).values
     assert (drawn[:, 0] == drawn[:, 1]).all()
     assert drawn[:, 0].mean() == pytest.approx(2 + 2 + 2 * 4.5, abs=4 * 3 / np.sqrt(n))
     assert drawn[:, 0].std() == pytest.approx(3.0, rel=0.03)
     some = np.array([5, 6, 7, 100, 3_000])
-    again = implied.of_rows(some).measured_anew(released[some], some, (3, 99)).values
+    again = implied.of_rows(some).measured_anew(released[some], excess[some], some, (3, 99)).values
     assert (again == drawn[some]).all()
-    assert not np.array_equal(implied.measured_anew(released, np.arange(n), (4, 99)).values, drawn)
+    assert not np.array_equal(implied.measured_anew(released, excess, np.arange(n), (4, 99)).values, drawn)
+
+
+@pytest.mark.parametrize("open_ended", [1, 20, 400])
+def test_simulated_members_of_open_sizes_vary_as_is_allowed_for_and_add_up(open_ended: int) -> None:
+    """The more households of "4+", the more their members vary: pairs of alike children of many parents."""
+    sums = counted(Marginal("total", (np.zeros(2, dtype=np.int64),)))
+    n, children = 4_000, 8
+    parent_of, rows = np.repeat(np.arange(n), children), np.arange(n * children)
+    nothing = np.zeros((n * children, 2))
+    implied = Implied(sums, nothing, nothing + 1.0, nothing + 1.0)
+    released = sp.csr_array(np.tile([2, 1, 0, open_ended], (n * children, 1)))
+    above = np.tile([children * 0.5 * open_ended, 0.0], (n, 1))
+    drawn = implied.excess_below(released, parent_of, above, rows, (7, 99))
+    assert (drawn >= 0).all()
+    assert (drawn[:, 1] == 0).all()
+    of_parents = drawn[:, 0].reshape(n, children)
+    assert of_parents.sum(axis=1) == pytest.approx(above[:, 0])
+    mean = 0.5 * open_ended
+    allowed = mean * (1 + 0.5) + (BETWEEN * mean) ** 2
+    # Given their sum, 1 - 1/8 of it is left, and of gamma variables with few members a little less.
+    shape = mean**2 / allowed
+    expected = allowed * (1 - 1 / children) / (1 + 1 / (children * shape))
+    assert of_parents.std() == pytest.approx(np.sqrt(expected), rel=0.03)
+    # Some families alone have the same numbers.
+    some = np.flatnonzero(np.isin(parent_of, [3, 4, 900]))
+    again = implied.of_rows(some).excess_below(
+        released[some], np.repeat(np.arange(3), children), above[[3, 4, 900]], some, (7, 99)
+    )
+    assert (again == drawn[some]).all()
+
+
+def test_simulated_members_at_the_top_are_as_many_as_were_measured() -> None:
+    sums = counted(Marginal("total", (np.zeros(2, dtype=np.int64),)))
+    top = Implied(sums, np.full((1, 2), 600.0), np.full((1, 2), 4.0), np.ones((1, 2)))
+    weight = 50.0**2 / 4.0
+    excess = top.excess_at_top(sp.csr_array(np.array([[0, 0, 0, 100]])))
+    assert excess[0] == pytest.approx([50 * (1 + weight * 4.0) / (1 + weight), 0.0])

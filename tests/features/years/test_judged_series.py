@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles.histories import farthest
+from oracles.series_numbers import square_root
 
 from auditor.reading.errors import FormError
-from auditor.series import Series, distance_problems, read_series
+from auditor.series import Series, _bounds, distance_problems, read_series
+from features.years.design import triangular
+from features.years.loss import reach
+from features.years.terms import Stated, found
+from pipeline.privacy.budget import MOVED, NEIGHBOURS, Neighbours
 
 ROWS = ((8,), (-2, 8), (1, -1, 8))
 
@@ -85,3 +90,58 @@ def test_a_distance_that_the_spells_alone_give_is_noticed() -> None:
     periods = tuple(str(year) for year in range(2031, 2041))
     series = Series("padron", periods, 0, "first", 2, Fraction(2), {2: Fraction(1)}, ())
     assert distance_problems(series, 2) == ["people with 10 records lose 5, stated is nothing"]
+
+
+def _of_terms(terms: Stated) -> Series:
+    periods = tuple(str(2031 + t) for t in range(len(terms.design)))
+    losses = {k: loss.part for k, loss in terms.losses.items()}
+    return Series("padron", periods, 0, "first", terms.spells, terms.distance, losses, terms.design)
+
+
+LONG = [(5, 2), (5, 5), (10, 2), (12, 3), (30, 2)]
+
+
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize(("periods", "spells"), LONG)
+def test_honest_terms_of_long_series_are_confirmed(periods: int, spells: int, neighbours: Neighbours) -> None:
+    """By all pairs of histories or, where they are too many, by a bound of the program's own."""
+    terms = found(triangular(square_root(periods), spells, neighbours))
+    assert distance_problems(_of_terms(terms), MOVED[neighbours]) == []
+
+
+@pytest.mark.parametrize(("periods", "spells"), LONG)
+def test_a_distance_without_shared_answers_is_noticed(periods: int, spells: int) -> None:
+    """Two that never share an answer are as far apart as each from none; two of the same two answers are farther."""
+    design = triangular(square_root(periods), spells, "change-one")
+    terms = found(design)
+    apart = 2 * Fraction(reach(design.gram, spells, "add-remove").value)
+    assert apart < 2 * terms.distance
+    said = distance_problems(replace(_of_terms(terms), distance=apart / 2), 2)
+    assert any(problem.startswith(f"people with {spells} spells") for problem in said)
+
+
+def test_a_bound_with_96_for_128_is_noticed() -> None:
+    """Three quarters of what the intervals add up to: thirty periods of independent noise would cost half."""
+    rows = tuple((0,) * t + (1,) for t in range(30))
+    series = Series("padron", tuple(map(str, range(30))), 0, "first", 3, Fraction(30), {3: Fraction(1)}, rows)
+    assert distance_problems(series, 2) == []
+    said = distance_problems(replace(series, distance=Fraction(30, 2)), 2)
+    assert said == ["people with 3 spells are not shown to lose less than 2, stated is 1"]
+
+
+def test_what_cannot_be_judged_is_named() -> None:
+    rows = tuple((0,) * t + (2**23,) for t in range(5))
+    series = Series("padron", tuple("12345"), 0, "first", 2, Fraction(5), {2: Fraction(1)}, rows)
+    assert "not judged" in distance_problems(series, 2)[0]
+    assert "not judged" in distance_problems(replace(series, design=((1,),), periods=("1",)), 2)[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bound_is_above_all_pairs_with_sums_of_rows_below_0_too(seed: int) -> None:
+    """With the rows not filled up: of a series of which periods count against each other more than for themselves."""
+    rng = np.random.default_rng(seed)
+    matrix = np.tril(rng.integers(-9, 4, (4, 4)), -1) + np.diag(rng.integers(1, 9, 4))
+    gram = matrix.T @ matrix
+    for neighbours in NEIGHBOURS:
+        bounds = _bounds(gram, MOVED[neighbours])
+        assert all(most >= far for most, far in zip(bounds, farthest(gram, neighbours), strict=True))
