@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -92,7 +92,7 @@ def table(
     recipe: Annotated[Path | None, _option("recipe", "FILE", "What was stated before: an import.toml.")] = None,
     query: Annotated[str | None, _option("query", "SQL", "For a database: the query.")] = None,
     geography: Annotated[
-        str | None, _option("geography", "COLUMNS", "The columns of the levels, top first: state,county.")
+        str | None, _option("geography", "COLUMNS", "The columns of the levels, top first: state,county=county_name.")
     ] = None,
     count: Annotated[str | None, _option("count", "COLUMN", "A row is a cell; this column has its count.")] = None,
     records: Annotated[bool, typer.Option("--records", help="A row is a record.")] = False,
@@ -103,7 +103,7 @@ def table(
         str | None, _option("attributes", "COLUMNS", "Columns to count by: 'sex,age=ages five-year'.")
     ] = None,
     schema: Annotated[
-        Path | None, _option("schema", "FILE", "The public list of attributes and values, in TOML.")
+        str | None, _option("schema", "FILE", "The public list of attributes and values, in TOML.")
     ] = None,
     level: Annotated[str | None, _option("level", "COLUMN", "The column that says each row's level.")] = None,
     drop_level: Annotated[
@@ -112,10 +112,12 @@ def table(
     levels: Annotated[
         str | None, _option("levels", "NAME=N,...", "Levels by length of their codes: land=2,kreis=5.")
     ] = None,
-    lookup: Annotated[
-        Path | None, _option("lookup", "FILE", "The public list of all areas, with the levels above.")
+    areas: Annotated[
+        str | None,
+        typer.Option(
+            "--areas", "--lookup", metavar="FILE", help="The public list of all areas, with the levels above."
+        ),
     ] = None,
-    areas: Annotated[Path | None, _option("areas", "FILE", "The same as --lookup.")] = None,
     only: Annotated[
         list[str] | None, _option("only", "CONDITION", "Rows to keep: 'sex != Total and age in 0-4, 5-9'.")
     ] = None,
@@ -152,8 +154,8 @@ def table(
     """Import a table as you state it: write a spec that runs, and print the spec's path.
 
     Without --out, the file is described, with a command to copy that states a reading; nothing is written. Otherwise
-    everything is stated by options, or by a recipe of them: nothing is guessed. The number of people and of areas, which
-    you know from elsewhere, prove the reading; where they are missed, nothing is written.
+    everything is stated by options, or by a recipe of them: nothing is guessed. The numbers of people and of areas,
+    which you know from elsewhere, prove the reading; where they are missed, nothing is written.
 
     Example:
 
@@ -164,8 +166,6 @@ def table(
 
         spinewise import table next.csv --recipe mine/import.toml --out next --expect-records 610 --expect-areas 12
     """
-    from dataclasses import fields
-
     from features.imports.tables.description import describe_table
     from features.imports.tables.importer import import_table
     from features.imports.tables.statement import Statement, read_recipe
@@ -174,34 +174,26 @@ def table(
 
     if weights is not None:
         raise InputError(
-            f"--weights {weights}: weighted counts cannot be protected as counts of persons: a person of weight 250 would "
-            "change a cell by 250. Expand the records beforehand (as many rows as the weight, for an example only), or "
-            "release the respondents themselves: leave out --weights"
+            f"--weights {weights}: weighted counts cannot be protected as counts of persons: a person of weight 250 "
+            "would change a cell by 250. Expand the records beforehand (as many rows as the weight, for an example "
+            "only), or release the respondents themselves: leave out --weights"
         )
-    if lookup is not None and areas is not None:
-        raise InputError("--lookup and --areas: both name the list of areas; give one")
-    given = {
+    stated: dict[str, Any] = {
         "query": query, "geography": geography, "count": count, "records": records, "wide": wide,
         "attributes": attributes, "schema": schema, "level": level, "drop_level": drop_level, "levels": levels,
-        "lookup": lookup or areas, "only": tuple(only or ()), "header": header, "sheet": sheet, "zeros": zeros,
+        "areas": areas, "only": tuple(only or ()), "header": header, "sheet": sheet, "zeros": zeros,
         "missing": missing, "households": households, "households_query": households_query, "key": key,
         "household_attributes": household_attributes, "separator": separator, "encoding": encoding, "name": name,
     }  # fmt: skip
-    stated = {one: str(value) if isinstance(value, Path) else value for one, value in given.items()}
     if recipe is not None:
         if both := [one for one, value in stated.items() if value not in (None, False, ())]:
             raise InputError(
                 f"--{both[0].replace('_', '-')} and --recipe: what is stated stands in one place; change {recipe}"
             )
         stated = read_recipe(recipe)
-    assert stated.keys() <= {one.name for one in fields(Statement)}
     statement = Statement(
-        source,
-        **stated,
-        expect_records=expect_records,
-        expect_areas=expect_areas,
-        unproved=unproved,  # type: ignore[arg-type]
-    )
+        source, **stated, expect_records=expect_records, expect_areas=expect_areas, unproved=unproved
+    )  # fmt: skip
     if out is None or not statement.is_stated:
         if statement.is_stated:
             raise InputError(

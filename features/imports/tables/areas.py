@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from features.imports.tables.statement import Statement
 from features.imports.tables.table import Coded, Table, keys_of
@@ -28,14 +29,16 @@ class Areas:
     Attributes:
         levels: their names, top first.
         leaf: each row's area of the lowest level.
-        table: areas.parquet: a column a level, a row an area of the lowest level.
+        table: areas.parquet: a column a level, a row an area of the lowest level, and columns of names.
         n_named: areas that rows of the table name.
+        names: level -> the column of `table` with its areas' names.
     """
 
     levels: tuple[str, ...]
     leaf: Coded
     table: pa.Table
     n_named: int
+    names: Mapping[str, str]
 
 
 def padded(table: Table, column: str, width: int | None) -> Coded:
@@ -61,36 +64,57 @@ def read_areas(table: Table, stated: Statement, lookup: Table | None) -> Areas:
     """
     if lookup is not None:
         return _of_lookup(table, stated, lookup)
-    levels, columns = _levels(table, stated, stated.columns)
+    levels, columns = _levels(table, stated)
     for name, column in zip(levels, columns, strict=True):
         _check_alike(f"{table}: {name!r}", column.texts)
     paths = _paths(columns)
     leaf = paths[-1].present()
     _, first = np.unique(leaf.codes, return_index=True)
-    listed = {name: [path.texts[path.codes[i]] for i in first] for name, path in zip(levels, paths, strict=True)}
-    return _areas(levels, leaf, listed, len(leaf.texts))
+    return _areas(table, stated, leaf, dict(zip(levels, paths, strict=True)), first)
 
 
-def _areas(levels: tuple[str, ...], leaf: Coded, listed: dict[str, list[str]], n_named: int) -> Areas:
+def _areas(listed: Table, stated: Statement, leaf: Coded, paths: Mapping[str, Coded], rows: NDArray[np.int64]) -> Areas:
+    """The list of areas, of some rows of the table that lists them."""
+    columns = {level: path.at(rows) for level, path in paths.items()}
+    levels = tuple(paths)
     if len(levels) == 1:
         whole = WHOLE if levels[0] != WHOLE else "whole"
-        listed = {whole: [whole] * len(listed[levels[0]]), **listed}
         levels = (whole, *levels)
-    return Areas(
-        levels, leaf, pa.table({name: pa.array(texts, pa.string()) for name, texts in listed.items()}), n_named
-    )
+        columns = {whole: Coded(np.zeros(len(rows), dtype=np.int32), [whole]), **columns}
+    names: dict[str, str] = {}
+    named = list(stated.places.values())
+    for level, column in zip(list(paths)[-len(named) :], named, strict=True):  # of the levels of one column, the lowest
+        if column is not None:
+            _check_one_name(listed, column, paths[level])
+            names[level] = column
+            columns[column] = listed.columns[column].at(rows)
+    table = pa.table({name: column.arrow().cast(pa.string()) for name, column in columns.items()})
+    return Areas(levels, leaf, table, len(leaf.texts), names)
 
 
-def _levels(table: Table, stated: Statement, names: Sequence[str]) -> tuple[tuple[str, ...], list[Coded]]:
+def _check_one_name(table: Table, column: str, path: Coded) -> None:
+    """InputError where an area has two names, or none."""
+    named = table.columns[column]
+    if "" in named.texts:
+        raise InputError(
+            f"{table.place(table.first(column, ''))}, column {column!r}: found nothing; each area has a name"
+        )
+    pairs = np.unique(keys_of([path, named]))
+    own, name = pairs // len(named.texts), pairs % len(named.texts)
+    if (twice := np.flatnonzero(own[1:] == own[:-1])).size:
+        i = int(twice[0])
+        raise InputError(
+            f"{table}: column {column!r}: area {path.texts[own[i]]!r} has the names {named.texts[name[i]]!r} and "
+            f"{named.texts[name[i + 1]]!r}; one area has one name"
+        )
+
+
+def _levels(table: Table, stated: Statement) -> tuple[tuple[str, ...], list[Coded]]:
     """The levels' names, and the column of each as it is in the table."""
-    columns = [padded(table, name, stated.zeros) for name in names]
-    for name, column in zip(names, columns, strict=True):
-        if "" in column.texts:
-            row = int(np.argmax(column.codes == column.texts.index("")))
-            raise InputError(f"{table.place(row)}, column {name!r}: found nothing; each row needs its area")
+    columns = _codes(table, stated, stated.columns)
     if not stated.prefixes:
-        return tuple(names), columns
-    (column,), (name,) = columns, names
+        return stated.columns, columns
+    (column,), (name,) = columns, stated.columns
     length = max(stated.prefixes.values())
     if wrong := [text for text in column.texts if len(text) != length]:
         row = int(np.argmax(column.codes == column.texts.index(wrong[0])))
@@ -100,6 +124,16 @@ def _levels(table: Table, stated: Statement, names: Sequence[str]) -> tuple[tupl
         )
     parts = [column.translated(lambda text, n=n: text[:n]) for n in stated.prefixes.values()]  # type: ignore[misc]
     return tuple(stated.prefixes), parts
+
+
+def _codes(table: Table, stated: Statement, names: Sequence[str]) -> list[Coded]:
+    """Columns of codes or names, in each row one."""
+    columns = [padded(table, name, stated.zeros) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if "" in column.texts:
+            row = int(np.argmax(column.codes == column.texts.index("")))
+            raise InputError(f"{table.place(row)}, column {name!r}: found nothing; each row needs its area")
+    return columns
 
 
 def _paths(columns: Sequence[Coded]) -> list[Coded]:
@@ -118,17 +152,14 @@ def _paths(columns: Sequence[Coded]) -> list[Coded]:
 
 def _of_lookup(table: Table, stated: Statement, lookup: Table) -> Areas:
     """The areas of a public list, in which those of the table have to be."""
-    name = stated.columns[-1]
-    if stated.prefixes:
-        levels, columns = _levels(lookup, stated, stated.columns)
-    else:
-        levels, columns = _levels(lookup, stated, [c for c in stated.columns if c in lookup.columns])
+    name = stated.lowest
+    levels, columns = _levels(lookup, stated)
     of_table = [c for c in stated.columns if c in table.columns]
     if len(of_table) > 1 and of_table != list(stated.columns):
         raise InputError(
             f"{table}: of --geography, the table has {', '.join(of_table)}: all are needed, or only {name!r}"
         )
-    _, rows = _levels(table, Statement(stated.source, query=stated.query, zeros=stated.zeros), of_table)
+    rows = _codes(table, stated, of_table)
     paths = _paths(columns)
     if len(of_table) > 1:
         key, known = _joined(rows), _joined(columns)
@@ -140,8 +171,8 @@ def _of_lookup(table: Table, stated: Statement, lookup: Table) -> Areas:
     if len(leaf_of) < len(lookup):
         twice = int(np.flatnonzero(np.bincount(known.codes) > 1)[0])
         raise InputError(
-            f"{lookup}: {known.texts[twice]!r} stands in several rows; each area needs one, or the columns of the levels "
-            "above in the table, too"
+            f"{lookup}: {known.texts[twice]!r} stands in several rows; each area needs one, or the columns of the "
+            "levels above in the table, too"
         )
     if unknown := [text for text in key.texts if text not in leaf_of]:
         row = int(np.argmax(key.codes == key.texts.index(unknown[0])))
@@ -151,8 +182,7 @@ def _of_lookup(table: Table, stated: Statement, lookup: Table) -> Areas:
         )
     _check_alike(f"{lookup}: {name!r}", columns[-1].texts)
     leaf = key.translated(leaf_of.__getitem__)
-    listed = {level: [path.texts[i] for i in path.codes] for level, path in zip(levels, paths, strict=True)}
-    return _areas(levels, leaf, listed, len(leaf.texts))
+    return _areas(lookup, stated, leaf, dict(zip(levels, paths, strict=True)), np.arange(len(lookup)))
 
 
 def _joined(columns: Sequence[Coded]) -> Coded:

@@ -31,8 +31,8 @@ def read_counts(table: Table, column: str) -> NDArray[np.int64]:
         if not _WHOLE.fullmatch(text):
             raise InputError(
                 f"{table.place(int(np.argmax(one.codes == i)))}, column {column!r}: found "
-                f"{repr(text) if text else 'nothing'}; a count is a whole number of people written in digits only, such "
-                "as 3967"
+                f"{repr(text) if text else 'nothing'}; a count is a whole number of people written in digits only, "
+                "such as 3967"
             )
         numbers[i] = int(text)
     return numbers[one.codes]
@@ -47,8 +47,9 @@ def check_once(table: Table, cells: Mapping[str, Coded]) -> None:
         one, other = sorted((int(order[same[0]]), int(order[same[0] + 1])))
         cell = ", ".join(f"{name} {column.texts[column.codes[one]]!r}" for name, column in cells.items())
         raise InputError(
-            f"{table.place(one)} and {table.place(other)[len(str(table)) + 2 :]}: two rows of the same cell ({cell}); each "
-            "has one row: name the column that tells them apart in --attributes or --geography, or leave rows out (--only)"
+            f"{table.place(one)} and {table.place(other)[len(str(table)) + 2 :]}: two rows of the same cell ({cell}); "
+            "each has one row: name the column that tells them apart in --attributes or --geography, or leave rows out "
+            "(--only)"
         )
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -21,7 +22,8 @@ import pyarrow as pa
 
 from features.imports.tables.batches import BatchWriter
 from features.imports.tables.sources import describe_source, fetch, first_line
-from pipeline.errors import InputError
+from pipeline.errors import InputError, RecordsError
+from pipeline.missing import install_command
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.record_files import is_text_file
 
@@ -62,20 +64,26 @@ class Opened:
     Attributes:
         path: the CSV or Parquet file.
         label: what messages call it: the user's file, with its sheet.
-        first: the number, in the user's file, of the first row of data.
-        unit: "row", or "line" of a text file.
-        text: how a CSV file is written.
+        unit: what the lines of a text file are to the user, "line" or the "row" of a sheet; "record", of which the
+            first is 1, where it is no text file.
+        text: how a text file is written.
         labels: column -> code -> label, of a file of Stata or SPSS.
-        sheets: of a workbook.
     """
 
     path: Path
     label: str
-    first: int = 2
-    unit: str = "row"
+    unit: str = "record"
     text: TextFormat = PLAIN
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    sheets: tuple[str, ...] = ()
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors of the records inside call the file what the user calls it."""
+        try:
+            yield
+        except RecordsError as error:
+            told = str(error).replace(str(self.path), self.label)
+            raise RecordsError(told.replace(", line ", f", {self.unit} ") if self.unit == "row" else told) from error
 
 
 def open_source(
@@ -100,7 +108,7 @@ def open_source(
         target = work / f"{len(list(work.iterdir()))}.parquet"
         target.touch(0o600)
         fetch(source, query, target)
-        return Opened(target, f"the query of {describe_source(source)}", 1)
+        return Opened(target, f"the query of {describe_source(source)}")
     lower = source.lower()
     for ending, reason in REFUSED.items():
         if lower.endswith(ending):
@@ -117,24 +125,30 @@ def open_source(
     if lower.endswith(".zip"):
         label, path = _unpacked(path, work / f"{number}.csv")
     if not is_text_file(path):
-        return Opened(path, label, 1, text=text)
+        return Opened(path, label)
     if header == (1, 1):
         return Opened(path, label, unit="line", text=text)
     target = work / f"{number}_table.csv"
     with open_text(path, text) as lines, _writing(target) as out:
-        names = _header(list(islice(csv.reader(lines, delimiter=text.separator), header[1]))[header[0] - 1 :], label)
-        csv.writer(out, delimiter=text.separator).writerow(names)
+        above = [next(csv.reader([line], delimiter=text.separator), []) for line in islice(lines, header[1])]
+        _write_header(out, _header(above[header[0] - 1 :], label), header, text.separator)
         shutil.copyfileobj(lines, out)
-    return Opened(target, label, header[1] + 1, "line", TextFormat(text.separator))
+    return Opened(target, label, unit="line", text=TextFormat(text.separator))
 
 
 def open_text(path: Path, text: TextFormat) -> IO[str]:
     """A text file, also compressed."""
     try:
-        raw = gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb")
+        raw = gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb")  # noqa: SIM115
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    return io.TextIOWrapper(raw, encoding=text.text_encoding, newline="")  # type: ignore[arg-type]
+    return io.TextIOWrapper(raw, encoding=text.text_encoding, newline="")
+
+
+def _write_header(out: IO[str], names: Sequence[str], header: tuple[int, int], separator: str = ",") -> None:
+    """Write the names below empty lines, so that each row stays on the line on which the user's file has it."""
+    out.write("\n" * (header[1] - 1))
+    csv.writer(out, delimiter=separator).writerow(names)
 
 
 def _writing(target: Path) -> IO[str]:
@@ -202,12 +216,13 @@ def sheet_rows(path: Path, sheet: str | None) -> Iterator[list[str]]:
         problems.seek(0)
         said = problems.read(2000).decode("utf-8", "replace")
         if "python_calamine" in said and "No module" in said:
-            raise InputError('workbooks need python-calamine: pip install "spinewise[xlsx]"')
+            raise InputError(f"workbooks need python-calamine: {install_command('python-calamine')}")
         if status == 3:
             raise InputError(f"{path}: not a readable workbook: {first_line(said)}")
         if status:
             raise InputError(
-                f"{path}: the workbook takes more than 8 seconds or 450 MB to read, or is damaged; save the sheet as CSV"
+                f"{path}: the workbook takes more than 8 seconds or 450 MB to read, or is damaged; save the sheet as "
+                "CSV"
             )
         out.seek(0)
         for line in out:
@@ -222,13 +237,13 @@ def _workbook(path: Path, sheet: str | None, header: tuple[int, int], target: Pa
     label = f"{path}, sheet {sheet or sheets[0]!r}"
     names = _header(list(islice(rows, header[1]))[header[0] - 1 :], label)
     with _writing(target) as out:
-        written = csv.writer(out)
-        written.writerow(names)
+        _write_header(out, names, header)
+        written = csv.writer(out, lineterminator="\n")
         for number, row in enumerate(rows, header[1] + 1):
             if len(row) > len(names):
                 raise InputError(f"{label}, row {number:,}: {len(row)} cells under {len(names)} names of columns")
-            written.writerow([*row, *[""] * (len(names) - len(row))])
-    return Opened(target, label, header[1] + 1, sheets=tuple(sheets))
+            written.writerow([*row, *[""] * (len(names) - len(row))] if any(row) else [])
+    return Opened(target, label, unit="row", text=TextFormat())
 
 
 def _statistics(path: Path, target: Path) -> Opened:
@@ -236,7 +251,7 @@ def _statistics(path: Path, target: Path) -> Opened:
     try:
         import pyreadstat
     except ModuleNotFoundError:
-        raise InputError('files of Stata, SPSS and SAS need the extra "stat": pip install "spinewise[stat]"') from None
+        raise InputError(f"files of Stata, SPSS and SAS need pyreadstat: {install_command('pyreadstat')}") from None
     reader = getattr(pyreadstat, STATISTICS[path.suffix.lower()])
     if not path.is_file():
         raise InputError(f"{path}: the file of the records does not exist")
@@ -258,7 +273,7 @@ def _statistics(path: Path, target: Path) -> Opened:
         raise InputError(f"{path}: cannot be read: {first_line(error)}") from None
     if not written.n_rows:
         raise InputError(f"{path}: the file has no records; at least one is needed")
-    return Opened(target, str(path), 1, labels=labels)
+    return Opened(target, str(path), labels=labels)
 
 
 def cell_text(value: Any) -> str:

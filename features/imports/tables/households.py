@@ -43,8 +43,8 @@ def households_of(persons: Table, key: str, leaf: Coded, attributes: Sequence[st
         raise InputError(f"{persons}: column {key!r}: no row has a value")
     if odd := [text for text in one.texts if text.startswith("-") and text[1:].isdecimal()]:
         raise InputError(
-            f"{persons.place(persons.first(key, odd[0]))}, column {key!r}: found household {odd[0]!r}, a negative number, "
-            f"as is written where there is none: --missing {odd[0]}"
+            f"{persons.place(persons.first(key, odd[0]))}, column {key!r}: found household {odd[0]!r}, a negative "
+            f"number, as is written where there is none: --missing {odd[0]}"
         )
     rows = np.flatnonzero(with_home)
     codes, first, inverse = np.unique(one.codes[rows], return_index=True, return_inverse=True)

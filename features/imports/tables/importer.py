@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,22 +20,22 @@ from features.imports.tables.files import Opened, open_source
 from features.imports.tables.format import text_format
 from features.imports.tables.given_schema import given_attribute, has_households, schema_columns
 from features.imports.tables.households import SIZE, households_of, place_persons
+from features.imports.tables.only import Condition
 from features.imports.tables.sources import is_database
 from features.imports.tables.spec_text import Universe, table_spec
-from features.imports.tables.statement import Statement, parse_attributes, parse_names
-from features.imports.tables.table import Coded, Table, normal, read_table
+from features.imports.tables.statement import Statement, parse_names
+from features.imports.tables.table import Coded, Table, column_names_of, normal, read_table
 from features.imports.tables.values import Attribute, attribute_name, check_dates, read_attribute
-from geography.codes import counted
+from geography.codes import counted, first_few
 from pipeline.errors import InputError
-from pipeline.records.record_files import column_names
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.spec.slots import fields_of, installed_slots
 from pipeline.storage.files import check_new
 
 #: Cells of a table of all attributes that is measured as one.
 MOST_CELLS = 2_100
-#: The attribute of a table of counts that is counted by nothing, of one value.
-_EVERYBODY = "people"
+#: The attribute of a table that is counted by nothing, and its only value.
+EVERYBODY, _ALL = "people", "all"
 
 
 @dataclass(frozen=True)
@@ -57,148 +58,166 @@ def import_table(stated: Statement, out: Path) -> ImportedTable:
         return _imported(stated, out, folder, Path(work))
 
 
-def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) -> ImportedTable:
-    opened = _open(stated, work, stated.source, stated.query, main=True)
-    names = column_names(opened.path, text=opened.text)
-    messages: list[str] = []
-    of_list = None if stated.schema is None else schema_columns(Path(stated.schema), "attributes", names)
-    asked = parse_attributes(stated.attributes)
-    by = [column for _, column, _ in of_list] if of_list is not None else list(asked)
-    cells = names_of_wide(names, stated.wide) if stated.wide is not None else {}
-    lookup = _lookup(stated, work)
-    homes = _homes(stated, work)
-    places = [c for c in stated.columns if lookup is None or c in names] if homes is None else []
-    if homes is None and stated.columns[-1] not in places:
-        raise InputError(f"{opened.label}: no column {stated.columns[-1]!r}; the columns are {', '.join(names[:30])}")
-    of_households = list(parse_names(stated.household_attributes))
-    home_schema = _home_schema(stated, homes.names if homes is not None else names)
-    if home_schema is not None:
-        of_households = [column for _, column, _ in home_schema]
-    wanted = [*places, *by, *cells, *(c.column for c in stated.conditions if not cells or c.column in names)]
-    wanted += [name for name in (stated.count, stated.level, stated.key) if name is not None]
-    table = read_table(opened, [*wanted, *(of_households if homes is None else [])])
-    gone = parse_names(stated.missing)
-    for name in {*by, *([stated.key] if stated.key else []), *(of_households if homes is None else [])}:
-        if gone:
-            table.columns[name] = table.columns[name].translated(lambda text: "" if text in gone else text)
-    table = _only(_of_level(table, stated), stated)
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """The rows that count, as they are stated.
+
+    Attributes:
+        table: of persons.
+        counts: `(n_rows,)`, how many people each row is.
+        by: columns that they are counted by.
+        areas: of the lowest level, and those above.
+        leaf: each row's area.
+        homes: the table of households, where it is one of its own.
+    """
+
+    table: Table
     counts: NDArray[np.int64]
+    by: tuple[str, ...]
+    areas: Areas
+    leaf: Coded
+    homes: Table | None
+
+    @property
+    def columns(self) -> dict[str, Coded]:
+        """Those that a row's cell consists of, besides its area."""
+        return {name: self.table.columns[name] for name in self.by}
+
+
+def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) -> ImportedTable:
+    read = _read(stated, work)
+    attributes = _attributes(stated, read)
+    people, n_areas = int(read.counts.sum()), read.areas.n_named
+    columns = read.columns or {EVERYBODY: Coded(np.zeros(len(read.counts), dtype=np.int32), [_ALL])}
+    geocode = _free(stated.lowest, columns)
+    count = None if stated.records else _free("count", [*columns, geocode])
+    _write(folder, "persons.parquet", {geocode: read.leaf, **columns}, count, read.counts)
+    folder.parquet("areas.parquet", read.areas.table)
+    left_out = tuple(f"column {name!r}: not stated" for name in read.table.names if name not in _used(stated, read))
+    persons = Universe(
+        attributes, "persons.parquet", geocode, "microdata" if stated.records else "long", count, left_out=left_out,
+        by_pairs=_by_pairs(stated, attributes), expect=None if stated.unproved else (people, n_areas),
+    )  # fmt: skip
+    households, said = _households(stated, folder, read)
+    messages = [
+        f"{counted(people, 'person', 'people')} in {counted(n_areas, 'area')}, "
+        + ("as expected" if not stated.unproved else "not proved: fill in [input] expect"),
+        *said,
+        "attributes: " + ", ".join(f"{one.name} ({len(one.values)} values)" for one in attributes),
+        *(f"left out: {text}" for text in left_out),
+        *_values_to_fill_in(folder, [*attributes, *(households.attributes if households is not None else ())]),
+    ]
+    text = table_spec(
+        name=stated.name or _name_of(stated.source),
+        source=stated.label,
+        query=stated.query,
+        levels=read.areas.levels,
+        named=read.areas.names,
+        origins=_origins(stated, with_households=households is not None),
+        persons=persons,
+        households=households,
+    )
+    parse_spec(text, f"{out / 'release.toml'} (not written)", out)
+    folder.text("release.toml", text)
+    folder.text("import.toml", stated.recipe())
+    return ImportedTable(out / "release.toml", tuple(messages))
+
+
+def _read(stated: Statement, work: Path) -> _Read:
+    """The rows that count, with their areas; InputError where they are not what is stated or expected."""
+    opened = _open(stated, work, stated.source, stated.query, main=True)
+    names = column_names_of(opened)
+    cells = names_of_wide(names, stated.wide) if stated.wide is not None else {}
+    lookup, homes = _lookup(stated, work), _homes(stated, work)
+    places: list[str] = []
+    if homes is None:
+        places = [name for name in stated.columns if lookup is None or name in names or name == stated.lowest]
+    of_persons = [column for _, column, _ in _listed(stated, "attributes", names) or ()] or list(stated.counted_by)
+    of_homes = [] if homes is not None else _home_columns(stated, names)
+    conditions = [one for one in stated.conditions if not cells or one.column in names]
+    wanted = [*places, *of_persons, *cells, *of_homes, *(one.column for one in conditions)]
+    wanted += [name for name in (stated.count, stated.level, stated.key) if name is not None]
+    if lookup is None and homes is None:
+        wanted += [name for name in stated.places.values() if name is not None]
+    table = _without_missing(read_table(opened, wanted), stated, [*of_persons, *of_homes, stated.key])
+    table = _only(_of_level(table, stated), conditions)
     if cells:
-        others = list(dict.fromkeys([*places, *by]))
-        attributes_of_cells = list(next(iter(cells.values())))
-        if clash := [name for name in attributes_of_cells if name in table.columns]:
-            raise InputError(f"--wide: {clash[0]!r} is the name of a column, too; call the attribute otherwise")
+        others = [name for name in table.columns if name not in cells]
         table, counts = melt(table, cells, others)
-        kept = np.ones(len(table), dtype=bool)
-        for condition in stated.conditions:
-            if condition.column in attributes_of_cells:
-                kept &= _held(table.columns[condition.column], condition.holds)
+        of_cells = list(next(iter(cells.values())))
+        kept = _kept(table, [one for one in stated.conditions if one not in conditions], of_cells)
         table, counts = table.only(kept), counts[kept]
-        by = [*by, *attributes_of_cells]
+        of_persons += of_cells
     elif stated.count is not None:
         counts = read_counts(table, stated.count)
     else:
         counts = np.ones(len(table), dtype=np.int64)
-    if not by:
-        by = [attribute_free(_EVERYBODY, list(table.columns))]
-        table.columns[by[0]] = Coded(np.zeros(len(table), dtype=np.int32), ["all"])
     if not len(table):
         raise InputError(f"{table}: no row is left")
+    for name in of_persons:
+        check_dates(table, name)
     if homes is not None and stated.key is not None:
         areas = read_areas(homes, stated, lookup)
-        rows_of_persons = place_persons(table, homes, stated.key)
-        leaf = Coded(areas.leaf.codes[rows_of_persons], areas.leaf.texts)
-        n_areas = areas.n_named
+        leaf = areas.leaf.at(place_persons(table, homes, stated.key))
     else:
         areas = read_areas(table, stated, lookup)
-        leaf, n_areas = areas.leaf, areas.n_named
-    for name in by:
-        check_dates(table, name)
+        leaf = areas.leaf
+    read = _Read(table, counts, tuple(of_persons), areas, leaf, homes)
+    cell = {stated.lowest: leaf, **read.columns}
     if not stated.records:
-        check_once(table, {stated.columns[-1]: leaf, **{name: table.columns[name] for name in by}})
-    look = {stated.columns[-1]: leaf, **{name: table.columns[name] for name in by}}
-    tried = {name: one for name, one in table.columns.items() if name != stated.count and name != stated.key} | look
+        check_once(table, cell)
     # A number that is not the expected one is told first, with the change that would give it.
-    check_number(table, stated, tried, counts, n_areas)
+    check_number(table, stated, cell, counts, areas.n_named)
     if not stated.records:
-        check_sums(table, look, counts, stated.conditions, wide=bool(cells))
-    if of_list is not None:
-        given = {column: (name, entry) for name, column, entry in of_list}
-        attributes = [
-            given_attribute(Path(str(stated.schema)), "attributes", name, column, entry, table)
-            for column, (name, entry) in given.items()
-        ]
-    else:
-        attributes = []
-    for column in by if of_list is None else by[len(of_list) :]:
-        taken = [one.name for one in attributes]
-        attributes.append(read_attribute(table, column, asked.get(column), counts, taken))
-    used = {*stated.columns, *by, *cells, stated.count, stated.key, stated.level, *of_households}
-    left_out = tuple(f"column {name!r}: not stated" for name in names if name not in used)
-    geocode = attribute_free("geocode" if stated.columns[-1] in by else stated.columns[-1], by)
-    count = None if stated.records else attribute_free("count", [*by, geocode])
-    _write(folder, "persons.parquet", {geocode: leaf, **{name: table.columns[name] for name in by}}, count, counts)
-    folder.parquet("areas.parquet", areas.table)
-    by_pairs = (
+        check_sums(table, cell, counts, stated.conditions, wide=bool(cells))
+    return read
+
+
+def _attributes(stated: Statement, read: _Read) -> tuple[Attribute, ...]:
+    """What people are counted by, with values."""
+    found: list[Attribute] = []
+    listed = _listed(stated, "attributes", read.table.names) or ()
+    for name, column, entry in listed:
+        found.append(given_attribute(Path(str(stated.schema)), "attributes", name, column, entry, read.table))
+    for column in read.by[len(listed) :]:
+        taken = [one.name for one in found]
+        found.append(read_attribute(read.table, column, stated.counted_by.get(column), read.counts, taken, stated))
+    return tuple(found) or (Attribute(EVERYBODY, EVERYBODY, (_ALL,)),)
+
+
+def _by_pairs(stated: Statement, attributes: Sequence[Attribute]) -> bool:
+    """Whether all attributes together have too many cells to be measured as one table."""
+    return (
         math.prod(len(one.values) for one in attributes) > MOST_CELLS
         and stated.records
         and stated.key is None
         and "marginals" in fields_of(ReleaseSpec, installed_slots())
     )
-    proof = (int(counts.sum()), n_areas)
-    persons = Universe(
-        tuple(attributes), "persons.parquet", geocode, "microdata" if stated.records else "long", count,
-        left_out=left_out, by_pairs=by_pairs, expect=None if stated.unproved else proof,
-    )  # fmt: skip
-    households, home_messages = _households(stated, folder, table, homes, areas, leaf, of_households, home_schema)
-    messages += [
-        f"{counted(proof[0], 'person', 'people')} in {counted(n_areas, 'area')}, "
-        + ("as expected" if not stated.unproved else "not proved: fill in [input] expect"),
-        *home_messages,
-        "attributes: " + ", ".join(f"{one.name} ({len(one.values)} values)" for one in attributes),
-        *(f"left out: {text}" for text in left_out),
-    ]
-    blank = {
-        one.column: one.blank for one in (*attributes, *(households.attributes if households else ())) if one.blank
-    }
-    if blank:
-        lines = [f"{column}\t{text}" for column, texts in blank.items() for text in texts]
-        folder.text("values.txt", "\n".join(lines) + "\n", private=True)
-        messages += [
-            f"Warning: column {c!r}: {counted(len(t), 'value')} to fill in, see values.txt" for c, t in blank.items()
-        ]
-    text = table_spec(
-        name=stated.name or _name_of(stated.source),
-        source=stated.label,
-        query=stated.query,
-        levels=areas.levels,
-        origins=_origins(stated, households is not None),
-        persons=persons,
-        households=households,
-        messages=(),
-    )
-    parse_spec(text, f"{out / 'release.toml'} (not written)", out)
-    folder.text("release.toml", text)
-    folder.text("import.toml", stated.recipe(), private=True)
-    return ImportedTable(out / "release.toml", tuple(messages))
+
+
+def _used(stated: Statement, read: _Read) -> set[str | None]:
+    """Columns of the table that the statement names."""
+    cells = names_of_wide(read.table.names, stated.wide) if stated.wide is not None else ()
+    of_conditions = (one.column for one in stated.conditions)
+    places = (*stated.places, *stated.places.values())
+    homes = () if read.homes is not None else _home_columns(stated, read.table.names)
+    return {*places, *read.by, *cells, *homes, *of_conditions, stated.count, stated.key, stated.level}
 
 
 def _open(stated: Statement, work: Path, source: str, query: str | None, *, main: bool) -> Opened:
-    text = text_format(source, stated.separator if main else None, stated.encoding if main else None)
+    """A file; how it is written is stated of the main one only."""
     if not main:
-        return open_source(source, work, query=query, text=text)
+        return open_source(source, work, query=query, text=text_format(source, None, None))
+    text = text_format(source, stated.separator, stated.encoding)
     return open_source(source, work, query=query, sheet=stated.sheet, text=text, header=stated.header_rows)
 
 
 def _lookup(stated: Statement, work: Path) -> Table | None:
     """The public list of areas."""
-    if stated.lookup is None:
+    if stated.areas is None:
         return None
-    opened = _open(stated, work, stated.lookup, None, main=False)
-    names = column_names(opened.path, text=opened.text)
-    if stated.columns[-1] not in names:
-        raise InputError(f"{opened.label}: no column {stated.columns[-1]!r}; the columns are {', '.join(names[:30])}")
-    return read_table(opened, [name for name in stated.columns if name in names], "--geography")
+    opened = _open(stated, work, stated.areas, None, main=False)
+    return read_table(opened, [*stated.columns, *filter(None, stated.places.values())], "--geography")
 
 
 def _homes(stated: Statement, work: Path) -> Table | None:
@@ -206,23 +225,42 @@ def _homes(stated: Statement, work: Path) -> Table | None:
     if stated.households is None:
         return None
     opened = _open(stated, work, stated.households, stated.households_query, main=False)
-    schema = _home_schema(stated, column_names(opened.path, text=opened.text))
-    by = [column for _, column, _ in schema] if schema is not None else list(parse_names(stated.household_attributes))
-    table = read_table(opened, [*stated.columns, str(stated.key), *by], "the statement on households")
-    gone = parse_names(stated.missing)
-    for name in by:
-        table.columns[name] = table.columns[name].translated(lambda text: "" if text in gone else text)
-    return table
+    by = _home_columns(stated, column_names_of(opened))
+    if not by:
+        raise InputError(
+            f"{opened.label}: --household-attributes COLUMN[,COLUMN...] is needed, or [households] in --schema"
+        )
+    names = filter(None, stated.places.values()) if stated.areas is None else ()
+    places = stated.columns if stated.areas is None else (stated.lowest,)
+    table = read_table(opened, [*places, *names, str(stated.key), *by], "the statement on households")
+    return _without_missing(table, stated, by)
 
 
-def _home_schema(stated: Statement, names: Sequence[str]) -> tuple[tuple[str, str, dict[str, object]], ...] | None:
-    if stated.schema is None or stated.key is None:
+def _listed(stated: Statement, of: str, names: Sequence[str]) -> tuple[tuple[str, str, dict[str, Any]], ...] | None:
+    """The attributes of --schema, of persons or of households: name, column, entry."""
+    if stated.schema is None or (of == "households" and stated.key is None):
         return None
-    return schema_columns(Path(stated.schema), "households", names)
+    return schema_columns(Path(stated.schema), of, names)
 
 
-def _held(column: Coded, holds: object) -> NDArray[np.bool_]:
-    return np.array([holds(text) for text in column.texts], dtype=bool)[column.codes]  # type: ignore[operator]
+def _home_columns(stated: Statement, names: Sequence[str]) -> list[str]:
+    """The columns that households are counted by."""
+    listed = _listed(stated, "households", names)
+    return list(parse_names(stated.household_attributes)) if listed is None else [column for _, column, _ in listed]
+
+
+def _without_missing(table: Table, stated: Statement, columns: Sequence[str | None]) -> Table:
+    """The table with nothing in place of what means that there is no value."""
+    changed = {
+        name: table.columns[name].translated(lambda text: "" if text in stated.gone else text)
+        for name in columns
+        if name is not None
+    }
+    return replace(table, columns=table.columns | changed)
+
+
+def _held(column: Coded, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
+    return np.array([holds(text) for text in column.texts], dtype=np.bool_)[column.codes]
 
 
 def _of_level(table: Table, stated: Statement) -> Table:
@@ -239,28 +277,34 @@ def _of_level(table: Table, stated: Statement) -> Table:
     left = [text for text in column.texts if text not in dropped]
     if len(left) != 1:
         raise InputError(
-            f"{table}: column {stated.level!r} says that rows are of several levels, {', '.join(map(repr, left[:20]))}, of "
-            f"which one is counted: leave out the others with --drop-level VALUE[,VALUE...]"
+            f"{table}: column {stated.level!r} says that rows are of several levels, {first_few(np.array(left))}; one "
+            "is counted: leave out the others with --drop-level VALUE[,VALUE...]"
         )
     return table.only(_held(column, lambda text: text not in dropped))
 
 
-def _only(table: Table, stated: Statement) -> Table:
+def _only(table: Table, conditions: Sequence[Condition]) -> Table:
     """The rows for which the conditions hold."""
+    return table.only(_kept(table, conditions, table.names))
+
+
+def _kept(table: Table, conditions: Sequence[Condition], allowed: Sequence[str]) -> NDArray[np.bool_]:
+    """`(n_rows,)`, whether all conditions hold, which are of the allowed columns."""
     kept = np.ones(len(table), dtype=bool)
-    for condition in stated.conditions:
-        if (column := table.columns.get(condition.column)) is None:
-            continue
-        if strange := [value for value in condition.values if value not in column.texts]:
+    for one in conditions:
+        if one.column not in allowed:
+            raise InputError(f"{table}: --only: no column {one.column!r}; there are {', '.join(table.names[:30])}")
+        column = table.columns[one.column]
+        if strange := [value for value in one.values if value not in column.texts]:
             raise InputError(
-                f"{table}: --only: no row has {strange[0]!r} in column {condition.column!r}; its values are "
+                f"{table}: --only: no row has {strange[0]!r} in column {one.column!r}; its values are "
                 f"{', '.join(column.texts[:20])}"
             )
-        kept &= _held(column, condition.holds)
-    return table.only(kept)
+        kept &= _held(column, one.holds)
+    return kept
 
 
-def attribute_free(name: str, taken: Sequence[str]) -> str:
+def _free(name: str, taken: Iterable[str]) -> str:
     """The name of a column that no other has."""
     while name in taken:
         name += "_"
@@ -276,67 +320,59 @@ def _write(
     folder.parquet(name, pa.table(arrays), private=True)
 
 
-def _households(
-    stated: Statement,
-    folder: ImportFolder,
-    persons: Table,
-    homes: Table | None,
-    areas: Areas,
-    leaf: Coded,
-    by: Sequence[str],
-    schema: tuple[tuple[str, str, dict[str, object]], ...] | None,
-) -> tuple[Universe | None, list[str]]:
+def _households(stated: Statement, folder: ImportFolder, read: _Read) -> tuple[Universe | None, list[str]]:
     """The households, written to households.parquet, and what is to be said of them."""
     if stated.key is None:
         return None, []
-    homeless = 0
-    if homes is None:
-        made = households_of(persons, stated.key, leaf, by)
-        table, leaf_of_homes, homeless = made.table, made.leaf, made.homeless
-    else:
-        table, leaf_of_homes = homes, areas.leaf
-        if not by:
-            raise InputError(
-                f"{homes}: --household-attributes COLUMN[,COLUMN...] is needed, or [households] in --schema"
-            )
-    ones = np.ones(len(table), dtype=np.int64)
+    homeless, table, leaf = 0, read.homes, read.areas.leaf
+    if table is None:
+        made = households_of(read.table, stated.key, read.leaf, _home_columns(stated, read.table.names))
+        table, leaf, homeless = made.table, made.leaf, made.homeless
+    by = _home_columns(stated, table.names)
     attributes: list[Attribute] = []
-    if schema is not None:
-        attributes = [given_attribute(Path(str(stated.schema)), "households", n, c, e, table) for n, c, e in schema]
-    elif not by:
-        labels = tuple(table.columns[SIZE].texts[1:])
-        attributes = [Attribute(SIZE, SIZE, labels, about="the number of persons")]
-    else:
-        for column in by:
-            check_dates(table, column)
-            attributes.append(read_attribute(table, column, None, ones, [one.name for one in attributes]))
-    geocode = attribute_free(stated.columns[-1], [one.column for one in attributes])
-    columns = {geocode: leaf_of_homes, **{one.column: table.columns[one.column] for one in attributes}}
+    for name, column, entry in _listed(stated, "households", table.names) or ():
+        attributes.append(given_attribute(Path(str(stated.schema)), "households", name, column, entry, table))
+    ones = np.ones(len(table), dtype=np.int64)
+    for column in by[len(attributes) :]:
+        check_dates(table, column)
+        attributes.append(read_attribute(table, column, None, ones, [one.name for one in attributes], stated))
+    size = None
+    if not by:
+        size = Attribute(SIZE, SIZE, tuple(table.columns[SIZE].texts[1:]), about="the number of persons")
+        attributes.append(size)
+    geocode = _free(stated.lowest, [one.column for one in attributes])
+    columns = {geocode: leaf, **{one.column: table.columns[one.column] for one in attributes}}
     _write(folder, "households.parquet", columns, None, ones)
-    universe = Universe(tuple(attributes), "households.parquet", geocode, "microdata")
-    if not by and schema is None and not homeless:
-        universe = replace(universe, size=attributes[0])
     messages = [f"{counted(len(table), 'household')}"]
     if homeless:
         messages.append(f"{counted(homeless, 'person')} without a household: they are counted, but in no household")
-    return universe, messages
+    joined = None if homeless else size
+    return Universe(tuple(attributes), "households.parquet", geocode, "microdata", size=joined), messages
 
 
-def _origins(stated: Statement, with_households: bool) -> dict[str, tuple[str, str]]:
+def _values_to_fill_in(folder: ImportFolder, attributes: Sequence[Attribute]) -> list[str]:
+    """Write the values of records that no public file may show to values.txt, and warn of them."""
+    blank = {one.column: one.blank for one in attributes if one.blank}
+    if blank:
+        lines = [f"{column}\t{text}" for column, texts in blank.items() for text in texts]
+        folder.text("values.txt", "\n".join(lines) + "\n", private=True)
+    return [f"Warning: column {c!r}: {counted(len(t), 'value')} to fill in, see values.txt" for c, t in blank.items()]
+
+
+def _origins(stated: Statement, *, with_households: bool) -> dict[str, tuple[str, str]]:
     """Of each public input its source, and where it is from."""
     records = ("records", f"{stated.label}, by spinewise import")
     given = None if stated.schema is None else ("public", Path(stated.schema).name)
-    origins = {"geography": records if stated.lookup is None else ("public", Path(stated.lookup).name)}
-    stocks = parse_attributes(stated.attributes)
-    if given is None and stocks and all(stocks.values()) and stated.wide is None:
-        given = ("public", "lists of spinewise")
-    origins["schema"] = given if given is not None and stated.wide is None else records
+    origins = {"geography": records if stated.areas is None else ("public", Path(stated.areas).name)}
+    lists = stated.counted_by.values()
+    stocks = ("public", "lists of spinewise") if stated.schema is None and stated.wide is None and all(lists) else None
+    origins["schema"] = records if stated.wide is not None else given or stocks or records
+    if any(stated.places.values()):
+        origins["names"] = origins["geography"]
     if with_households:
-        of_households = stated.schema is not None and has_households(Path(stated.schema))
-        of_size = not of_households and not stated.household_attributes
-        origins["companions.households.schema"] = (
-            given if of_households and given is not None else ("public", "sizes") if of_size else records
-        )
+        of_households = given if stated.schema is not None and has_households(Path(stated.schema)) else None
+        of_size = ("public", "sizes") if of_households is None and not stated.household_attributes else None
+        origins["companions.households.schema"] = of_households or of_size or records
     return origins
 
 

@@ -45,7 +45,7 @@ class Universe:
 _HEAD = """
 {decide}
 A release spec for {source},
-written by `spinewise import table`. Read it before it runs. What was stated is in import.toml:
+written by `spinewise import table`. Read it before it runs. What was stated is in import.toml.
 """
 _TO_DECIDE = (
     "To be decided before it runs: whether {inputs}, which {were} made from the records, may be published: "
@@ -95,17 +95,17 @@ def table_spec(
     source: str,
     query: str | None,
     levels: Sequence[str],
+    named: Mapping[str, str],
     origins: Mapping[str, tuple[str, str]],
     persons: Universe,
     households: Universe | None,
-    messages: Sequence[str],
 ) -> str:
     """The text of release.toml, which is written beside areas.parquet."""
     made = [name for name, (kind, _) in origins.items() if kind == "records"]
     decide = _NOTHING_TO_DECIDE
     if made:
         decide = _TO_DECIDE.format(inputs=" and ".join(made), were="was" if len(made) == 1 else "were")
-    lines = [commented(_HEAD.format(source=source, decide=decide)), *(commented(f"- {line}") for line in messages)]
+    lines = [commented(_HEAD.format(source=source, decide=decide))]
     if query is not None:
         lines += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
     lines += ["", assigned("name", quoted(name), "names the release's folder"), ""]
@@ -119,6 +119,9 @@ def table_spec(
         assigned("file", quoted("areas.parquet")),
     ]
     lines.append(listed("levels", levels))
+    if named:
+        lines += ["", "[geography.names]                           # columns of areas.parquet with the areas' names"]
+        lines += [assigned(level, quoted(column)) for level, column in named.items()]
     public = origins["schema"][0] == "public"
     lines += ["", *_provenance(origins), "", *_universe("", persons, levels, public=public)]
     if households is not None:

@@ -29,7 +29,7 @@ class Statement:
     encoding: str | None = None
     geography: str | None = None
     levels: str | None = None
-    lookup: str | None = None
+    areas: str | None = None
     level: str | None = None
     drop_level: str | None = None
     count: str | None = None
@@ -48,17 +48,23 @@ class Statement:
     expect_records: int | None = None
     expect_areas: int | None = None
     unproved: bool = False
-    #: Parsed parts.
+    #: Parsed parts. `counted_by`: column -> the name of a stock list of its values, if one is stated; `places`: column
+    #: of codes or names of areas -> the column with their names, if it is another; `gone`: what means that there is no
+    #: value, the empty text among it.
     conditions: tuple[Condition, ...] = field(init=False)
     prefixes: Mapping[str, int] = field(init=False)
-    columns: tuple[str, ...] = field(init=False)
+    places: Mapping[str, str | None] = field(init=False)
+    counted_by: Mapping[str, str | None] = field(init=False)
+    gone: tuple[str, ...] = field(init=False)
     header_rows: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
         for name, value in (
             ("conditions", tuple(c for text in self.only for c in parse_only(text))),
             ("prefixes", parse_levels(self.levels)),
-            ("columns", parse_names(self.geography)),
+            ("counted_by", parse_assigned("--attributes", self.attributes)),
+            ("places", parse_assigned("--geography", self.geography)),
+            ("gone", tuple(part.strip() for part in (self.missing or "").split(","))),
             ("header_rows", _header_rows(self.header)),
         ):
             object.__setattr__(self, name, value)
@@ -77,7 +83,17 @@ class Statement:
     @property
     def is_stated(self) -> bool:
         """Whether anything is stated of what the rows are."""
-        return bool(self.columns or self.count or self.records or self.wide)
+        return bool(self.places or self.count or self.records or self.wide)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the levels, top first."""
+        return tuple(self.places)
+
+    @property
+    def lowest(self) -> str:
+        """The column of the lowest level."""
+        return self.columns[-1]
 
     def check_complete(self) -> None:
         """InputError unless the statement says how rows are counted, where, by what, and what proves it."""
@@ -112,8 +128,8 @@ class Statement:
         if lacking and not self.unproved:
             raise InputError(
                 f"{self.label}: {' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} needed: how many people "
-                "the table holds, and how many areas, from another place than the table; where nobody knows, --unproved "
-                "writes a spec that run refuses until [input] expect is filled in"
+                "the table holds, and how many areas, from another place than the table; where nobody knows, "
+                "--unproved writes a spec that run refuses until [input] expect is filled in"
             )
         if not lacking and self.unproved:
             raise InputError("--unproved: both numbers are stated; leave it out")
@@ -190,14 +206,14 @@ def parse_names(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def parse_attributes(text: str | None) -> dict[str, str | None]:
-    """Column -> the stock list of its values or None, of `sex,age=ages five-year`."""
+def parse_assigned(option: str, text: str | None) -> dict[str, str | None]:
+    """Column -> what is stated of it or None, of `sex,age=ages five-year`."""
     found: dict[str, str | None] = {}
     for part in parse_names(text):
-        name, _, stock = part.partition("=")
+        name, _, about = part.partition("=")
         if name.strip() in found:
-            raise InputError(f"--attributes: column {name.strip()!r} stands twice")
-        found[name.strip()] = stock.strip() or None
+            raise InputError(f"{option}: column {name.strip()!r} stands twice")
+        found[name.strip()] = about.strip() or None
     return found
 
 

@@ -36,6 +36,10 @@ class Coded:
         new = np.array([place.setdefault(to(text), len(place)) for text in self.texts], dtype=np.int32)
         return Coded(new[self.codes], list(place))
 
+    def at(self, rows: NDArray[np.int64]) -> Coded:
+        """The column of some rows."""
+        return Coded(self.codes[rows], self.texts)
+
     def present(self) -> Coded:
         """The column with the texts that a row has, in their order."""
         used = np.bincount(self.codes, minlength=len(self.texts)) > 0
@@ -73,12 +77,10 @@ class Table:
 
     def place(self, row: int) -> str:
         """Where a row stands in the user's file: "counts.csv, line 5"."""
-        number = int(self.rows[row])
-        if self.opened.unit == "line" and self.opened.first == 2:
-            opened = open_records(self.opened.path, self.names[:1], _CHUNK_ROWS, text=self.opened.text)
-            lines = opened.find_lines([number + 1]) if opened.find_lines is not None else {}
-            return f"{self}, line {lines.get(number + 1, number + 2):,}"
-        return f"{self}, {self.opened.unit} {number + self.opened.first:,}"
+        number = int(self.rows[row]) + 1
+        found = open_records(self.opened.path, self.names[:1], _CHUNK_ROWS, text=self.opened.text).find_lines
+        lines = found([number]) if found is not None else {}
+        return f"{self}, {self.opened.unit} {lines.get(number, number):,}"
 
     def first(self, column: str, text: str) -> int:
         """The first row with a text."""
@@ -98,6 +100,12 @@ def normal(text: str) -> str:
     return unicodedata.normalize("NFC", text).strip()
 
 
+def column_names_of(opened: Opened) -> tuple[str, ...]:
+    """The names of the columns of a file."""
+    with opened.named():
+        return column_names(opened.path, text=opened.text)
+
+
 def read_table(opened: Opened, columns: Iterable[str], option: str = "the statement") -> Table:
     """The columns of a file, their texts stripped and in NFC.
 
@@ -105,7 +113,7 @@ def read_table(opened: Opened, columns: Iterable[str], option: str = "the statem
         InputError: a column is not there.
         RecordsError: the file cannot be read.
     """
-    names = column_names(opened.path, text=opened.text)
+    names = column_names_of(opened)
     wanted = tuple(dict.fromkeys(columns))
     for name in wanted:
         if name not in names:
@@ -116,17 +124,18 @@ def read_table(opened: Opened, columns: Iterable[str], option: str = "the statem
         wanted = names[:1]
     places: dict[str, dict[str, int]] = {name: {} for name in wanted}
     codes: dict[str, list[NDArray[np.int32]]] = {name: [] for name in wanted}
-    for chunk in open_records(opened.path, wanted, _CHUNK_ROWS, text=opened.text).chunks():
-        for name in wanted:
-            distinct = Distinct.of(chunk.column(name))
-            place = places[name]
-            used = np.unique(distinct.index)
-            new = np.zeros(len(distinct.texts) + 1, dtype=np.int32)
-            texts = distinct.texts
-            for i in used.tolist():
-                text = normal(texts[i]) if i < len(texts) else ""
-                new[i] = place.setdefault(text, len(place))
-            codes[name].append(new[distinct.index])
+    with opened.named():
+        for chunk in open_records(opened.path, wanted, _CHUNK_ROWS, text=opened.text).chunks():
+            for name in wanted:
+                distinct = Distinct.of(chunk.column(name))
+                place = places[name]
+                used = np.unique(distinct.index)
+                new = np.zeros(len(distinct.texts) + 1, dtype=np.int32)
+                texts = distinct.texts
+                for i in used.tolist():
+                    text = normal(texts[i]) if i < len(texts) else ""
+                    new[i] = place.setdefault(text, len(place))
+                codes[name].append(new[distinct.index])
     read = {name: Coded(np.concatenate(codes.pop(name)), list(places[name])) for name in wanted}
     return Table(opened, read, np.arange(len(read[wanted[0]].codes)), names)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import keyword
 import re
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from features.imports.tables.statement import Statement
 from features.imports.tables.stock import STOCK_LISTS, stock_list, value_in_stock
 from features.imports.tables.table import Table
 from geography.codes import counted, first_few
@@ -57,13 +59,13 @@ def check_dates(table: Table, column: str) -> None:
     for text in table.columns[column].texts:
         if _DATE.fullmatch(text):
             raise InputError(
-                f"{table.place(table.first(column, text))}, column {column!r}: found {text!r}, a date, as Excel makes of "
-                "ages such as 5-9; write the values as they were"
+                f"{table.place(table.first(column, text))}, column {column!r}: found {text!r}, a date, as Excel makes "
+                "of ages such as 5-9; write the values as they were"
             )
 
 
 def read_attribute(
-    table: Table, column: str, stock: str | None, people: NDArray[np.int64], taken: Collection[str]
+    table: Table, column: str, stock: str | None, people: NDArray[np.int64], taken: Collection[str], stated: Statement
 ) -> Attribute:
     """The attribute of a column.
 
@@ -71,6 +73,7 @@ def read_attribute(
         stock: the name of a stock list, whose values are the attribute's.
         people: `(n_rows,)`, how many each row counts.
         taken: names of other attributes.
+        stated: whether there may be rows without a value, where a list is stated.
 
     Raises:
         InputError: the list lacks a value, or there are more values than an attribute may have.
@@ -81,19 +84,17 @@ def read_attribute(
     if not texts:
         raise InputError(f"{table}: column {column!r}: no row has a value")
     if stock is not None:
-        return _of_stock(table, column, name, stock)
+        return _of_stock(table, column, name, stock, with_missing=stated.missing is not None)
     if len(texts) > MOST_VALUES:
         raise InputError(
-            f"{table}: column {column!r} has {len(texts):,} values; at most {MOST_VALUES} can be proposed: state a list, "
-            f"such as --attributes '{column}=ages five-year' ({', '.join(STOCK_LISTS)}), or --schema FILE"
+            f"{table}: column {column!r} has {len(texts):,} values; at most {MOST_VALUES} can be proposed: state a "
+            f"list, such as --attributes '{column}=ages five-year' ({', '.join(STOCK_LISTS)}), or --schema FILE"
         )
     listed = table.opened.labels.get(column, {})
     n_people = np.bincount(one.codes, weights=people, minlength=len(one.texts))
     of_text = dict(zip(one.texts, n_people.tolist(), strict=True))
     shown = [text for text in texts if text in listed or (of_text[text] >= FEWEST_RECORDS and len(text) <= LONGEST)]
     shown += [code for code in listed if code not in of_text and code]
-    if len(texts) == 1 == len(one.texts) and texts[0] == "all":
-        shown = texts
     blank = tuple(sorted(set(texts) - set(shown)))
     numbers = all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in shown)
     labels: dict[str, str] = {}
@@ -115,25 +116,26 @@ def read_attribute(
     return Attribute(name, column, tuple(labels.values()), mapped, about, blank)
 
 
-def _of_stock(table: Table, column: str, name: str, stock_name: str) -> Attribute:
+def _of_stock(table: Table, column: str, name: str, stock_name: str, *, with_missing: bool) -> Attribute:
     stock = stock_list(stock_name)
     if stock is None:
         raise InputError(f"--attributes: {stock_name!r} is no list; allowed are {', '.join(STOCK_LISTS)}")
     values, mapped = list(stock.values), dict(stock.mapped)
-    if "" in table.columns[column].texts:
+    if with_missing:
         values.append(MISSING)
         mapped[""] = MISSING
     unknown = []
     for text in table.columns[column].texts:
-        if text and text not in values:
+        if text not in values and text not in mapped:
             if (value := value_in_stock(text, stock)) is None:
                 unknown.append(text)
             else:
                 mapped[text] = value
     if unknown:
         raise InputError(
-            f"{table.place(table.first(column, unknown[0]))}, column {column!r}: found {first_few(np.array(unknown))}, "
-            f"which the list {stock_name!r} does not have; where it means that there is no value: --missing {unknown[0]}"
+            f"{table.place(table.first(column, unknown[0]))}, column {column!r}: found "
+            f"{first_few(np.array([text or 'nothing' for text in unknown]))}, which the list {stock_name!r} does not "
+            f"have; where it means that there is no value: --missing {shlex.quote(unknown[0])}"
         )
     mapped = {text: value for text, value in mapped.items() if text != value}
     return Attribute(name, column, tuple(values), mapped, f"the list {stock_name!r}")

@@ -6,152 +6,49 @@ import re
 import unicodedata
 from typing import Final
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 #: What rows and columns of sums are called.
 TOTALS: Final = frozenset(
-    [
-        "total",
-        "totals",
-        "all",
-        "both",
-        "overall",
-        "sum",
-        "everyone",
-        "everybody",
-        "insgesamt",
-        "gesamt",
-        "zusammen",
-        "summe",
-        "alle",
-        "beide",
-        "ensemble",
-        "tous",
-        "toutes",
-        "todos",
-        "todas",
-        "ambos",
-        "ambas",
-        "totale",
-        "tutti",
-        "tutte",
-        "maschi-e-femmine",
-        "totaal",
-        "allen",
-        "alt",
-        "i-alt",
-        "ialt",
-        "yhteensa",
-        "totalt",
-        "samtliga",
-        "razem",
-        "ogolem",
-        "celkem",
-        "spolu",
-        "osszesen",
-        "ukupno",
-        "skupaj",
-        "kokku",
-        "kopa",
-        "viso",
-        "sinolo",
-        "toplam",
-        "jumlah",
-        "tong",
-        "合計",
-        "总计",
-        "合计",
-        "총계",
-        "всего",
-        "итого",
-        "both-sexes",
-        "all-ages",
-        "both-genders",
-        "all-persons",
-        "total-population",
-    ]
+    _words(
+        """
+    total totals all both overall sum everyone everybody insgesamt gesamt zusammen summe alle beide
+    ensemble tous toutes todos todas ambos ambas totale tutti tutte maschi-e-femmine totaal allen
+    alt i-alt ialt yhteensa totalt samtliga razem ogolem celkem spolu osszesen ukupno skupaj kokku
+    kopa viso sinolo toplam jumlah tong 合計 总计 合计 총계 всего итого both-sexes all-ages both-genders
+    all-persons total-population
+    """
+    )
 )
 #: What columns of counts are called.
 COUNTS: Final = frozenset(
-    [
-        "count",
-        "counts",
-        "n",
-        "number",
-        "persons",
-        "people",
-        "population",
-        "pop",
-        "residents",
-        "inhabitants",
-        "freq",
-        "frequency",
-        "value",
-        "obs_value",
-        "anzahl",
-        "einwohner",
-        "personen",
-        "bevolkerung",
-        "effectif",
-        "nombre",
-        "habitants",
-        "poblacion",
-        "personas",
-        "habitantes",
-        "populacao",
-        "pessoas",
-        "popolazione",
-        "residenti",
-        "aantal",
-        "antal",
-        "personer",
-        "folkmangd",
-        "lukumaara",
-        "liczba",
-        "ludnosc",
-        "pocet",
-    ]
+    _words(
+        """
+    count counts n number persons people population pop residents inhabitants freq frequency value
+    obs_value anzahl einwohner personen bevolkerung effectif nombre habitants poblacion personas
+    habitantes populacao pessoas popolazione residenti aantal antal personer folkmangd lukumaara
+    liczba ludnosc pocet
+    """
+    )
 )
 #: What columns of areas are called, from the largest to the smallest.
-LEVELS: Final = tuple(
-    [
-        "country",
-        "nation",
-        "land",
-        "state",
-        "bundesland",
-        "province",
-        "region",
-        "nuts1",
-        "nuts2",
-        "nuts3",
-        "department",
-        "departement",
-        "canton",
-        "county",
-        "kreis",
-        "district",
-        "gemeinde",
-        "municipality",
-        "commune",
-        "comune",
-        "municipio",
-        "town",
-        "city",
-        "ward",
-        "tract",
-        "zone",
-        "area",
-        "lsoa",
-        "msoa",
-        "block",
-        "code",
-        "geocode",
-        "ags",
-        "insee",
-    ]
+LEVELS: Final = _words(
+    """
+    country nation land state bundesland province region nuts1 nuts2 nuts3 department departement
+    canton county kreis district gemeinde municipality commune comune municipio town city ward
+    tract zone area lsoa msoa block code geocode ags insee
+    """
 )
 #: What columns that say the level of a row are called.
 KINDS: Final = frozenset(
-    ["level", "geolevel", "geo_level", "ebene", "niveau", "nivel", "livello", "type", "sumlev", "summarylevel"]
+    _words(
+        """
+    level geolevel geo_level ebene niveau nivel livello type sumlev summarylevel
+    """
+    )
 )
 
 

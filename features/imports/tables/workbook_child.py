@@ -10,8 +10,22 @@ import datetime
 import json
 import resource
 import sys
+from pathlib import Path
 
-_SECONDS, _BYTES = 8, 450_000_000
+#: Seconds of CPU, bytes of memory besides the library's own, and bytes that are written.
+_SECONDS, _BYTES, _WRITTEN = 8, 450_000_000, 2_000_000_000
+
+
+def _limit() -> None:
+    here = 0
+    if (own := Path("/proc/self/statm")).is_file():  # elsewhere the limit counts what the library itself takes
+        here = int(own.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    for kind, most in (
+        (resource.RLIMIT_AS, here + _BYTES),
+        (resource.RLIMIT_CPU, _SECONDS),
+        (resource.RLIMIT_FSIZE, _WRITTEN),
+    ):
+        resource.setrlimit(kind, (most, most))
 
 
 def _text(value: object) -> str:
@@ -24,30 +38,31 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def main(path: str, sheet: str | None) -> None:
-    """Write the rows to the standard output."""
+def _write(row: list[str]) -> None:
+    sys.stdout.write(json.dumps(row) + "\n")
+
+
+def main(path: str, sheet: str | None) -> int:
+    """Write the rows to the standard output; the exit status is 3 for a file that is damaged, 9 for one too large."""
     import python_calamine
 
-    with open("/proc/self/statm", encoding="ascii") as file:
-        here = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (here + _BYTES, here + _BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    _limit()
     try:
         book = python_calamine.load_workbook(path)
-        print(json.dumps(book.sheet_names))
+        _write(book.sheet_names)
         if sheet is not None or len(book.sheet_names) == 1:
             rows = book.get_sheet_by_name(sheet or book.sheet_names[0])
-            blank = [[""] * 1] * (rows.start[0] if rows.start else 0)
-            for row in blank:
-                print(json.dumps(row))
+            for _ in range(rows.start[0] if rows.start else 0):
+                _write([""])
             for row in rows.iter_rows():
-                print(json.dumps([_text(value) for value in row]))
+                _write([_text(value) for value in row])
     except MemoryError:
-        sys.exit(9)
-    except BaseException as error:  # the library's own errors have no common class
-        print(f"{type(error).__name__}: {error}"[:300], file=sys.stderr)
-        sys.exit(3)
+        return 9
+    except BaseException as error:  # the library's own errors, and its panics, have no class in common
+        sys.stderr.write(f"{type(error).__name__}: {error}"[:300])
+        return 3
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
+    sys.exit(main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None))
