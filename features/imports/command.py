@@ -97,7 +97,8 @@ def table(
     count: Annotated[str | None, _option("count", "COLUMN", "A row is a cell; this column has its count.")] = None,
     records: Annotated[bool, typer.Option("--records", help="A row is a record.")] = False,
     wide: Annotated[
-        str | None, _option("wide", "PATTERN", "A row is an area; columns of counts are named 'pop_{sex}_{age}'.")
+        str | None,
+        _option("wide", "PATTERN", "Counts side by side, in columns such as 'pop_{sex}_{age}', '{sex:m|f}'."),
     ] = None,
     attributes: Annotated[
         str | None, _option("attributes", "COLUMNS", "Columns to count by: 'sex,age=ages five-year'.")
@@ -194,14 +195,16 @@ def table(
     statement = Statement(
         source, **stated, expect_records=expect_records, expect_areas=expect_areas, unproved=unproved
     )  # fmt: skip
-    if out is None or not statement.is_stated:
-        if statement.is_stated:
-            raise InputError(
-                "--out DIR is needed: what is stated is written there; leave all out to see the file described"
-            )
+    if not statement.is_stated:
         for line in describe_table(statement):
             typer.echo(line)
+        if out is not None:
+            raise InputError(f"--out {out}: nothing is stated of the table, and nothing was written")
         return
+    if out is None:
+        raise InputError(
+            "--out DIR is needed: what is stated is written there; state nothing to see the file described"
+        )
     imported = import_table(statement, out)
     console = error_console()
     for line in imported.messages:

@@ -46,10 +46,12 @@ class Table:
     header: list[list[str]] | None = None
     above: list[list[str]] = field(default_factory=list)
     below: list[list[str]] = field(default_factory=list)
-    encoding: str = "utf-8"
-    must_stop: bool = False
-    may_stop: bool = False
     form: str = "long"
+    #: Column -> the rows of it that are left out, since they are sums or something else.
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    #: Columns of cells that are no whole numbers as such, or whether the file has lines that are no rows.
+    unread: set[str] = field(default_factory=set)
+    no_rows: bool = False
 
 
 Step = Callable[[Table], None]
@@ -139,7 +141,6 @@ def called(name: str) -> Step:
         if table.counts == ["count"]:
             table.frame = table.frame.rename(columns={"count": name})
             table.counts = [name]
-            table.may_stop |= name in ("zz", "wert_x")
 
     return step
 
@@ -150,9 +151,10 @@ def called(name: str) -> Step:
 def thousands(separator: str) -> Step:
     def step(table: Table) -> None:
         for name in table.counts:
-            table.frame[name] = [
-                _number(value, lambda n: f"{n:,}".replace(",", separator)) for value in table.frame[name]
-            ]
+            written = [_number(value, lambda n: f"{n:,}".replace(",", separator)) for value in table.frame[name]]
+            if any(str(value) != str(number) for value, number in zip(written, table.frame[name], strict=True)):
+                table.unread.add(name)
+            table.frame[name] = written
 
     return step
 
@@ -161,7 +163,7 @@ def decimals(table: Table) -> None:
     for name in table.counts:
         table.frame[name] = [_number(value, lambda n: f"{n}.0") for value in table.frame[name]]
         table.frame[name] = [str(v).replace(".0", "") + ".0" if "," in str(v) else v for v in table.frame[name]]
-    table.may_stop = True
+        table.unread.add(name)
 
 
 def footnote(table: Table) -> None:
@@ -169,6 +171,7 @@ def footnote(table: Table) -> None:
         name = table.counts[0]
         table.frame[name] = table.frame[name].astype(object)
         table.frame.loc[2, name] = f"{table.frame.loc[2, name]} (1)"
+        table.unread.add(name)
 
 
 def flags_behind(table: Table) -> None:
@@ -176,6 +179,7 @@ def flags_behind(table: Table) -> None:
         table.frame[name] = [
             f"{value} {'bp'[i % 2] if i % 4 == 0 else ''}".rstrip() for i, value in enumerate(table.frame[name])
         ]
+        table.unread.add(name)
 
 
 def mark(text: str) -> Step:
@@ -184,7 +188,7 @@ def mark(text: str) -> Step:
             name = table.counts[-1] if table.form != "hybrid" else table.counts[0]
             table.frame[name] = table.frame[name].astype(object)
             table.frame.loc[table.frame.index[3], name] = text
-            table.must_stop = True
+            table.unread.add(name)
 
     return step
 
@@ -206,6 +210,7 @@ def total_of(column: str, text: str) -> Step:
                 if f"{column}_label" in table.frame:
                     sums[f"{column}_label"] = text
                 table.frame = pd.concat([table.frame, sums], ignore_index=True)[[*table.labels, "count"]]
+                table.left_out[column] = [text]
 
     return step
 
@@ -220,7 +225,7 @@ def country(first: bool, off: int = 0, code: str = "NL00") -> Step:
                 whole[name] = {"name": "The whole", "region": "NL", "region_name": "The whole"}.get(name, code)
         parts = [whole, table.frame] if first else [table.frame, whole]
         table.frame = pd.concat(parts, ignore_index=True)[[*table.labels, "count"]]
-        table.must_stop |= bool(off)
+        table.left_out.setdefault("area", []).append(code)
 
     return step
 
@@ -239,14 +244,14 @@ def regions(interleaved: bool, with_country: bool = False, off: int = 0) -> Step
                     sums[name] = REGIONS[int(code[2:]) - 21] if name in ("name", "region_name") else code
             if off and not blocks:
                 sums.loc[1, "count"] += off
-                table.must_stop = True
             blocks.append(sums)
+            table.left_out.setdefault("area", []).append(code)
             parts += [sums, table.frame[region_of == code]]
         ordered = parts if interleaved else [*blocks, table.frame]
         whole = table.frame
         table.frame = pd.concat(ordered, ignore_index=True)[[*table.labels, "count"]]
         if with_country:
-            top = Table(whole.copy(), table.labels, table.counts)
+            top = Table(whole.copy(), table.labels, table.counts, left_out=table.left_out)
             country(True)(top)
             n = len(top.frame) - len(whole)
             table.frame = pd.concat([top.frame.iloc[:n], table.frame], ignore_index=True)
@@ -298,10 +303,9 @@ def geo_time(table: Table) -> None:
 # More columns
 
 
-def more(name: str, values: Callable[[int], Sequence[object]], *, stops: bool = False) -> Step:
+def more(name: str, values: Callable[[int], Sequence[object]]) -> Step:
     def step(table: Table) -> None:
         table.frame[name] = values(len(table.frame))
-        table.may_stop |= stops
 
     return step
 
@@ -320,7 +324,7 @@ def percentages(table: Table) -> None:
     share["count"] = [f"{n / 100:.2f}" for n in range(1, len(share) + 1)]
     table.frame = pd.concat([table.frame.assign(measure="Number"), share.assign(measure="Percent")], ignore_index=True)
     table.labels.append("measure")
-    table.must_stop = True
+    table.left_out["measure"] = ["Percent"]
 
 
 def two_years(table: Table) -> None:
@@ -328,13 +332,12 @@ def two_years(table: Table) -> None:
     second["count"] = second["count"] + 3
     table.frame = pd.concat([table.frame.assign(year="2011"), second.assign(year="2021")], ignore_index=True)
     table.labels.append("year")
-    table.must_stop = True
+    table.left_out["year"] = ["2021"]
 
 
 def weights(table: Table) -> None:
     if table.form == "microdata":
         table.frame["pweight"] = [(1.75, 2.5, 3.25)[i % 3] for i in range(len(table.frame))]
-        table.must_stop = True
 
 
 # What stands around the table
@@ -351,11 +354,13 @@ def notes(table: Table) -> None:
         ["(1) Estimated from the register."],
         ["* suppressed"],
     ]
+    table.no_rows = True
 
 
 def padded_notes(table: Table) -> None:
     width = len(table.frame.columns)
     table.below = [["Source: the statistical office, table 4.", *[""] * (width - 1)]]
+    table.no_rows = True
 
 
 def unit_row(table: Table) -> None:
@@ -363,6 +368,52 @@ def unit_row(table: Table) -> None:
         list(table.frame.columns),
         ["", *["" for _ in table.labels[1:]], *("persons" for _ in table.frame.columns[len(table.labels) :])],
     ]
+
+
+# What is typed
+
+
+def stated(table: Table, file: str) -> dict[str, Any]:
+    """The statement of how the table is to be read: what a person who knows it types."""
+    places = {
+        "area": "area", "geo\\time": "geo\\time", "municipality": "municipality", "lad23cd": "lad23cd=lad23nm",
+        "Geography code": "Geography code=Geography",
+    }  # fmt: skip
+    area = next(name for name in table.frame.columns if name in places)
+    leaf = "area=name" if area == "area" and "name" in table.labels else places[area]
+    given: dict[str, Any] = {"geography": ",".join([*(["region"] if "region" in table.labels else []), leaf])}
+    attributes = [name for name in ("sex", "age") if name in table.labels]
+    given["attributes"] = ",".join(attributes) or None
+    units = " persons" if _has_units(table) else ""
+    if table.form == "microdata":
+        given["records"] = True
+    elif table.form == "hybrid":
+        given["wide"] = f"{{sex:{'|'.join(SEXES)}}}{units}"
+    elif table.form == "wide":
+        between = " " if table.header and not _has_units(table) else "_"
+        given["wide"] = f"{{sex:{'|'.join(SEXES)}}}{between}{{age:{'|'.join(AGES)}}}{units}"
+    else:
+        given["count"] = table.counts[0] + units
+    given["only"] = tuple(
+        f"{column} != {texts[0] or repr('')}" if len(texts) == 1 else f"{column} not in {', '.join(texts)}"
+        for column, texts in table.left_out.items()
+    )
+    first, n = len(table.above) + 1, len(table.header or [1])
+    if (first, n) != (1, 1):
+        given["header"] = f"{first}:{first + n - 1}"
+    if file == "xlsx":
+        given["sheet"] = "Data"
+    return given
+
+
+def _has_units(table: Table) -> bool:
+    return bool(table.header) and "persons" in table.header[-1]
+
+
+def stops(table: Table) -> bool:
+    """Whether it has cells or lines that cannot be read as such, whatever is stated."""
+    read = [name for name in table.counts if name not in ("persons", "everybody") and not name.endswith("_all")]
+    return table.no_rows or any(name in table.unread for name in (read or table.counts))
 
 
 # Files
@@ -440,7 +491,15 @@ def write_ods(table: Table, folder: Path) -> Path:
     with zipfile.ZipFile(folder / "table.ods", "w") as archive:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
         archive.writestr("content.xml", content)
+        archive.writestr("META-INF/manifest.xml", _MANIFEST)
     return folder / "table.ods"
+
+
+_MANIFEST = """<?xml version="1.0" encoding="UTF-8"?>
+<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0" manifest:version="1.2">
+<manifest:file-entry manifest:full-path="/" manifest:media-type="application/vnd.oasis.opendocument.spreadsheet"/>
+<manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/>
+</manifest:manifest>"""
 
 
 def write_parquet(table: Table, folder: Path) -> Path:

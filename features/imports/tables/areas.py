@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,7 +113,7 @@ def _levels(table: Table, stated: Statement) -> tuple[tuple[str, ...], list[Code
     """The levels' names, and the column of each as it is in the table."""
     columns = _codes(table, stated, stated.columns)
     if not stated.prefixes:
-        return stated.columns, columns
+        return tuple(_level_names(stated.columns)), columns
     (column,), (name,) = columns, stated.columns
     length = max(stated.prefixes.values())
     if wrong := [text for text in column.texts if len(text) != length]:
@@ -124,6 +124,17 @@ def _levels(table: Table, stated: Statement) -> tuple[tuple[str, ...], list[Code
         )
     parts = [column.translated(lambda text, n=n: text[:n]) for n in stated.prefixes.values()]  # type: ignore[misc]
     return tuple(stated.prefixes), parts
+
+
+def _level_names(columns: Iterable[str]) -> Iterator[str]:
+    """The columns' names without the signs that files cannot have in theirs."""
+    given: set[str] = set()
+    for column in columns:
+        name = re.sub(r"[^\w-]+", "_", column).strip("_-")[:90] or "level"
+        while name.casefold() in given:
+            name += "_"
+        given.add(name.casefold())
+        yield name
 
 
 def _codes(table: Table, stated: Statement, names: Sequence[str]) -> list[Coded]:

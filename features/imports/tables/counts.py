@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -154,33 +155,38 @@ def _change(
     return None
 
 
-def names_of_wide(opened_names: Sequence[str], pattern: str) -> dict[str, dict[str, str]]:
+def names_of_wide(names: Sequence[str], pattern: str) -> dict[str, dict[str, str]]:
     """Column -> value of each attribute, of the columns that have the pattern's form.
+
+    Args:
+        names: of the columns that are stated to be nothing else.
+        pattern: texts and attributes in braces, "pop_{sex}_{age}", with the values where not all are, "{sex:m|f}".
 
     Raises:
         InputError: the pattern has no {attribute}, or a column can be read in two ways.
     """
-    parts = re.split(r"\{(\w+)\}", pattern)
-    attributes = parts[1::2]
+    parts = re.split(r"\{(\w+)(:[^{}]+)?\}", pattern)
+    attributes, listed = parts[1::3], parts[2::3]
     if not attributes or len(set(attributes)) < len(attributes):
         raise InputError(f"--wide {pattern!r}: attributes in braces are needed, each once, such as pop_{{sex}}_{{age}}")
     forms = []
     for some in ("(.+?)", "(.+)"):
-        pieces = [re.escape(text) if i % 2 == 0 else some for i, text in enumerate(parts)]
-        forms.append(re.compile("".join(pieces)))
+        values = [some if of is None else f"({'|'.join(map(re.escape, of[1:].split('|')))})" for of in listed]
+        texts = map(re.escape, parts[::3])
+        forms.append(re.compile("".join(itertools.chain(*itertools.zip_longest(texts, values, fillvalue="")))))
     found: dict[str, dict[str, str]] = {}
-    for name in opened_names:
+    for name in names:
         lazy, greedy = (form.fullmatch(name) for form in forms)
         if lazy is None or greedy is None:
             continue
         if lazy.groups() != greedy.groups():
             raise InputError(
                 f"--wide {pattern!r}: column {name!r} can be read as {', '.join(lazy.groups())} and as "
-                f"{', '.join(greedy.groups())}; rename the columns so that only one is possible"
+                f"{', '.join(greedy.groups())}; list the values, such as {{sex:m|f}}, so that only one is possible"
             )
         found[name] = dict(zip(attributes, map(str.strip, lazy.groups()), strict=True))
     if not found:
-        raise InputError(f"--wide {pattern!r}: no column has this form; the columns are {', '.join(opened_names[:20])}")
+        raise InputError(f"--wide {pattern!r}: no column has this form; the columns are {', '.join(names[:20])}")
     return found
 
 

@@ -127,7 +127,7 @@ def _read(stated: Statement, work: Path) -> _Read:
     """The rows that count, with their areas; InputError where they are not what is stated or expected."""
     opened = _open(stated, work, stated.source, stated.query, main=True)
     names = column_names_of(opened)
-    cells = names_of_wide(names, stated.wide) if stated.wide is not None else {}
+    cells = _cells(stated, names)
     lookup, homes = _lookup(stated, work), _homes(stated, work)
     places: list[str] = []
     if homes is None:
@@ -197,11 +197,20 @@ def _by_pairs(stated: Statement, attributes: Sequence[Attribute]) -> bool:
 
 def _used(stated: Statement, read: _Read) -> set[str | None]:
     """Columns of the table that the statement names."""
-    cells = names_of_wide(read.table.names, stated.wide) if stated.wide is not None else ()
+    cells = _cells(stated, read.table.names)
     of_conditions = (one.column for one in stated.conditions)
     places = (*stated.places, *stated.places.values())
     homes = () if read.homes is not None else _home_columns(stated, read.table.names)
     return {*places, *read.by, *cells, *homes, *of_conditions, stated.count, stated.key, stated.level}
+
+
+def _cells(stated: Statement, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The columns of --wide, with the value of each attribute; none that is stated to be something else."""
+    if stated.wide is None:
+        return {}
+    others = {*stated.places, *stated.places.values(), *stated.counted_by, stated.level}
+    others |= {column for _, column, _ in _listed(stated, "attributes", names) or ()}
+    return names_of_wide([name for name in names if name not in others], stated.wide)
 
 
 def _open(stated: Statement, work: Path, source: str, query: str | None, *, main: bool) -> Opened:
