@@ -51,10 +51,7 @@ def main(path: str, sheet: str | None) -> int:
         book = python_calamine.load_workbook(path)
         _write(book.sheet_names)
         if sheet is not None or len(book.sheet_names) == 1:
-            rows = book.get_sheet_by_name(sheet or book.sheet_names[0])
-            for _ in range(rows.start[0] if rows.start else 0):
-                _write([""])
-            for row in rows.iter_rows():
+            for row in book.get_sheet_by_name(sheet or book.sheet_names[0]).iter_rows():
                 _write([_text(value) for value in row])
     except MemoryError:
         return 9

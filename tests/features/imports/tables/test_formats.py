@@ -1,0 +1,322 @@
+"""Files as offices write them: separators, encodings, workbooks, statistics programs, databases; the same people."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.imported import open_problems
+
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
+from pipeline.errors import InputError, SpinewiseError
+from pipeline.inputs.geography import read_spine
+from pipeline.records.tabulate import tabulate
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+N = 300
+
+
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    town = rng.integers(0, 6, N)
+    return pd.DataFrame(
+        {
+            "Kreis": [f"{t // 3 + 1:02d}" for t in town],
+            "Gemeinde": [f"{t // 3 + 1:02d}{t:03d}" for t in town],
+            "Geschlecht": rng.choice(["männlich", "weiblich"], N),
+        }
+    )
+
+
+def imported(out: Path, source: object, **more: Any) -> ReleaseSpec:
+    """The spec of the people above as they are stated, found valid for its own records."""
+    stated = {
+        "geography": "Kreis,Gemeinde", "records": True, "attributes": "Geschlecht", "expect_records": N,
+        "expect_areas": 6,
+    }  # fmt: skip
+    spec = import_table(Statement(str(source), **(stated | more)), out).spec
+    assert open_problems(None, spec) == []
+    return load_spec(spec)
+
+
+def counts_of(spec: ReleaseSpec) -> list[list[int]]:
+    universe = spec.universes()[0]
+    return tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray().tolist()
+
+
+def expected() -> list[list[int]]:
+    return pd.crosstab(people()["Gemeinde"], people()["Geschlecht"]).to_numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("separator", "encoding"), [(",", "utf-8"), (";", "cp1252"), ("\t", "utf-16"), ("|", "utf-8-sig")]
+)
+@pytest.mark.parametrize("ending", [".csv", ".txt.gz", ".zip"])
+def test_text_files(separator: str, encoding: str, ending: str, tmp_path: Path) -> None:
+    """How a file is written is seen by its first bytes, and held to by the strict reader."""
+    text = people().to_csv(index=False, sep=separator).encode(encoding)
+    path = tmp_path / f"a{ending}"
+    if ending == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.csv", text)
+    else:
+        path.write_bytes(gzip.compress(text) if ending.endswith(".gz") else text)
+    spec = imported(tmp_path / "out", path)
+    assert counts_of(spec) == expected()
+    assert spec.schema_section.attributes["Geschlecht"] == ("männlich", "weiblich")
+    assert (tmp_path / "out" / "persons.parquet").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_encoding_that_is_stated(tmp_path: Path) -> None:
+    """Where the first bytes mislead, the option makes it right; an encoding that the file is not in is refused."""
+    frame = people().replace({"männlich": "muž", "weiblich": "žena"})
+    frame.to_csv(tmp_path / "a.csv", index=False, encoding="cp1250", sep=";")
+    spec = imported(tmp_path / "out", tmp_path / "a.csv", encoding="cp1250", separator=";")
+    assert spec.schema_section.attributes["Geschlecht"] == ("muž", "žena")
+    for wrong, says in (
+        ({"encoding": "utf-8"}, r"a\.csv, line \d+: the text is not in UTF-8"),
+        ({"encoding": "klingon"}, "--encoding: found 'klingon'"),
+        ({"separator": "::"}, "--separator: found '::'"),
+    ):
+        with pytest.raises(SpinewiseError, match=says):
+            imported(tmp_path / "b", tmp_path / "a.csv", **wrong)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_workbook(tmp_path: Path) -> None:
+    """The sheet that is named, below its titles; messages name the user's sheet and row."""
+    path = tmp_path / "a.xlsx"
+    frame = people().assign(n=1)
+    frame.loc[3, "n"] = -1
+    with pd.ExcelWriter(path) as book:
+        pd.DataFrame({"nothing": ["here"]}).to_excel(book, sheet_name="About", index=False)
+        frame.to_excel(book, sheet_name="Data", index=False, startrow=2)
+    assert counts_of(imported(tmp_path / "out", path, sheet="Data", header="3")) == expected()
+    for wrong, says in (
+        ({}, "the workbook has the sheets 'About', 'Data'; name one with --sheet"),
+        ({"sheet": "None", "header": "3"}, "not a readable workbook: .*None"),
+        (
+            {"sheet": "Data", "header": "3", "records": False, "count": "n"},
+            r"sheet 'Data', row 7, column 'n': found '-1'",
+        ),
+    ):
+        with pytest.raises(InputError, match=says):
+            imported(tmp_path / "b", path, **wrong)
+
+
+def _packed(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+_CONTENT = """<?xml version="1.0" encoding="UTF-8"?>
+<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+ xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+ xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><office:body><office:spreadsheet>
+<table:table table:name="D">
+<table:table-row><table:table-cell office:value-type="string"><text:p>Gemeinde</text:p></table:table-cell>
+</table:table-row>ROWS</table:table></office:spreadsheet></office:body></office:document-content>"""
+_MANIFEST = """<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
+ manifest:version="1.2"><manifest:file-entry manifest:full-path="/"
+ manifest:media-type="application/vnd.oasis.opendocument.spreadsheet"/></manifest:manifest>"""
+
+
+def _ods(path: Path, rows: str) -> Path:
+    return _packed(path, {"META-INF/manifest.xml": _MANIFEST, "content.xml": _CONTENT.replace("ROWS", rows)})
+
+
+def _xlsx(path: Path, sheet: str) -> Path:
+    pd.DataFrame({"Gemeinde": ["a"]}).to_excel(path, index=False)
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    return _packed(path, files | {"xl/worksheets/sheet1.xml": sheet})
+
+
+_SHEET = """<?xml version="1.0"?>DOCTYPE<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">
+<sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>TEXT</t></is></c></row></sheetData></worksheet>"""
+_LAUGHS = "<!DOCTYPE z [<!ENTITY a0 'lol'>" + "".join(
+    f"<!ENTITY a{i + 1} '{f'&a{i};' * 10}'>" for i in range(9)
+) + "]>"  # fmt: skip
+_CELL = '<table:table-cell office:value-type="string"REPEATED><text:p>x</text:p></table:table-cell>'
+
+
+def _hostile(kind: str, folder: Path) -> Path:
+    match kind:
+        case "entities":
+            return _xlsx(folder / "a.xlsx", _SHEET.replace("DOCTYPE", _LAUGHS).replace("TEXT", "&a9;"))
+        case "external entity":
+            outside = "<!DOCTYPE z [<!ENTITY e SYSTEM 'file:///etc/passwd'>]>"
+            return _xlsx(folder / "a.xlsx", _SHEET.replace("DOCTYPE", outside).replace("TEXT", "&e;"))
+        case "a long cell":
+            return _xlsx(folder / "a.xlsx", _SHEET.replace("DOCTYPE", "").replace("TEXT", "A" * 600_000_000))
+        case "rows repeated 1e3":
+            return _ods(
+                folder / "a.ods", f'<table:table-row table:number-rows-repeated="1e3">{_CELL}</table:table-row>'
+            )
+        case "value 1,5":
+            cell = (
+                '<table:table-cell office:value-type="float" office:value="1,5"><text:p>1,5</text:p></table:table-cell>'
+            )
+            return _ods(folder / "a.ods", f"<table:table-row>{cell}</table:table-row>")
+        case "a row repeated":
+            return _ods(
+                folder / "a.ods", f'<table:table-row table:number-rows-repeated="100000000">{_CELL}</table:table-row>'
+            )
+        case _:
+            cell = _CELL.replace("REPEATED", ' table:number-columns-repeated="100000"')
+            return _ods(
+                folder / "a.ods", f'<table:table-row table:number-rows-repeated="1000">{cell}</table:table-row>'
+            )
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "entities", "external entity", "rows repeated 1e3", "value 1,5", "a row repeated", "a cell repeated",
+        pytest.param("a long cell", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_workbooks_that_are_no_end_stop(kind: str, tmp_path: Path) -> None:
+    """In a process of limited time and memory; with a message, and nothing written."""
+    path = _hostile(kind.replace("REPEATED", ""), tmp_path)
+    began = time.monotonic()
+    with pytest.raises(SpinewiseError) as stop:
+        imported(tmp_path / "out", path, geography="Gemeinde", attributes=None, records=False, count="Gemeinde")
+    assert str(path) in str(stop.value)
+    assert "root:" not in str(stop.value)
+    assert time.monotonic() - began < 60  # 8 seconds of CPU at most, on a busy machine
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("ending", ["dta", "sav", "xpt"])
+def test_files_of_statistics_programs(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    path = tmp_path / f"table.{ending}"
+    frame = people().rename(columns={"Geschlecht": "sex"})
+    write = getattr(pyreadstat, "write_xport" if ending == "xpt" else f"write_{ending}")
+    write(frame.replace({"männlich": "m", "weiblich": "w"}), str(path))
+    assert counts_of(imported(tmp_path / "out", path, attributes="sex")) == expected()
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)
+    with pytest.raises(InputError, match=r'pip install "pyreadstat>=1.2"'):
+        imported(tmp_path / "b", path)
+
+
+def test_labels_of_codes(tmp_path: Path) -> None:
+    """Codes stay codes in the records; the schema has their labels, also those of codes that no record has."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    frame = people().replace({"männlich": 1, "weiblich": 2})
+    labels = {"Geschlecht": {1: "Männer", 2: "Frauen", 9: "divers"}}
+    pyreadstat.write_sav(frame, str(tmp_path / "a.sav"), variable_value_labels=labels)
+    spec = imported(tmp_path / "out", tmp_path / "a.sav")
+    assert spec.schema_section.attributes["Geschlecht"] == ("Männer", "Frauen", "divers")
+    assert [row[:2] for row in counts_of(spec)] == expected()
+
+
+@pytest.mark.parametrize("ending", ["xls", "px", "json", "rds", "xml"])
+def test_formats_that_are_refused_by_name(ending: str, tmp_path: Path) -> None:
+    (tmp_path / f"t.{ending}").write_text("x")
+    with pytest.raises(InputError, match=r"(save|write) "):
+        imported(tmp_path / "out", tmp_path / f"t.{ending}")
+
+
+@pytest.mark.parametrize("name", ["a.sqlite", "a.db", "sqlite:///{folder}/a.sqlite3"])
+def test_sqlite(name: str, tmp_path: Path) -> None:
+    """A file of SQLite by its ending or its content, or a URL; nothing is changed in it."""
+    name = name.format(folder=tmp_path)
+    path = Path(name.removeprefix("sqlite://")) if "://" in name else tmp_path / name
+    with sqlite3.connect(path) as connection:
+        people().to_sql("people", connection, index=False)
+    before = path.read_bytes()
+    source = name if "://" in name else str(path)
+    spec = imported(tmp_path / "out", source, query="select * from people where Geschlecht like '%lich'")
+    assert counts_of(spec) == expected()
+    for query in ("delete from people returning *", "drop table people"):
+        with pytest.raises(InputError):
+            imported(tmp_path / "b", source, query=query)
+    assert path.read_bytes() == before
+
+
+def test_a_duckdb_query(tmp_path: Path) -> None:
+    """A query of a database, or over files, is the table that it gives."""
+    duckdb = pytest.importorskip("duckdb")
+    frame = people()
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
+        connection.register("given", frame)
+        connection.execute("create table people as select * from given")
+    grouped = "select Kreis, Gemeinde, Geschlecht, sum(1) as n from people group by all order by all"
+    over_files = f"select * from read_csv('{tmp_path / 'people.csv'}', all_varchar = true)"
+    for number, (source, more) in enumerate(
+        (
+            (tmp_path / "people.duckdb", {"query": "select * from people"}),
+            ("duckdb:", {"query": over_files}),
+            (tmp_path / "people.duckdb", {"query": grouped, "records": False, "count": "n"}),
+        )
+    ):
+        assert counts_of(imported(tmp_path / str(number), source, **more)) == expected()
+    assert "# The query:" in (tmp_path / "2" / "release.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("source", "query", "says"),
+    [
+        ("{folder}/a.duckdb", None, "a database needs a query"),
+        ("{folder}/a.csv", "select 1", "a query needs a database"),
+        ("{folder}/none.duckdb", "select 1", "no such file; a DuckDB database is needed"),
+        ("{folder}/none.sqlite", "select 1", "no such file; a SQLite database is needed"),
+        ("duckdb:", "select * from nothing", "DuckDB: Catalog Error"),
+        ("duckdb:", "select 1 as a where false", "the query has no rows"),
+        ("duckdb:", "create table t (a int)", "the query (gives|has) no rows"),
+        ("postgresql://nobody@127.0.0.1:1/none", "select 1", "a PostgreSQL database: "),
+        ("mysql+nodriver://u:secret@h/d", "select 1", r"a database \(mysql\): the URL is none that SQLAlchemy knows"),
+        ("oracle+cx_oracle://u:secret@h/d", "select 1", "its driver is not installed: pip install cx_Oracle"),
+    ],
+)
+def test_databases_that_cannot_be_asked(source: str, query: str | None, says: str, tmp_path: Path) -> None:
+    """One clear message each, without the password, and no folder left."""
+    pytest.importorskip("duckdb")
+    with pytest.raises(InputError, match=says) as stop:
+        imported(tmp_path / "out", source.format(folder=tmp_path), query=query)
+    assert "secret" not in str(stop.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(InputError, match=r'pip install "duckdb>=1.1"'):
+        imported(tmp_path / "out", "duckdb:", query="select 1")
+
+
+def test_a_postgresql_query(tmp_path: Path) -> None:
+    """A real server: the same histograms as from the file; the password is nowhere; nothing can be written by it."""
+    import sqlalchemy as sa
+    from oracles.postgresql import NoServerError, server
+
+    try:
+        with server() as url:
+            engine = sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg"))
+            people().to_sql("people", engine, index=False)
+            engine.dispose()
+            secret = sa.make_url(url).set(drivername="postgresql", password="hunter2")
+            text = secret.render_as_string(hide_password=False)
+            spec = imported(tmp_path / "a", text, query="select * from people")
+            taking = "with gone as (delete from people returning *) select * from gone"
+            for query in (taking, "delete from people returning *", "drop table people"):
+                with pytest.raises(InputError, match="a PostgreSQL database: "):
+                    imported(tmp_path / "b", text, query=query)
+            again = imported(tmp_path / "c", text, query="select * from people where \"Geschlecht\" like '%'")
+    except NoServerError as error:
+        pytest.skip(str(error))
+    assert counts_of(spec) == counts_of(again) == expected()
+    assert "hunter2" not in (tmp_path / "a" / "release.toml").read_text()
