@@ -18,8 +18,8 @@ from features.imports.tables.files import STATISTICS, WORKBOOKS, open_source, op
 from features.imports.tables.format import text_format
 from features.imports.tables.sources import is_database
 from features.imports.tables.statement import Statement
-from features.imports.tables.stock import stock_list, value_in_stock
-from features.imports.tables.words import COUNTS, KINDS, LEVELS, folded, is_total
+from features.imports.tables.words import AGES, COUNTS, HOUSEHOLDS, KINDS, LEVELS, NAMES, folded, is_total
+from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.records.record_files import is_text_file
 from pipeline.storage.local_name import local_name
@@ -63,12 +63,12 @@ def describe_table(stated: Statement) -> tuple[str, ...]:
             column.values[text.strip()] = column.values.get(text.strip(), 0) + 1
     lines = [*about, "", "First rows, as they are read:"]
     lines += [f"  {number}: " + " | ".join(row) for number, row in enumerate(rows[: header + 3], 1)]
-    lines += ["", f"Columns ({f'of the first {len(rows):,} rows' if sampled else 'of all rows'}):"]
+    lines += ["", f"Columns ({f'of the first {len(rows) - header:,} rows' if sampled else 'of all rows'}):"]
     roles = _roles(columns, len(rows) - header)
     for column in columns:
         examples = ", ".join(column.texts[:_SHOWN])
         role = roles.get(column.name, "?")
-        lines.append(f"  {column.name}: {column.kind}, {len(column.texts):,} values; {role}; {examples}")
+        lines.append(f"  {column.name}: {column.kind}, {counted(len(column.texts), 'value')}; {role}; {examples}")
     lines = [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines]
     parts = _command(stated, columns, roles, header, extra)
     lines += ["", "A reading to check and to copy; N is the number of people, M that of areas,", "which you know:", ""]
@@ -90,7 +90,7 @@ def _sample(stated: Statement, work: Path) -> tuple[list[str], list[list[str]], 
             next(found)
         extra["sheet"] = sheet or sheets[0]
         rows = list(islice(found, _ROWS + 1))
-        about = [f"{source}: a workbook with the sheets {', '.join(map(repr, sheets))}; this is {extra['sheet']!r}"]
+        about = [source, f"a workbook with the sheets {', '.join(map(repr, sheets))}; this is {extra['sheet']!r}"]
         return about, rows[:_ROWS], len(rows) > _ROWS, extra
     if is_database(source) or lower.endswith((*STATISTICS, ".parquet", ".pq")):
         opened = open_source(source, work, query=stated.query)
@@ -103,7 +103,7 @@ def _sample(stated: Statement, work: Path) -> tuple[list[str], list[list[str]], 
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{source}: not a readable Parquet file: {error}") from None
         values = [] if batch is None else [["" if v is None else str(v) for v in c.to_pylist()] for c in batch.columns]
-        about = [f"{opened.label}: {n_rows:,} rows, {len(names)} columns"]
+        about = [opened.label, f"{n_rows:,} rows, {len(names)} columns"]
         return about, [names, *map(list, zip(*values, strict=True))], n_rows > _ROWS, extra
     text = text_format(source, stated.separator, stated.encoding)
     opened = open_source(source, work, text=text)
@@ -117,7 +117,7 @@ def _sample(stated: Statement, work: Path) -> tuple[list[str], list[list[str]], 
     named = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}.get(text.separator, text.separator)
     extra["separator"] = "tab" if text.separator == "\t" else text.separator
     extra["encoding"] = text.encoding
-    about = [f"{opened.label}: text in {text.encoding}, fields separated by {named}"]
+    about = [opened.label, f"text in {text.encoding}, fields separated by {named}"]
     return about, rows[:_ROWS], len(rows) > _ROWS, extra
 
 
@@ -139,13 +139,15 @@ def _roles(columns: Sequence[_Column], n_rows: int) -> dict[str, str]:
         words = set(folded(column.name).split("-"))
         if column.kind == "whole numbers" and words & COUNTS:
             roles[column.name] = "counts"
-        elif words & KINDS and len(column.texts) < 12:
+        elif folded(column.name) in KINDS:
             roles[column.name] = "levels"
         elif words & set(LEVELS):
             roles[column.name] = "areas"
+        elif words & HOUSEHOLDS and words & {"id", "key", "number", "nr"}:
+            roles[column.name] = "households"
         elif len(column.texts) == n_rows > 10:
             roles[column.name] = "a value in each row"
-        elif 1 < len(column.texts) <= 40 or words & {"age", "alter", "edad"}:
+        elif 1 < len(column.texts) <= 40 or words & AGES:
             roles[column.name] = "attribute"
         else:
             roles[column.name] = "to be left out"
@@ -156,6 +158,17 @@ def _roles(columns: Sequence[_Column], n_rows: int) -> dict[str, str]:
         if texts:
             roles[max(texts, key=lambda column: len(column.texts)).name] = "areas"
     return roles
+
+
+def _with_names(areas: Sequence[_Column]) -> Iterator[str]:
+    """The columns of areas, each with that of its names behind it: county=county_name."""
+    words = {column.name: set(folded(column.name).split("-")) for column in areas}
+    names = {name: words[name] - NAMES for name in words if words[name] & NAMES and len(words[name]) > 1}
+    for column in areas:
+        own = [name for name, of in names.items() if name != column.name and of <= words[column.name]]
+        if column.name in names and any(names[column.name] <= words[other] for other in words if other not in names):
+            continue
+        yield f"{column.name}={own[0]}" if own and column.name not in names else column.name
 
 
 def _command(
@@ -172,17 +185,17 @@ def _command(
     if header > 1:
         parts.append(f"--header {header}")
     areas = sorted(of.get("areas", []), key=lambda column: len(column.texts))
-    parts.append("--geography " + (shlex.quote(",".join(column.name for column in areas)) if areas else "COLUMN"))
+    parts.append("--geography " + (shlex.quote(",".join(_with_names(areas))) if areas else "COLUMN"))
     if levels := of.get("levels"):
         parts.append(f"--level {shlex.quote(levels[0].name)} --drop-level VALUES")
     counts = of.get("counts", [])
     parts.append(f"--count {shlex.quote(counts[0].name)}" if counts else "--records")
+    if homes := of.get("households"):
+        parts.append(f"--key {shlex.quote(homes[0].name)}")
     by = []
-    ages = stock_list("ages five-year")
     for column in of.get("attribute", []):
-        known = ages is not None and column.kind == "whole numbers" and len(column.texts) > 12
-        fits = known and all(value_in_stock(text, ages) for text in column.texts if text != "999")  # type: ignore[arg-type]
-        by.append(f"{column.name}=ages five-year" if fits else column.name)
+        is_age = column.kind == "whole numbers" and set(folded(column.name).split("-")) & AGES
+        by.append(f"{column.name}=ages five-year" if is_age else column.name)
     parts.append(f"--attributes {shlex.quote(','.join(by))}")
     for column in [*of.get("attribute", []), *areas]:
         for text in column.texts:

@@ -39,9 +39,13 @@ LEVELS: Final = _words(
     """
     country nation land state bundesland province region nuts1 nuts2 nuts3 department departement
     canton county kreis district gemeinde municipality commune comune municipio town city ward
-    tract zone area lsoa msoa block code geocode ags insee
+    tract taz maz zone lsoa msoa block area code geocode ags insee iris
     """
 )
+#: What columns of households, of names of areas, and of ages are called.
+HOUSEHOLDS: Final = frozenset(_words("household households hh home haushalt menage hogar famiglia huishouden"))
+NAMES: Final = frozenset(_words("name names nm nom nombre nome naam navn namn label libelle bezeichnung"))
+AGES: Final = frozenset(_words("age ages alter edad eta leeftijd alder idade wiek"))
 #: What columns that say the level of a row are called.
 KINDS: Final = frozenset(
     _words(

@@ -1,0 +1,307 @@
+"""What is stated of a table is done: places, their names, levels, cells side by side, rows, recipes, proofs."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.imported import open_problems
+from releases.small import run
+from typer.testing import CliRunner
+
+from features.imports.tables.importer import ImportedTable, import_table
+from features.imports.tables.statement import Statement
+from flows.cli import app
+from pipeline.errors import InputError, SpinewiseError
+from pipeline.inputs.geography import read_spine
+from pipeline.inputs.names import read_names
+from pipeline.records.tabulate import tabulate
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+COUNTIES = {"01": "Alder", "02": "Birch"}
+TOWNS = {"0101": "Ford", "0102": "Mill <b>", "0201": "Ford", "0202": "=Hill"}
+
+
+def persons() -> pd.DataFrame:
+    """80 persons in four towns."""
+    rows = [(town[:2], COUNTIES[town[:2]], town, name, "fm"[i % 3 == 0], 7 * i % 99) for i in range(20)
+            for town, name in TOWNS.items()]  # fmt: skip
+    return pd.DataFrame(rows, columns=["county", "county_name", "town", "town name", "sex", "age"])
+
+
+def cells() -> pd.DataFrame:
+    return persons().groupby(["county", "town", "sex"], as_index=False).size().rename(columns={"size": "n"})
+
+
+def imported(folder: Path, table: pd.DataFrame, **stated: Any) -> ImportedTable:
+    path = folder / f"table{len(list(folder.iterdir()))}.csv"
+    table.to_csv(path, index=False)
+    stated = {"expect_records": 80, "expect_areas": 4} | stated
+    done = import_table(Statement(str(path), **stated), path.with_suffix(""))
+    assert open_problems(None, done.spec) == []
+    return done
+
+
+def histograms(spec: ReleaseSpec) -> list[list[int]]:
+    universe = spec.universes()[0]
+    return tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray().tolist()
+
+
+def test_names_of_areas(tmp_path: Path) -> None:
+    """Beside the codes, of each level for which they are stated; an area with two names stops."""
+    stated = {"geography": "county=county_name,town=town name", "records": True, "attributes": "sex"}
+    spec = load_spec(imported(tmp_path, persons(), **stated).spec)
+    spine = read_spine(spec.geography)
+    names = {
+        level: dict(zip(spine.level(level).geocodes.tolist(), named.in_language(), strict=True))
+        for level, named in read_names(spec.geography, spine).items()
+    }
+    assert names == {"county": COUNTIES, "town": TOWNS}
+    assert spec.provenance is not None
+    assert {name: one.source for name, one in spec.provenance.inputs.items()} == {
+        "geography": "records", "schema": "records", "names": "records",
+    }  # fmt: skip
+    twice = persons()
+    twice.loc[40, "town name"] = "Forde"
+    with pytest.raises(InputError, match=r"column 'town name': area '0101' has the names 'Ford' and 'Forde'"):
+        imported(tmp_path, twice, **stated)
+
+
+def test_the_public_list_of_areas(tmp_path: Path) -> None:
+    """Levels above and names are its own; empty areas are in it; an area that it lacks stops."""
+    listed = persons()[["county", "county_name", "town"]].drop_duplicates()
+    listed.loc[99] = ["02", "Birch", "0203"]
+    listed.to_csv(tmp_path / "areas.csv", index=False)
+    stated = {
+        "geography": "county=county_name,town", "records": True, "attributes": "sex=sex,age=ages broad",
+        "areas": str(tmp_path / "areas.csv"),
+    }  # fmt: skip
+    spec = load_spec(imported(tmp_path, persons()[["town", "sex", "age"]], **stated).spec)
+    assert read_spine(spec.geography).n_leaves == 5
+    assert sum(map(sum, histograms(spec))) == 80
+    assert spec.provenance is not None
+    assert {one.source for one in spec.provenance.inputs.values()} == {"public"}
+    listed.iloc[1:].to_csv(tmp_path / "areas.csv", index=False)
+    with pytest.raises(InputError, match=r"line 2, column 'town': '0101' not in .*areas\.csv"):
+        imported(tmp_path, persons()[["town", "sex", "age"]], **stated)
+
+
+def test_what_is_stated_to_be_public_does_not_depend_on_the_records(tmp_path: Path) -> None:
+    """With stock lists and a list of areas no public part of the spec changes with a record: missing values neither."""
+    persons()[["county", "town"]].drop_duplicates().to_csv(tmp_path / "areas.csv", index=False)
+    stated = {
+        "geography": "county,town", "records": True, "attributes": "sex=sex,age=ages broad", "missing": "999",
+        "areas": str(tmp_path / "areas.csv"), "name": "n", "expect_areas": 4,
+    }  # fmt: skip
+    other = persons().assign(sex="f").astype({"age": object})
+    other.loc[5, "age"] = 999
+    one, two = (load_spec(imported(tmp_path, table, **stated).spec) for table in (persons(), other))
+    assert one.public_dict() == two.public_dict()
+    with pytest.raises(InputError, match=r"line 7, column 'age': found 'nothing', .*--missing ''"):
+        imported(
+            tmp_path, persons().assign(age=["1", "2", "3", "4", "5", None, *["6"] * 74]), **(stated | {"missing": None})
+        )
+
+
+def test_levels_of_one_column(tmp_path: Path) -> None:
+    """Codes whose zeros were lost are filled up; what is longer than stated stops."""
+    lost = cells().astype({"town": int})
+    stated = {"geography": "town", "levels": "county=2,town=4", "zeros": 4, "count": "n", "attributes": "sex"}
+    spec = load_spec(imported(tmp_path, lost, **stated).spec)
+    assert spec.geography.levels == ("county", "town")
+    assert histograms(spec) == [[13, 7]] * 4
+    with pytest.raises(InputError, match=r"line 2, column 'town': found '101', longer than --zeros 2"):
+        imported(tmp_path, lost, **(stated | {"zeros": 2}))
+    with pytest.raises(InputError, match=r"--levels says that codes have 4 characters"):
+        imported(tmp_path, lost, **(stated | {"zeros": None}))
+
+
+@pytest.mark.parametrize(
+    ("columns", "pattern", "attributes"),
+    [
+        (["pop_f_0", "pop_f_1", "pop_m_0", "pop_m_1"], "pop_{sex}_{age}", {"sex": ("f", "m"), "age": ("0", "1")}),
+        (["f", "m", "both", "d"], "{sex:f|m}", {"sex": ("f", "m")}),
+        (["a b c", "a b d", "total", "x"], "a b {kind}", {"kind": ("c", "d")}),
+    ],
+)
+def test_cells_side_by_side(columns: list[str], pattern: str, attributes: dict[str, Any], tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"county": ["01", "01", "02", "02"], "town": list(TOWNS)})
+    for name in columns:
+        table[name] = rng.integers(20, 50, 4)
+    read = [name for name in columns if name.startswith("pop") or name in ("f", "m") or name.startswith("a b")]
+    people = int(table[read].to_numpy().sum())
+    spec = load_spec(imported(tmp_path, table, geography="county,town", wide=pattern, expect_records=people).spec)
+    assert spec.schema_section.attributes == attributes
+    assert histograms(spec) == table[read].to_numpy().tolist()
+
+
+def test_a_column_that_can_be_read_in_two_ways_stops(tmp_path: Path) -> None:
+    table = pd.DataFrame({"town": ["a"], "m_65_over": [3]})
+    with pytest.raises(InputError, match="can be read as m, 65_over and as m_65, over"):
+        imported(tmp_path, table, geography="town", wide="{sex}_{age}", expect_records=3, expect_areas=1)
+
+
+def test_equal_names_in_two_counties_are_two_areas(tmp_path: Path) -> None:
+    table = persons()
+    spec = load_spec(imported(tmp_path, table, geography="county_name,town name", records=True, attributes="sex").spec)
+    assert sorted(read_spine(spec.geography).levels[-1].geocodes) == [
+        "Alder / Ford", "Alder / Mill <b>", "Birch / =Hill", "Birch / Ford",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"count": "n", "records": True}, "what counts is to be stated by one of"),
+        ({"geography": None}, "--geography COLUMN.* is needed"),
+        (
+            {"geography": "county,ward"},
+            "no column 'ward', which the statement names; the columns are county, town, sex",
+        ),
+        ({"only": ("sex == x",)}, "--only: no row has 'x' in column 'sex'; its values are f, m"),
+        ({"only": ("kind == x",)}, "no column 'kind'"),
+        ({"only": ("sex",)}, "--only 'sex': found 'sex'; COLUMN == VALUE"),
+        ({"drop_level": "x"}, "--drop-level: there is no --level"),
+        ({"level": "county", "drop_level": "03"}, "no row has '03' in column 'county'; its values are 01, 02"),
+        ({"households": "h.csv"}, "only records .* belong to households"),
+        ({"header": "0"}, "--header: found '0'"),
+        ({"levels": "a=4,b=2"}, "--levels: found 'b=2'"),
+        ({"attributes": "sex=ages"}, "'ages' is no list; allowed are ages single"),
+        ({"attributes": "sex,sex"}, "--attributes: column 'sex' stands twice"),
+        ({"attributes": None}, "two rows of the same cell .*line 2 and line 3|line 2 and line 3: two rows"),
+        ({"sheet": "a"}, "--sheet: only a workbook"),
+        ({"expect_records": None}, "--expect-records N is needed: how many people"),
+        ({"expect_records": None, "expect_areas": None}, "--expect-records N and --expect-areas M are needed"),
+        ({"unproved": True}, "--unproved: both numbers are stated"),
+    ],
+)
+def test_what_is_wrong_with_a_statement_is_said(change: dict[str, Any], says: str, tmp_path: Path) -> None:
+    stated = {"geography": "county,town", "count": "n", "attributes": "sex"} | change
+    with pytest.raises(InputError, match=says):
+        imported(tmp_path, cells(), **stated)
+    assert [path.name for path in tmp_path.iterdir()] == ["table0.csv"]
+
+
+def test_names_and_values_that_a_spec_does_not_allow(tmp_path: Path) -> None:
+    """Columns and values are renamed where the spec's rules ask for it, and still counted one by one."""
+    frame = pd.DataFrame(
+        {
+            "Town code": np.repeat(["a", "b"], 240),
+            "total": ["x * y", " x", "x", "geocode"] * 120,
+            "1st class?": ["yes", "no", 'qu"ote'] * 160,
+            "Sex": ["f", "m"] * 240,
+            "sex": ["1", "2", "2"] * 160,
+            "all": ["p", "q", "r:moe90"] * 160,
+        }
+    )
+    done = imported(
+        tmp_path, frame, geography="Town code", records=True, attributes="total,1st class?,Sex,sex,all",
+        expect_records=480, expect_areas=2,
+    )  # fmt: skip
+    spec = load_spec(done.spec)
+    assert spec.geography.levels == ("all", "Town_code")
+    assert list(spec.schema_section.attributes) == ["total_2", "a_1st_class", "Sex", "sex_2", "all"]
+    assert np.sum(histograms(spec)) == 480
+    assert spec.schema_section.attributes["total_2"] == ("geocode_", "x", "x x y")
+
+
+def command(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["import", "table", *map(str, words)])
+    return (2, str(done.exception)) if isinstance(done.exception, InputError) else (done.exit_code, done.output)
+
+
+def test_a_recipe_is_run_again(tmp_path: Path) -> None:
+    """What was stated stands in it, without the numbers that prove it; it is read by anybody, edited and run again."""
+    persons().to_csv(tmp_path / "p.csv", index=False)
+    options = (
+        "--geography",
+        "county,town",
+        "--records",
+        "--attributes",
+        "sex=sex",
+        "--only",
+        "age != 0",
+        "--name",
+        "a",
+    )
+    n = int((persons()["age"] != 0).sum())
+    proof = ("--expect-records", n, "--expect-areas", 4)
+    assert command(tmp_path / "p.csv", "--out", tmp_path / "one", *options, *proof)[0] == 0
+    recipe = tmp_path / "one" / "import.toml"
+    assert tomllib.loads(recipe.read_text()) == {
+        "geography": "county,town", "records": True, "attributes": "sex=sex", "only": ["age != 0"], "name": "a",
+    }  # fmt: skip
+    assert command(tmp_path / "p.csv", "--out", tmp_path / "two", "--recipe", recipe, *proof)[0] == 0
+    for name in ("release.toml", "import.toml", "persons.parquet", "areas.parquet"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert "import.toml" not in (tmp_path / "one" / ".gitignore").read_text()
+    for text, says in (
+        ("geografy = 'a'", "found 'geografy'; allowed are query, sheet"),
+        ("zeros = 'a'", "zeros: found 'a'"),
+        ("expect-records = 3", "found 'expect-records'"),
+        ("a =", "is not a TOML file"),
+    ):
+        recipe.write_text(text)
+        status, told = command(tmp_path / "p.csv", "--out", tmp_path / "three", "--recipe", recipe, *proof)
+        assert status == 2
+        assert says in told
+    assert "what is stated stands in one place" in command(tmp_path / "p.csv", "--recipe", recipe, "--records")[1]
+
+
+def test_unproved_is_refused_until_it_is_proved(tmp_path: Path) -> None:
+    cells().to_csv(tmp_path / "c.csv", index=False)
+    options = ("--geography", "county,town", "--count", "n", "--attributes", "sex", "--unproved")
+    status, told = command(tmp_path / "c.csv", "--out", tmp_path / "in", *options)
+    assert status == 0
+    assert "not proved: fill in [input] expect" in told
+    spec = tmp_path / "in" / "release.toml"
+    text = (
+        spec.read_text().replace("# accept = ", "accept = ").replace('rho = "1"', 'rho = "1"\nkey = "insecure-test:1"')
+    )
+    spec.write_text(text)
+    with pytest.raises(InputError, match="unproved"):
+        run(spec, tmp_path / "out")
+    spec.write_text(text.replace('"unproved"', "{ records = 81, areas = 4 }"))
+    with pytest.raises(SpinewiseError, match="tabulate: stopped"):
+        run(spec, tmp_path / "wrong")
+    (told,) = (path.read_text() for path in (tmp_path / "wrong").rglob("refused.txt"))
+    assert "80" in told
+    assert "81" in told
+    spec.write_text(text.replace('"unproved"', "{ records = 80, areas = 4 }"))
+    assert run(spec, tmp_path / "out").is_dir()
+
+
+def test_weights_are_refused(tmp_path: Path) -> None:
+    status, told = command(tmp_path / "p.csv", "--weights", "w")
+    assert status == 2
+    assert "--weights w: weighted counts cannot be protected" in told
+
+
+def test_a_file_is_described_and_nothing_is_written(tmp_path: Path) -> None:
+    """In lines of at most 79 characters; the command that is proposed, its blanks filled in, reads the file right."""
+    table = persons().assign(person_id=range(80))
+    table.to_csv(tmp_path / "p.csv", index=False, sep=";")
+    status, told = command(tmp_path / "p.csv")
+    assert status == 0
+    assert list(tmp_path.iterdir()) == [tmp_path / "p.csv"]
+    assert "text in utf-8, fields separated by semicolons" in told
+    assert "age: whole numbers" in told
+    lines = told.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("spinewise import table"))
+    assert all(len(line) <= 79 for line in lines[:start])
+    blanks = {"DIR": str(tmp_path / "in"), "N": "80", "M": "4"}
+    words = shlex.split(" ".join(lines[start:]).replace("\\", " "))[3:]
+    assert words[1:] == [
+        "--out", "DIR", "--separator", ";", "--encoding", "utf-8", "--geography", "county=county_name,town=town name",
+        "--records", "--attributes", "sex,age=ages five-year", "--expect-records", "N", "--expect-areas", "M",
+    ]  # fmt: skip
+    assert command(*(blanks.get(word, word) for word in words))[0] == 0
+    status, told = command(tmp_path / "p.csv", "--out", tmp_path / "other")
+    assert status == 2
+    assert "nothing is stated of the table" in told
