@@ -20,8 +20,14 @@ import pyarrow.csv as pa_csv
 _IMPORT = """
 import sys
 from pathlib import Path
-from features.imports.tables.importer import TableRequest, TableSource, import_table
-print(import_table(TableRequest(TableSource(sys.argv[1])), Path(sys.argv[2])).summary[0])
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
+people, areas = map(int, sys.argv[3:])
+stated = Statement(
+    sys.argv[1], geography="area", count="people", attributes="sex=sex,age=ages single", expect_records=people,
+    expect_areas=areas,
+)
+print(import_table(stated, Path(sys.argv[2])).messages[0])
 """
 _DUCKDB = """
 import sys, duckdb
@@ -30,8 +36,8 @@ print(duckdb.connect().execute(query, [sys.argv[1]]).fetchall())
 """
 
 
-def write_table(path: Path, n_rows: int) -> None:
-    """Areas by 2 sexes and 101 ages, with a count each."""
+def write_table(path: Path, n_rows: int) -> tuple[int, int]:
+    """Areas by 2 sexes and 101 ages, with a count each; the people and the areas in it."""
     n_cells = 202
     n_areas = max(1, n_rows // n_cells)
     rng = np.random.default_rng(1)
@@ -46,6 +52,7 @@ def write_table(path: Path, n_rows: int) -> None:
         }
     )
     pa_csv.write_csv(table, path)
+    return int(table["people"].to_numpy().sum()), n_areas
 
 
 def measured(code: str, *arguments: str) -> tuple[float, float]:
@@ -67,9 +74,9 @@ def main() -> None:
     n_rows = parser.parse_args().rows
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
-        write_table(path, n_rows)
+        people, n_areas = write_table(path, n_rows)
         print(f"{n_rows:,} rows, {path.stat().st_size / 1e6:.0f} MB")
-        own, own_memory = measured(_IMPORT, str(path), str(Path(folder) / "out"))
+        own, own_memory = measured(_IMPORT, str(path), str(Path(folder) / "out"), str(people), str(n_areas))
         other, other_memory = measured(_DUCKDB, str(path))
         print(f"import table: {own:.1f} s of CPU, {own_memory:,.0f} MB")
         print(f"duckdb, read and add up: {other:.1f} s of CPU, {other_memory:,.0f} MB")

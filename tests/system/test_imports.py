@@ -10,7 +10,8 @@ from releases.small import run
 
 from auditor.check.release import examine
 from features.imports.pl94171.importer import import_pl94171
-from features.imports.tables.importer import TableRequest, TableSource, import_table
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
@@ -49,8 +50,12 @@ def test_the_real_summary_file(shared_data: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_hierarchy_of_zones(shared_data: Path, tmp_path: Path) -> None:
     """Persons and households of SEMCOG."""
-    request = TableRequest(TableSource(str(shared_data / "semcog_synthetic_persons.parquet")))
-    spec = import_table(request, tmp_path / "in").spec
+    stated = Statement(
+        str(shared_data / "semcog_synthetic_persons.parquet"), geography="county,district,taz,maz", records=True,
+        attributes="age=ages five-year,sex=sex,race_id", key="household_id", household_attributes="hh_type,hh_size",
+        missing="-9", expect_records=35_769, expect_areas=157,
+    )  # fmt: skip
+    spec = import_table(stated, tmp_path / "in").spec
     root = released_and_verified(spec, tmp_path / "out", "replicates = 1")
     assert (root / "public" / "companions" / "households" / "histograms").is_dir()
 
@@ -58,6 +63,12 @@ def test_a_hierarchy_of_zones(shared_data: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_nation(shared_data: Path, tmp_path: Path) -> None:
     """308,745,538 persons in 187,023 leaves."""
-    request = TableRequest(TableSource(str(shared_data / "us_2010_national_leaves.parquet")))
-    spec = import_table(request, tmp_path / "in").spec
+    stated = Statement(
+        str(shared_data / "us_2010_national_leaves.parquet"),
+        geography="region,division,state,county,leaf",
+        wide="pop_{race}",
+        expect_records=308_745_538,
+        expect_areas=187_023,
+    )
+    spec = import_table(stated, tmp_path / "in").spec
     released_and_verified(spec, tmp_path / "out", "margins = false\nmicrodata = false")

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.imports.tables.importer import TableRequest, TableSource, import_table
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
 from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import Release
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
@@ -33,7 +34,11 @@ def spec_of_import(counts: np.ndarray, folder: Path) -> Path:
     codes = [f"E01{number:06}" for number in range(N)]
     table = pd.DataFrame({"area": np.repeat(codes, 10), "ethnicity": [f"e{i}" for i in range(10)] * N})
     table.assign(Observation=counts.ravel()).to_csv(folder / "table.csv", index=False)
-    spec = import_table(TableRequest(TableSource(str(folder / "table.csv"))), folder / "in").spec
+    stated = Statement(
+        str(folder / "table.csv"), geography="area", count="Observation", attributes="ethnicity",
+        expect_records=int(counts.sum()), expect_areas=N,
+    )  # fmt: skip
+    spec = import_table(stated, folder / "in").spec
     text = spec.read_text()
     assert 'levels = ["all", "area"]' in text
     assert 'passes = ["total"]' in text

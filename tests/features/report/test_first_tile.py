@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from releases.small import QUICK, run, write_town
 
-from features.imports.tables.importer import TableRequest, TableSource, import_table
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
 from pipeline.reading.release import Release, open_release
 
 
@@ -33,7 +34,11 @@ def imported(folder: Path, *changes: tuple[str, str]) -> Release:
     rng = np.random.default_rng(3)
     rows = [(f"a{i}", sex, int(rng.integers(0, 900))) for i in range(10) for sex in "fm"]
     pd.DataFrame(rows, columns=["area", "sex", "count"]).to_csv(folder / "table.csv", index=False)
-    spec = import_table(TableRequest(TableSource(str(folder / "table.csv"))), folder / "in").spec
+    stated = Statement(
+        str(folder / "table.csv"), geography="area", count="count", attributes="sex",
+        expect_records=sum(row[-1] for row in rows), expect_areas=10,
+    )  # fmt: skip
+    spec = import_table(stated, folder / "in").spec
     text = (
         spec.read_text().replace("# accept = ", "accept = ").replace('rho = "1"', 'rho = "1"\nkey = "insecure-test:1"')
     )

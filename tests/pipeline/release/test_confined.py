@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from releases.small import QUICK, run, write_town
 
-from features.imports.tables.importer import TableRequest, TableSource, import_table
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
 from pipeline.errors import InputError
 from pipeline.release.run_directory import open_run
 
@@ -23,9 +24,11 @@ def test_git_takes_nothing_confidential(tmp_path: Path) -> None:
     with open_run(tmp_path / "stopped" / "town", {"spec": "x"}) as stopped:
         (stopped.restricted / "histograms").mkdir()
         (stopped.restricted / "histograms" / "block.parquet").write_bytes(b"counts")
-    frame = pd.DataFrame({"county": ["a", "b"] * 9, "sex": ["f", "f", "m"] * 6, "hh_id": list(range(9)) * 2})
-    frame.assign(town=frame["county"] + "1").sort_values("hh_id").to_excel(tmp_path / "p.xlsx", index=False)
-    import_table(TableRequest(TableSource(str(tmp_path / "p.xlsx")), ignore=("hh_id",)), tmp_path / "in")
+    frame = pd.DataFrame({"county": ["a", "b"] * 30, "sex": ["f", "f", "m"] * 19 + ["rare"] * 3})
+    frame.assign(town=frame["county"] + "1").to_excel(tmp_path / "p.xlsx", index=False)
+    stated = {"geography": "county,town", "attributes": "sex", "expect_records": 60, "expect_areas": 2}
+    import_table(Statement(str(tmp_path / "p.xlsx"), records=True, **stated), tmp_path / "in")  # type: ignore[arg-type]
+    assert "rare" in (tmp_path / "in" / "values.txt").read_text()
     (tmp_path / "p.xlsx").unlink()
     shutil.rmtree(tmp_path / "town")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x"]
@@ -36,6 +39,7 @@ def test_git_takes_nothing_confidential(tmp_path: Path) -> None:
     assert {name for name in taken if name.startswith("in/")} == {
         "in/.gitignore",
         "in/areas.parquet",
+        "in/import.toml",
         "in/release.toml",
     }
     assert "planned/town/public/manifest.json" in taken

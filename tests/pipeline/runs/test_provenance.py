@@ -10,7 +10,8 @@ import pytest
 from releases.command import needs
 from releases.small import QUICK, request_of, run, write_town
 
-from features.imports.tables.importer import TableRequest, TableSource, import_table
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
@@ -25,12 +26,15 @@ from pipeline.storage.files import sha256_file
 
 
 def imported(folder: Path, *hermit: tuple[str, str, str]) -> Path:
-    """The spec that an import guesses from the records of three towns, and of somebody else."""
+    """The spec of an import of the records of three towns, and of somebody else."""
     folder.mkdir()
-    rows = [("1", f"1{n % 3}", "ab"[n % 2]) for n in range(30)]
+    rows = [("1", f"1{n % 3}", "ab"[n % 2]) for n in range(60)]
     pd.DataFrame([*rows, *hermit], columns=["county", "town", "kind"]).to_csv(folder / "persons.csv", index=False)
-    request = TableRequest(TableSource(str(folder / "persons.csv")), name="towns")
-    spec = import_table(request, folder / "in").spec
+    stated = Statement(
+        str(folder / "persons.csv"), geography="county,town", records=True, attributes="kind", name="towns",
+        expect_records=60 + len(hermit), expect_areas=3 + len(hermit),
+    )  # fmt: skip
+    spec = import_table(stated, folder / "in").spec
     spec.write_text(spec.read_text() + "\n[publish]\nreplicates = 1\n")
     return spec
 
