@@ -76,7 +76,7 @@ def spread(table: Table, by: str, keys: list[str]) -> None:
     order = list(dict.fromkeys(table.frame[by]))
     first = table.frame[keys].drop_duplicates()
     values = table.frame.pivot_table(index=keys, columns=by, values="count", aggfunc="sum", sort=False, dropna=False)
-    table.frame = first.merge(values[order].reset_index(), on=keys, how="left")
+    table.frame = first.merge(values[order].reset_index(), on=keys, how="left").astype(dict.fromkeys(order, int))
     table.labels, table.counts = keys, order
 
 
@@ -188,7 +188,9 @@ def mark(text: str) -> Step:
             name = table.counts[-1] if table.form != "hybrid" else table.counts[0]
             table.frame[name] = table.frame[name].astype(object)
             table.frame.loc[table.frame.index[3], name] = text
-            table.unread.add(name)
+            row = table.frame.iloc[3]
+            if not any(row[column] in texts for column, texts in table.left_out.items()):
+                table.unread.add(name)
 
     return step
 
