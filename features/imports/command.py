@@ -123,6 +123,9 @@ def table(
         list[str] | None, _option("only", "CONDITION", "Rows to keep: 'sex != Total and age in 0-4, 5-9'.")
     ] = None,
     header: Annotated[str | None, _option("header", "ROW[:ROW]", "The rows of the header. [default: 1]")] = None,
+    last: Annotated[
+        int | None, _option("last", "ROW", "The last row of the table, where notes stand below it.")
+    ] = None,
     sheet: Annotated[str | None, _option("sheet", "NAME", "The sheet of a workbook.")] = None,
     zeros: Annotated[int | None, _option("zeros", "WIDTH", "Codes lost zeros: fill them up to this width.")] = None,
     missing: Annotated[
@@ -182,7 +185,7 @@ def table(
     stated: dict[str, Any] = {
         "query": query, "geography": geography, "count": count, "records": records, "wide": wide,
         "attributes": attributes, "schema": schema, "level": level, "drop_level": drop_level, "levels": levels,
-        "areas": areas, "only": tuple(only or ()), "header": header, "sheet": sheet, "zeros": zeros,
+        "areas": areas, "only": tuple(only or ()), "header": header, "last": last, "sheet": sheet, "zeros": zeros,
         "missing": missing, "households": households, "households_query": households_query, "key": key,
         "household_attributes": household_attributes, "separator": separator, "encoding": encoding, "name": name,
     }  # fmt: skip

@@ -1,17 +1,16 @@
 """Tables as statistical offices publish them: one population in the forms of their download pages, with the truth.
 
-Written from what the offices' files look like, by somebody who had read the importer's documentation only. Each form
-says whether it has to be read (`right`), and then which people are in which cell, or has to stop (`stops`), and then
-what the sentence has to name.
+Written from what the offices' files look like. Each form says how it is read (`stated`), and which people are then in
+which cell (`truth`), or that nothing can be stated by which it is read (`stops`), and what the sentence has to name.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,31 +58,28 @@ class Truth:
 
 @dataclass(frozen=True)
 class Form:
-    """A file and what has to come of it.
+    """A file and what has to come of it as it is stated.
 
     Attributes:
         file: its name.
         content: the file.
-        options: what is typed behind the file's name.
+        stated: how it is to be read, by the options' names.
         truth: what is right; None where it has to stop.
-        cause: words of which the sentence has one at least, if it has to stop; any case.
-        then: options that a reader of the sentence types next, beside those given.
-        after: what is right then; None where it has to stop again.
-        then_cause: words of which the second sentence has one at least.
-        everybody: what is right of a table that has to stop: a reading of it, if one is taken, has to be this.
+        stops: a pattern that the sentence has, if it has to stop.
         name: the office and its form, that of the function which makes it.
     """
 
     file: str
     content: bytes
-    options: tuple[str, ...] = ()
+    stated: Mapping[str, Any]
     truth: Truth | None = None
-    cause: tuple[str, ...] = ()
-    then: tuple[str, ...] = ()
-    after: Truth | None = None
-    then_cause: tuple[str, ...] = ()
-    everybody: Truth | None = None
+    stops: str = ""
     name: str = ""
+
+
+def stated(geography: str, *, only: str | None = None, **more: Any) -> Mapping[str, Any]:
+    """A statement, by the options' names."""
+    return {"geography": geography, "only": () if only is None else (only,), **more}
 
 
 @dataclass

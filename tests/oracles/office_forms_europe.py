@@ -19,6 +19,7 @@ from oracles.office_forms import (
     places,
     row,
     same,
+    stated,
     whole,
     workbook,
 )
@@ -101,6 +102,12 @@ def nomis_api() -> Form:
     return Form(
         "NM_2021_1.data.csv",
         delimited(rows, quote="texts"),
+        stated(
+            geography="GEOGRAPHY_CODE=GEOGRAPHY_NAME",
+            count="OBS_VALUE",
+            attributes="C_SEX_NAME,C2021_AGE_6_NAME",
+            only="C_SEX_NAME != All persons and C2021_AGE_6_NAME != Total",
+        ),
         truth=whole(BRITAIN, ("2|Male", "1|Female"), [f"{k + 1}|{t}" for k, t in enumerate(BRITISH_AGES)]),
     )
 
@@ -115,7 +122,17 @@ def nomis_api_with_percentages() -> Form:
             n = int(PEOPLE[i, s].sum())
             rows.append([2021, name, code, sex, "value", n])
             rows.append([2021, name, code, sex, "percent", round(100 * n / PEOPLE[i].sum(), 1)])
-    return Form("NM_2028_1.data.csv", delimited(rows), cause=("percent", "fraction"))
+    return Form(
+        "NM_2028_1.data.csv",
+        delimited(rows),
+        stated(
+            geography="GEOGRAPHY_CODE=GEOGRAPHY_NAME",
+            count="OBS_VALUE",
+            attributes="C_SEX_NAME",
+            only="MEASURES_NAME == value",
+        ),
+        truth=by_sex(BRITAIN, ("Male", "Female")),
+    )
 
 
 @form
@@ -139,6 +156,11 @@ def ons_create_a_custom_dataset() -> Form:
     return Form(
         "custom-filtered-2024-03-01T10_11_12Z.csv",
         delimited(rows),
+        stated(
+            geography="Lower tier local authorities Code=Lower tier local authorities",
+            count="Observation",
+            attributes="Sex (2 categories),Age (5 categories)",
+        ),
         truth=whole(BRITAIN, ("2|Male", "1|Female"), [f"{k + 1}|{t}" for k, t in enumerate(BRITISH_AGES)]),
     )
 
@@ -161,6 +183,7 @@ def ons_census_bulk_sexes() -> Form:
     return Form(
         "census2021-ts008-ltla.csv",
         delimited(rows, quote="texts"),
+        stated(geography="geography code=geography", wide="Sex: {sex:Female|Male}; measures: Value"),
         truth=by_sex(BRITAIN, ("Male", "Female")),
     )
 
@@ -175,6 +198,7 @@ def ons_census_bulk_ages() -> Form:
     return Form(
         "census2021-ts007-ltla.csv",
         delimited(rows, quote="texts"),
+        stated(geography="geography code=geography", wide="Age: {age}", only="age != Total"),
         truth=by_age(BRITAIN, BRITISH_AGES),
     )
 
@@ -191,9 +215,8 @@ def ons_mid_year_series() -> Form:
     return Form(
         "MYEB1_detailed_population_estimates_series_UK_(2022).csv",
         delimited(rows),
-        cause=("--count population_2021",),
-        then=("--count", "population_2021"),
-        after=whole(BRITAIN, "MF", ("0", "15", "30", "45", "65")),
+        stated(geography="ladcode23=laname23", count="population_2021", attributes="sex,age"),
+        truth=whole(BRITAIN, "MF", ("0", "15", "30", "45", "65")),
     )
 
 
@@ -221,6 +244,15 @@ def nrs_mid_year_workbook() -> Form:
                 "Table 1": rows,
             }
         ),
+        stated(
+            geography="Area code=Area name",
+            sheet="Table 1",
+            header="5",
+            last=80,
+            attributes="Sex",
+            wide="{age:0-14|15-29|30-44|45-64|65+}",
+            only="Sex != Persons and Area code != S92000003",
+        ),
         truth=whole(BRITAIN, ("Males", "Females"), AGES, codes=scotland),
     )
 
@@ -247,9 +279,13 @@ def scotlands_census_bulk() -> Form:
     return Form(
         "UV101b - Usual resident population by sex by age (6).csv",
         delimited(rows, quote="texts"),
-        cause=("geography",),
-        then=("--geography", "Council Area 2019", "--marks", "-=0"),
-        after=Truth(BRITAIN.names, people, (("Male", "Female"), AGES)),
+        stated(
+            geography="Council Area 2019",
+            header="5:6",
+            last=30,
+            wide="{sex:Male|Female} {age:0-14|15-29|30-44|45-64|65+}",
+        ),
+        stops="found '-'",
     )
 
 
@@ -264,9 +300,13 @@ def nisra_flat() -> Form:
     return Form(
         "MYE21_AGE_BANDS.csv",
         delimited(rows),
-        cause=("--count MYE",),
-        then=("--count", "MYE"),
-        after=whole(BRITAIN, ("Males", "Females"), AGES, codes=codes),
+        stated(
+            geography="area_code=area_name",
+            count="MYE",
+            attributes="gender,age_band",
+            only="gender != All persons",
+        ),
+        truth=whole(BRITAIN, ("Males", "Females"), AGES, codes=codes),
     )
 
 
@@ -288,9 +328,8 @@ def nisra_census_workbook() -> Form:
     return Form(
         "census-2021-ms-a07.xlsx",
         workbook({"LGD": rows, "LGD (%)": shares}),
-        cause=("--sheet", "sheets"),
-        then=("--sheet", "LGD"),
-        after=by_sex(BRITAIN, ("Male", "Female"), codes=[f"N090000{k + 1:02d}" for k in range(N_AREAS)]),
+        stated(geography="Geography code=Geography", sheet="LGD", header="5", wide="{sex:Female|Male}"),
+        truth=by_sex(BRITAIN, ("Male", "Female"), codes=[f"N090000{k + 1:02d}" for k in range(N_AREAS)]),
     )
 
 
@@ -318,6 +357,12 @@ def cso_pxstat() -> Form:
     return Form(
         "F1002.20230530T110500.csv",
         delimited(rows, quote="texts", encoding="utf-8-sig"),
+        stated(
+            geography="C02779V03348=County",
+            count="VALUE",
+            attributes="Sex,Age Group",
+            only="Sex != Both sexes and Age Group != All ages and County != Ireland",
+        ),
         truth=Truth(
             tuple(f"IE{k + 1:02d}" for k in range(N_AREAS)),
             PEOPLE,
@@ -354,6 +399,7 @@ def cso_small_areas() -> Form:
     return Form(
         "SAPS_2022_Small_Area_UR_171122.csv",
         delimited(rows),
+        stated(geography="GEOGID=GEOGDESC", wide="T1_1AGE{age:0_14|15_29|30_44|45_64|GE_65}{sex:M|F}"),
         truth=Truth(tuple(f"SA2017_{c}" for c in codes), PEOPLE, (("M", "F"), bands)),
     )
 
@@ -381,7 +427,8 @@ def eurostat_bulk_tsv() -> Form:
     return Form(
         "demo_r_pjangroup.tsv",
         text.encode(),
-        truth=whole(EUROPE, ("M", "F"), EUROSTAT_AGES, regions=True),
+        stated(geography="geo", count="2021", attributes="sex,age"),
+        stops="no column 'geo'",
     )
 
 
@@ -396,9 +443,8 @@ def eurostat_bulk_tsv_two_years() -> Form:
     return Form(
         "estat_demo_r_pjangroup.tsv",
         text.encode(),
-        cause=("--count 2021",),
-        then=("--count", "2021"),
-        after=whole(EUROPE, ("M", "F"), EUROSTAT_AGES),
+        stated(geography="geo", count="2021", attributes="sex,age"),
+        stops="no column 'geo'",
     )
 
 
@@ -431,7 +477,14 @@ def _sdmx(units: tuple[str, ...] = ("NR",)) -> bytes:
 
 @form
 def eurostat_sdmx_csv() -> Form:
-    return Form("cens_21ag_r3_linear.csv", _sdmx(), truth=whole(EUROPE, ("M", "F"), EUROSTAT_AGES))
+    return Form(
+        "cens_21ag_r3_linear.csv",
+        _sdmx(),
+        stated(
+            geography="geo", count="OBS_VALUE", attributes="sex,age", only="sex != T and age != TOTAL and geo != AT"
+        ),
+        truth=whole(EUROPE, ("M", "F"), EUROSTAT_AGES),
+    )
 
 
 @form
@@ -439,7 +492,13 @@ def eurostat_sdmx_csv_with_percentages() -> Form:
     return Form(
         "cens_21ag_r3_linear_2.csv",
         _sdmx(("NR", "PC")),
-        cause=("percent", "fraction", "'unit'", "PC"),
+        stated(
+            geography="geo",
+            count="OBS_VALUE",
+            attributes="sex,age",
+            only="unit == NR and sex != T and age != TOTAL and geo != AT",
+        ),
+        truth=whole(EUROPE, ("M", "F"), EUROSTAT_AGES),
     )
 
 
@@ -503,9 +562,14 @@ def genesis_flat() -> Form:
     return Form(
         "12411-0018_de_flat.csv",
         _genesis("utf-8-sig", FLAT_HEAD),
-        cause=("geography",),
-        then=("--geography", "1_variable_attribute_code"),
-        after=whole(GERMANY, ("GESM|männlich", "GESW|weiblich"), GENESIS_AGES),
+        stated(
+            geography="1_variable_attribute_code=1_variable_attribute_label",
+            levels="land=2,kreis=5",
+            count="value",
+            attributes="2_variable_attribute_label,3_variable_attribute_label",
+            only="2_variable_attribute_label != Insgesamt and 3_variable_attribute_label != Insgesamt",
+        ),
+        truth=whole(GERMANY, ("GESM|männlich", "GESW|weiblich"), GENESIS_AGES),
     )
 
 
@@ -514,9 +578,14 @@ def genesis_flat_old_windows() -> Form:
     return Form(
         "12411-0018_flat.csv",
         _genesis("cp1252", OLD_FLAT_HEAD),
-        cause=("geography",),
-        then=("--geography", "1_Auspraegung_Code"),
-        after=whole(GERMANY, ("GESM|männlich", "GESW|weiblich"), GENESIS_AGES),
+        stated(
+            geography="1_Auspraegung_Code=1_Auspraegung_Label",
+            levels="land=2,kreis=5",
+            count="BEV001__Bevoelkerungsstand__Anzahl",
+            attributes="2_Auspraegung_Label,3_Auspraegung_Label",
+            only="2_Auspraegung_Label != Insgesamt and 3_Auspraegung_Label != Insgesamt",
+        ),
+        truth=whole(GERMANY, ("GESM|männlich", "GESW|weiblich"), GENESIS_AGES),
     )
 
 
@@ -544,9 +613,14 @@ def genesis_table() -> Form:
     return Form(
         "12411-0018.csv",
         delimited(rows, ";", encoding="cp1252", end="\r\n"),
-        cause=("geography",),
-        then=("--geography", "column_1"),
-        after=by_sex(GERMANY, ("männlich", "weiblich")),
+        stated(
+            geography="column_1=Kreise und kreisfreie Städte",
+            header="6",
+            last=30,
+            levels="land=2,kreis=5",
+            wide="{sex:männlich|weiblich}",
+        ),
+        truth=by_sex(GERMANY, ("männlich", "weiblich")),
     )
 
 
@@ -567,9 +641,15 @@ def regionaldatenbank() -> Form:
     return Form(
         "12411-01-01-4.csv",
         delimited(rows, ";", encoding="cp1252", end="\r\n"),
-        cause=("geography",),
-        then=("--geography", "column_1"),
-        after=by_sex(GERMANY, ("männlich", "weiblich"), regions=True),
+        stated(
+            geography="column_1=column_2",
+            header="5",
+            last=34,
+            levels="land=2,kreis=5",
+            wide="{sex:männlich|weiblich}",
+            only="column_1 not in DG, 01, 03, 08, 09",
+        ),
+        truth=by_sex(GERMANY, ("männlich", "weiblich"), regions=True),
     )
 
 
@@ -612,6 +692,7 @@ def insee_dossier_complet() -> Form:
     return Form(
         "dossier_complet.csv",
         _dossier(("21",)),
+        stated(geography="CODGEO", levels="dep=2,commune=5", wide="P21_{sex:H|F}{age:0014|1529|3044|4564|65P}"),
         truth=whole(FRANCE, ("H", "F"), ("0014", "1529", "3044", "4564", "65P")),
     )
 
@@ -621,7 +702,8 @@ def insee_dossier_complet_three_censuses() -> Form:
     return Form(
         "dossier_complet_3.csv",
         _dossier(("21", "15", "10")),
-        cause=("358,306", "year"),
+        stated(geography="CODGEO", levels="dep=2,commune=5", wide="P21_{sex:H|F}{age:0014|1529|3044|4564|65P}"),
+        truth=whole(FRANCE, ("H", "F"), ("0014", "1529", "3044", "4564", "65P")),
     )
 
 
@@ -634,9 +716,8 @@ def insee_td_pop() -> Form:
     return Form(
         "BTT_TD_POP1B_2020.CSV",
         delimited(rows, ";", quote="texts"),
-        cause=("--count NB",),
-        then=("--count", "NB"),
-        after=whole(FRANCE, ("1", "2"), ("00", "15", "30", "45", "65")),
+        stated(geography="CODGEO=LIBGEO", count="NB", attributes="SEXE,AGEQ5"),
+        truth=whole(FRANCE, ("1", "2"), ("00", "15", "30", "45", "65")),
     )
 
 
@@ -650,9 +731,8 @@ def insee_td_pop_with_fractions() -> Form:
     return Form(
         "BTX_TD_POP6_2020.CSV",
         delimited(rows, ";", quote="texts"),
-        cause=("fraction",),
-        then=("--ignore", "NB"),
-        then_cause=("no column holds counts",),
+        stated(geography="CODGEO=LIBGEO", count="NB", attributes="SEXE,CS1_8"),
+        stops="column 'NB': found '",
     )
 
 
@@ -706,9 +786,8 @@ def insee_iris() -> Form:
     return Form(
         "base-ic-evol-struct-pop-2020.CSV",
         delimited(rows, ";"),
-        cause=("P20_POP0014",),
-        then=("--people", "358306"),
-        after=Truth(tuple(codes), PEOPLE.sum(1), (bands,), regions=True),
+        stated(geography="COM=LIBCOM,IRIS=LIBIRIS", wide="P20_POP{age:0014|1529|3044|4564|65P}"),
+        truth=Truth(tuple(codes), PEOPLE.sum(1), (bands,), regions=True),
     )
 
 
@@ -724,6 +803,15 @@ def insee_melodi() -> Form:
     return Form(
         "DS_RP_POPULATION_PRINC_2021_data.csv",
         delimited(rows, ";", quote="texts"),
+        stated(
+            geography="GEO",
+            levels="dep=2,commune=5",
+            level="GEO_OBJECT",
+            drop_level="DEP",
+            count="OBS_VALUE",
+            attributes="SEX,AGE",
+            only="SEX != _T and AGE != _T",
+        ),
         truth=whole(FRANCE, ("M", "F"), ages, regions=True),
     )
 
@@ -756,12 +844,13 @@ def ine_spain_jaxi() -> Form:
     return Form(
         "68542.csv",
         delimited(rows, ";", encoding="utf-8-sig"),
-        cause=("'Todas las edades'",),
-        then=(),
-        then_cause=(),
-        everybody=whole(
-            SPAIN, ("Hombres", "Mujeres"), SPANISH_AGES, regions=True, codes=[f"{c} {n}" for c, n in SPAIN.areas]
+        stated(
+            geography="Municipios",
+            count="Total",
+            attributes="Sexo,Edad (grupos)",
+            only="Municipios != '' and Sexo != Total and Edad (grupos) != Todas las edades",
         ),
+        stops="column 'Total': found '",
     )
 
 
@@ -771,7 +860,7 @@ def ine_spain_px() -> Form:
         'AXIS-VERSION="2006";\nMATRIX="01001";\nTITLE="Población por sexo";\nSTUB="Provincias";\nHEADING="Sexo";\n'
         'VALUES("Provincias")="Albacete","Alicante";\nVALUES("Sexo")="Hombres","Mujeres";\nDATA=\n1 2\n3 4;\n'
     )
-    return Form("01001.px", text.encode("cp1252"), cause=("PC-Axis", "px"))
+    return Form("01001.px", text.encode("cp1252"), stated(geography="Provincias", count="DATA"), stops="PC-Axis")
 
 
 ITALY = places(
@@ -826,6 +915,13 @@ def istat_data_warehouse() -> Form:
     return Form(
         "DCIS_POPRES1_22032023123456.csv",
         delimited(rows, quote="texts"),
+        stated(
+            geography="ITTER107=Territorio",
+            levels="provincia=3,comune=6",
+            count="Value",
+            attributes="Sesso,Età",
+            only="Sesso != totale and Età != totale and ITTER107 not in IT, ITC11, ITC12, ITF33, ITG12",
+        ),
         truth=whole(ITALY, ("1|maschi", "2|femmine"), [f"{c}|{t}" for c, t in ages], regions=True),
     )
 
@@ -846,10 +942,15 @@ def istat_demo_posas() -> Form:
     return Form(
         "POSAS_2023_it_Comuni.csv",
         delimited(rows, ";", quote="texts"),
-        cause=("'999'",),
-        then=(),
-        then_cause=(),
-        everybody=whole(ITALY, ("maschi", "femmine"), ("0", "15", "30", "45", "65")),
+        stated(
+            geography="Codice comune=Comune",
+            header="2",
+            levels="provincia=3,comune=6",
+            wide="Totale {sex:maschi|femmine}",
+            attributes="Età",
+            only="Età != 999",
+        ),
+        truth=whole(ITALY, ("maschi", "femmine"), ("0", "15", "30", "45", "65")),
     )
 
 
@@ -883,10 +984,13 @@ def statline_untyped() -> Form:
     return Form(
         "03759ned_UntypedDataSet_01022024_101500.csv",
         delimited(rows, ";", quote="texts"),
-        cause=("BevolkingOp1Januari_1",),
-        then=("--count", "BevolkingOp1Januari_1"),
-        then_cause=("'T001038'",),
-        everybody=whole(NETHERLANDS, ("3000", "4000"), ("53105", "53500", "53700", "53900", "21600"), regions=True),
+        stated(
+            geography="RegioS",
+            count="BevolkingOp1Januari_1",
+            attributes="Geslacht,Leeftijd",
+            only="RegioS not in NL01, LD01, LD02, LD03, LD04 and Geslacht != T001038 and Leeftijd != 10000",
+        ),
+        truth=whole(NETHERLANDS, ("3000", "4000"), ("53105", "53500", "53700", "53900", "21600")),
     )
 
 
@@ -903,9 +1007,14 @@ def statline_observations() -> Form:
     return Form(
         "Bevolking__regio_01022024_101500.csv",
         delimited(rows, ";", quote="texts"),
-        cause=("'.'",),
-        then=("--marks", ".=0"),
-        then_cause=("is not the sum",),
+        stated(
+            geography="Regio's",
+            count="Bevolking op 1 januari (aantal)",
+            attributes="Geslacht,Leeftijd",
+            last=433,
+            only="Geslacht != Totaal mannen en vrouwen and Leeftijd != Totaal",
+        ),
+        stops="found '.'",
     )
 
 
@@ -949,9 +1058,14 @@ def kerncijfers_wijken_en_buurten() -> Form:
     return Form(
         "85618NED_UntypedDataSet.csv",
         delimited(rows, ";", quote="texts"),
-        cause=("geography",),
-        then=("--geography", "Codering_3", "--ignore", "Bevolkingsdichtheid_33"),
-        after=Truth(
+        stated(
+            geography="Codering_3",
+            levels="gemeente=6,wijk=8",
+            level="SoortRegio_2",
+            drop_level="Land,Gemeente",
+            wide="{age:k_0Tot15Jaar_8|k_15Tot25Jaar_9|k_25Tot45Jaar_10|k_45Tot65Jaar_11|k_65JaarOfOuder_12}",
+        ),
+        truth=Truth(
             tuple(codes),
             PEOPLE.sum(1),
             (("k_0Tot15Jaar_8", "k_15Tot25Jaar_9", "k_25Tot45Jaar_10", "k_45Tot65Jaar_11", "k_65JaarOfOuder_12"),),
@@ -985,6 +1099,7 @@ def ssb_statbank() -> Form:
     return Form(
         "07459_20230801-100000.csv",
         delimited(rows, ";", quote="texts", encoding="iso-8859-1"),
+        stated(geography="region", header="3", count="Personer 2023", attributes="kjønn,alder"),
         truth=whole(NORWAY, ("Menn", "Kvinner"), ages, codes=[f"{c} {n}" for c, n in NORWAY.areas]),
     )
 
@@ -1000,6 +1115,7 @@ def scb_pxweb_pivoted() -> Form:
     return Form(
         "000004ZN_20230801-100000.csv",
         delimited(rows, ",", quote="texts", encoding="cp1252"),
+        stated(geography="region", attributes="ålder", wide="{sex:män|kvinnor} 2022"),
         truth=whole(NORWAY, ("män", "kvinnor"), ages, codes=[f"{c} {n}" for c, n in NORWAY.areas]),
     )
 
@@ -1014,7 +1130,8 @@ def scb_population_and_its_growth() -> Form:
     return Form(
         "BefolkningNy_20230801.csv",
         delimited(rows, ",", quote="texts", encoding="cp1252"),
-        cause=("negative", "Folkökning"),
+        stated(geography="region", count="Folkmängd 2022", attributes="kön"),
+        truth=by_sex(NORWAY, ("män", "kvinnor"), codes=[f"{c} {n}" for c, n in NORWAY.areas]),
     )
 
 
@@ -1031,10 +1148,13 @@ def dst_statbank() -> Form:
     return Form(
         "FOLK1A.csv",
         delimited(rows, ";", encoding="utf-8-sig"),
-        cause=("geography",),
-        then=("--geography", "OMRÅDE", "--count", "INDHOLD"),
-        then_cause=("'Alder i alt'",),
-        everybody=whole(NORWAY, ("Mænd", "Kvinder"), ages, regions=True, codes=NORWAY.names),
+        stated(
+            geography="OMRÅDE",
+            count="INDHOLD",
+            attributes="KØN,ALDER",
+            only="OMRÅDE not in Hele landet, Viken, Innlandet, Vestland, Trøndelag and KØN != I alt and ALDER != Alder i alt",
+        ),
+        truth=whole(NORWAY, ("Mænd", "Kvinder"), ages, codes=NORWAY.names),
     )
 
 
@@ -1054,9 +1174,14 @@ def statistics_finland() -> Form:
     return Form(
         "statfin_vaerak_pxt_11re.csv",
         delimited(rows, ";", quote="texts", encoding="cp1252"),
-        cause=("geography",),
-        then=("--geography", "Alue"),
-        after=whole(NORWAY, ("Miehet", "Naiset"), ages, codes=NORWAY.names),
+        stated(
+            geography="Alue",
+            header="3",
+            count="Väestö 31.12.",
+            attributes="Sukupuoli,Ikä",
+            only="Alue != KOKO MAA and Sukupuoli != Yhteensä and Ikä != Yhteensä",
+        ),
+        truth=whole(NORWAY, ("Miehet", "Naiset"), ages, codes=NORWAY.names),
     )
 
 
@@ -1093,9 +1218,13 @@ def bfs_tree() -> Form:
     return Form(
         "px-x-0102010000_101_20230801-100000.csv",
         delimited(rows, ";", quote="texts", encoding="cp1252"),
-        cause=("geography",),
-        then=("--geography", "Kanton (-) / Bezirk (>>) / Gemeinde (......)"),
-        after=whole(SWISS, ("Mann", "Frau"), ages, regions=True, codes=codes),
+        stated(
+            geography="Kanton (-) / Bezirk (>>) / Gemeinde (......)",
+            count="2022",
+            attributes="Geschlecht,Altersklasse",
+            only='"Kanton (-) / Bezirk (>>) / Gemeinde (......)" not in Schweiz, - Zürich, - Bern / Berne, - Vaud, - Genève, >> Bezirk Zürich, >> Bezirk Bern / Berne, >> Bezirk Vaud, >> Bezirk Genève and Geschlecht != Geschlecht - Total and Altersklasse != Alter - Total',
+        ),
+        truth=whole(SWISS, ("Mann", "Frau"), ages, codes=codes),
     )
 
 
@@ -1129,9 +1258,14 @@ def bdl_poland() -> Form:
     return Form(
         "LUDN_2137_CTAB_20230801.csv",
         _bdl("utf-8-sig"),
-        cause=("geography",),
-        then=("--geography", "Kod"),
-        after=by_sex(POLAND, ("mężczyźni", "kobiety"), regions=True),
+        stated(
+            geography="Kod=Nazwa",
+            header="1:3",
+            levels="woj=2,powiat=7",
+            wide="{sex:mężczyźni|kobiety} 2022 [osoba]",
+            only="Kod not in 0000000, 0200000, 1000000, 1200000, 2400000",
+        ),
+        truth=by_sex(POLAND, ("mężczyźni", "kobiety"), regions=True),
     )
 
 
@@ -1141,10 +1275,15 @@ def bdl_poland_windows() -> Form:
     return Form(
         "LUDN_2137_CTAB_1250.csv",
         _bdl("cp1250"),
-        ("--encoding", "cp1250"),
-        cause=("geography",),
-        then=("--geography", "Kod", "--header-rows", "1:3"),
-        after=by_sex(POLAND, ("mężczyźni", "kobiety"), regions=True),
+        stated(
+            geography="Kod=Nazwa",
+            header="1:3",
+            levels="woj=2,powiat=7",
+            wide="{sex:mężczyźni|kobiety} 2022 [osoba]",
+            only="Kod not in 0000000, 0200000, 1000000, 1200000, 2400000",
+            encoding="cp1250",
+        ),
+        truth=by_sex(POLAND, ("mężczyźni", "kobiety"), regions=True),
     )
 
 
@@ -1186,9 +1325,13 @@ def czso_long() -> Form:
     return Form(
         "sldb2021_obyv_vek_pohlavi.csv",
         delimited(rows, quote="texts"),
-        cause=("geography",),
-        then=("--geography", "uzemi_kod", "--count", "hodnota"),
-        after=whole(
+        stated(
+            geography="uzemi_kod=uzemi_txt",
+            count="hodnota",
+            attributes="pohlavi_txt,vek_txt",
+            only="pohlavi_txt != '' and vek_txt != ''",
+        ),
+        truth=whole(
             POLAND, ("1|muž", "2|žena"), [f"{c}|{t}" for c, t in ages], codes=[str(40924 + i) for i in range(N_AREAS)]
         ),
     )
@@ -1224,9 +1367,15 @@ def ine_portugal() -> Form:
     return Form(
         "5bTLLvbyXPxWdkL8.csv",
         delimited(rows, ";", encoding="iso-8859-1"),
-        cause=("geography",),
-        then=("--geography", "Local de residência (NUTS - 2013)"),
-        after=by_sex(SPAIN, ("H", "M"), regions=True, codes=codes),
+        stated(
+            geography="column_1=column_2",
+            header="6:7",
+            last=36,
+            levels="nuts=3,municipio=7",
+            wide="{sex:H|M} N.º",
+            only="column_1 not in PT, 11A, 11B, 11C, 11D",
+        ),
+        truth=by_sex(SPAIN, ("H", "M"), regions=True, codes=codes),
     )
 
 
@@ -1255,6 +1404,7 @@ def tuik_biruni() -> Form:
     return Form(
         "pivot.csv",
         delimited(rows, "|"),
+        stated(geography="İl", header="4", last=29, wide="{sex:Erkek|Kadın}", only="İl != Toplam"),
         truth=Truth(tuple(names), PEOPLE.sum(2), (("Erkek", "Kadın"),)),
     )
 
@@ -1288,9 +1438,15 @@ def elstat_workbook() -> Form:
     return Form(
         "A1602_SAM01_DT_DC_00_2021_01_F_GR.xlsx",
         workbook({"Πίνακας": rows}),
-        cause=("geography",),
-        then=("--geography", "Κωδικός", "--ignore", "Επίπεδο διοικητικής διαίρεσης"),
-        after=by_sex(GERMANY, ("Άρρενες", "Θήλεις"), regions=True, codes=codes),
+        stated(
+            geography="Κωδικός=Περιγραφή",
+            header="4",
+            levels="nuts=2,dimos=4",
+            level="Επίπεδο διοικητικής διαίρεσης",
+            drop_level="0,3",
+            wide="{sex:Άρρενες|Θήλεις}",
+        ),
+        truth=by_sex(GERMANY, ("Άρρενες", "Θήλεις"), regions=True, codes=codes),
     )
 
 
@@ -1312,9 +1468,8 @@ def statistics_austria_ogd() -> Form:
     return Form(
         "OGD_bevstandjbab2002_BevStand_2022.csv",
         delimited(rows, ";"),
-        cause=("geography",),
-        then=("--geography", "C-GRGEMAKT-0", "--count", "F-ISIS-1"),
-        after=Truth(
+        stated(geography="C-GRGEMAKT-0", count="F-ISIS-1", attributes="C-C11-0,C-GALT5J99-0"),
+        truth=Truth(
             tuple(f"GRGEMAKT-{10101 + 100 * (i // 6) + i % 6}" for i in range(N_AREAS)),
             PEOPLE,
             (("C11-1", "C11-2"), tuple(f"GALT5J99-{a + 1}" for a in range(5))),
@@ -1366,9 +1521,8 @@ def statbel_structure() -> Form:
     return Form(
         "TF_SOC_POP_STRUCT_2023.txt.csv",
         delimited(rows, "|"),
-        cause=("geography",),
-        then=("--geography", "CD_DSTR_REFNIS,CD_REFNIS"),
-        after=Truth(tuple(codes), counts, (("M", "F"), ("7", "22", "37", "55", "80"), ("BEL", "ETR")), regions=True),
+        stated(geography="CD_DSTR_REFNIS,CD_REFNIS", count="MS_POPULATION", attributes="CD_SEX,CD_AGE,CD_NATLTY"),
+        truth=Truth(tuple(codes), counts, (("M", "F"), ("7", "22", "37", "55", "80"), ("BEL", "ETR")), regions=True),
     )
 
 
@@ -1386,10 +1540,14 @@ def rosstat_windows_cyrillic() -> Form:
     return Form(
         "Bul_chislen_nasel.csv",
         delimited(rows, ";", encoding="cp1251"),
-        ("--encoding", "cp1251"),
-        cause=("geography",),
-        then=("--geography", "Район"),
-        after=Truth(tuple(names), PEOPLE.sum(2), (("Мужчины", "Женщины"),)),
+        stated(
+            geography="Район",
+            header="2",
+            encoding="cp1251",
+            wide="{sex:Мужчины|Женщины}",
+            only="Район != Всего по области",
+        ),
+        stops="column 'Мужчины': found '",
     )
 
 
@@ -1403,7 +1561,6 @@ def population_beside_area_and_density() -> Form:
     return Form(
         "gemeindeverzeichnis.csv",
         delimited(rows, ";", encoding="cp1252"),
-        cause=("--counts Bevölkerung", "--counts 'Bevölkerung'"),
-        then=("--people", "358306"),
-        after=only_total(GERMANY),
+        stated(geography="Gemeinde-Nr.=Gemeinde", levels="land=2,gemeinde=5", count="Bevölkerung"),
+        truth=only_total(GERMANY),
     )

@@ -20,6 +20,7 @@ from oracles.office_forms import (
     grouped,
     only_total,
     places,
+    stated,
     whole,
     workbook,
 )
@@ -57,7 +58,14 @@ def indented_areas_with_blank_rows() -> Form:
     return Form(
         "table3.xlsx",
         workbook({"Table 3": rows}, indent=indent),
-        truth=Truth(codes, PEOPLE.sum(2), (("Male", "Female"),), regions=True),
+        stated(
+            geography="County",
+            header="3",
+            last=35,
+            wide="{sex:Male|Female}",
+            only="County not in Leinster, Munster, Connacht, Ulster (part of)",
+        ),
+        truth=Truth(codes, PEOPLE.sum(2), (("Male", "Female"),)),
     )
 
 
@@ -77,6 +85,7 @@ def merged_sex_over_age() -> Form:
     return Form(
         "t05.xlsx",
         workbook({"T05": rows}, merge=("A4:A5", "B4:B5", "C4:H4", "I4:N4")),
+        stated(geography="County", header="4:5", wide="{sex:Male|Female} {age:0-14|15-29|30-44|45-64|65 and over}"),
         truth=whole(IRELAND, ("Male", "Female"), AGES, codes=IRELAND.names),
     )
 
@@ -87,7 +96,12 @@ def in_thousands_by_its_title() -> Form:
     rows: list[list[object]] = [["Population by county and sex"], ["(in thousands)"], [], ["County", "Male", "Female"]]
     for name, people in zip(IRELAND.names, PEOPLE, strict=True):
         rows.append([name, *(n // 100 + 1 for n in people.sum(1).tolist())])
-    return Form("t01.xlsx", workbook({"T01": rows}), cause=("thousand",))
+    return Form(
+        "t01.xlsx",
+        workbook({"T01": rows}),
+        stated(geography="County", header="4", wide="{sex:Male|Female}"),
+        stops="fewer than --expect-records",
+    )
 
 
 @form
@@ -100,7 +114,12 @@ def in_thousands_by_a_row_of_units() -> Form:
     ]
     for name, people in zip(IRELAND.names, PEOPLE, strict=True):
         rows.append([name, *(n // 100 + 1 for n in people.sum(1).tolist())])
-    return Form("t02.xlsx", workbook({"T02": rows}), cause=("thousand", "'000"))
+    return Form(
+        "t02.xlsx",
+        workbook({"T02": rows}),
+        stated(geography="County", header="3:4", wide="{sex:Male|Female} '000"),
+        stops="fewer than --expect-records",
+    )
 
 
 @form
@@ -114,7 +133,8 @@ def two_tables_below_one_another() -> Form:
     return Form(
         "t2ab.xlsx",
         workbook({"T2": rows}),
-        cause=("two tables", "row 30", "row 32", "several rows"),
+        stated(geography="County", header="3", wide="{age:0-14|15-29|30-44|45-64|65 and over}"),
+        stops="row 30, column '0-14': found nothing",
     )
 
 
@@ -126,7 +146,14 @@ def two_tables_side_by_side() -> Form:
         [name, *people[0].tolist(), "", name, *people[1].tolist()]
         for name, people in zip(IRELAND.names, PEOPLE, strict=True)
     ]
-    return Form("side.xlsx", workbook({"T2": rows}), cause=("two", "twice", "column", "County"))
+    return Form(
+        "side.xlsx",
+        workbook({"T2": rows}),
+        stated(
+            geography="Males County", header="1:2", wide="{sex:Males|Females} {age:0-14|15-29|30-44|45-64|65 and over}"
+        ),
+        stops="several columns are named 'Males County'",
+    )
 
 
 @form
@@ -138,7 +165,12 @@ def counties_in_two_halves() -> Form:
         [IRELAND.names[k], int(PEOPLE[k].sum()), "", IRELAND.names[half + k], int(PEOPLE[half + k].sum())]
         for k in range(half)
     ]
-    return Form("folded.xlsx", workbook({"T1": rows}), cause=("County", "twice", "two"))
+    return Form(
+        "folded.xlsx",
+        workbook({"T1": rows}),
+        stated(geography="County", header="3", count="Population"),
+        stops="County",
+    )
 
 
 @form
@@ -155,9 +187,8 @@ def change_between_censuses() -> Form:
     return Form(
         "change.xlsx",
         workbook({"T1": rows}),
-        cause=("year",),
-        then=("--counts", "2022"),
-        after=only_total(IRELAND, codes=IRELAND.names),
+        stated(geography="County", header="3", count="2022"),
+        truth=only_total(IRELAND, codes=IRELAND.names),
     )
 
 
@@ -171,7 +202,12 @@ def one_sheet_for_each_province() -> Form:
             ["County", "Male", "Female"],
             *([IRELAND.names[6 * r + k], *PEOPLE[6 * r + k].sum(1).tolist()] for k in range(6)),
         ]
-    return Form("provinces.xlsx", workbook(sheets), cause=("sheet",))
+    return Form(
+        "provinces.xlsx",
+        workbook(sheets),
+        stated(geography="County", sheet="Leinster", header="3", wide="{sex:Male|Female}"),
+        stops="fewer than --expect-records",
+    )
 
 
 @form
@@ -181,7 +217,12 @@ def persons_and_sexes_in_blocks() -> Form:
     for sex, part in (("Persons", PEOPLE.sum(1)), ("Male", PEOPLE[:, 0]), ("Female", PEOPLE[:, 1])):
         rows.append([sex, int(part.sum()), *part.sum(0).tolist()])
         rows += [[f"  {name}", int(line.sum()), *line.tolist()] for name, line in zip(IRELAND.names, part, strict=True)]
-    return Form("blocks.xlsx", workbook({"T1": rows}), cause=("Persons",))
+    return Form(
+        "blocks.xlsx",
+        workbook({"T1": rows}),
+        stated(geography="column_1", header="3", wide="{age:0-14|15-29|30-44|45-64|65 and over}"),
+        stops="two rows of the same cell",
+    )
 
 
 @form
@@ -191,7 +232,12 @@ def ages_in_rows_counties_in_columns() -> Form:
     for a, age in enumerate(AGES):
         rows.append([age, *PEOPLE.sum(1)[:, a].tolist(), int(PEOPLE[:, :, a].sum())])
     rows.append(["All ages", *PEOPLE.sum((1, 2)).tolist(), int(PEOPLE.sum())])
-    return Form("turned.xlsx", workbook({"T1": rows}), cause=("geography", "column"))
+    return Form(
+        "turned.xlsx",
+        workbook({"T1": rows}),
+        stated(geography="Age group", header="3", wide="{county}", only="Age group != All ages and county != State"),
+        stops="fewer than --expect-areas",
+    )
 
 
 @form
@@ -205,7 +251,8 @@ def numbers_as_texts_with_footnotes() -> Form:
     return Form(
         "provisional.xlsx",
         workbook({"T1": rows}),
-        truth=by_sex(IRELAND, ("Male", "Female"), codes=IRELAND.names),
+        stated(geography="County", header="3", last=27, wide="{sex:Male|Female}"),
+        stops="column 'Male': found '",
     )
 
 
@@ -219,7 +266,8 @@ def footnote_figures_stuck_to_numbers() -> Form:
     return Form(
         "raised.csv",
         delimited(rows),
-        truth=by_sex(IRELAND, ("Male", "Female"), codes=IRELAND.names),
+        stated(geography="County", wide="{sex:Male|Female}"),
+        stops="column 'Male': found '.*¹'",
     )
 
 
@@ -232,6 +280,7 @@ def formulas_without_values() -> Form:
     return Form(
         "formulas.xlsx",
         workbook({"T1": rows}),
+        stated(geography="County", wide="{sex:Male|Female}"),
         truth=by_sex(IRELAND, ("Male", "Female"), codes=IRELAND.names),
     )
 
@@ -249,7 +298,8 @@ def merged_areas_at_the_left() -> Form:
     return Form(
         "merged.xlsx",
         workbook({"T1": rows}, merge=merge),
-        truth=whole(IRELAND, ("Male", "Female"), AGES, codes=IRELAND.names),
+        stated(geography="County", attributes="Age", wide="{sex:Male|Female}", only="Age != All ages"),
+        stops="row 3, column 'County': found nothing",
     )
 
 
@@ -263,7 +313,8 @@ def areas_written_once_without_merging() -> Form:
     return Form(
         "once.csv",
         delimited(rows),
-        truth=whole(IRELAND, ("Male", "Female"), AGES, codes=IRELAND.names),
+        stated(geography="County", attributes="Age", wide="{sex:Male|Female}"),
+        stops="line 3, column 'County': found nothing",
     )
 
 
@@ -274,7 +325,12 @@ def rates_beside_counts() -> Form:
     for (code, name), people in zip(IRELAND.areas, PEOPLE, strict=True):
         m, f = people.sum(1).tolist()
         rows.append([code, name, m, f, round(1000 * m / f)])
-    return Form("ratio.xlsx", workbook({"T1": rows}), truth=by_sex(IRELAND, ("Males", "Females")))
+    return Form(
+        "ratio.xlsx",
+        workbook({"T1": rows}),
+        stated(geography="County code=County", wide="{sex:Males|Females}"),
+        truth=by_sex(IRELAND, ("Males", "Females")),
+    )
 
 
 @form
@@ -283,7 +339,12 @@ def ranks_beside_counts() -> Form:
     order = sorted(range(N_AREAS), key=lambda i: -PEOPLE[i].sum())
     for rank, i in enumerate(order):
         rows.append([rank + 1, IRELAND.names[i], int(PEOPLE[i].sum())])
-    return Form("ranks.xlsx", workbook({"T1": rows}), truth=only_total(IRELAND, codes=IRELAND.names))
+    return Form(
+        "ranks.xlsx",
+        workbook({"T1": rows}),
+        stated(geography="County", count="Population"),
+        truth=only_total(IRELAND, codes=IRELAND.names),
+    )
 
 
 @form
@@ -294,11 +355,7 @@ def ages_overlap() -> Form:
         a = people.sum(0).tolist()
         rows.append([code, sum(a), sum(a[1:]), sum(a[1:4]), a[4]])
     return Form(
-        "bands.csv",
-        delimited(rows),
-        cause=("several ways",),
-        then=("--counts", "Population"),
-        after=only_total(IRELAND),
+        "bands.csv", delimited(rows), stated(geography="County code", count="Population"), truth=only_total(IRELAND)
     )
 
 
@@ -312,6 +369,7 @@ def quinquennial_and_broad_ages() -> Form:
     return Form(
         "yearbook.csv",
         delimited(rows),
+        stated(geography="County code", wide="{age:0-14|15-29|30-44|45-64|65+}"),
         truth=by_age(IRELAND, ("0-14", "15-29", "30-44", "45-64", "65+")),
     )
 
@@ -336,7 +394,8 @@ def quinquennial_and_broad_ages_long() -> Form:
     return Form(
         "yearbook_long.csv",
         delimited(rows),
-        cause=("0-29", "sum of", "overlap", "twice"),
+        stated(geography="county code", count="persons", attributes="age", only="age not in 0-29, 30-64"),
+        truth=by_age(IRELAND, ("0-14", "15-29", "30-44", "45-64", "65+")),
     )
 
 
@@ -349,7 +408,12 @@ def another_sum_of_ages_long() -> Form:
             a = people[s].tolist()
             rows += [[code, sex, age, n] for age, n in zip(AGES, a, strict=True)]
             rows.append([code, sex, "of working age", sum(a[1:4])])
-    return Form("working_age.csv", delimited(rows), cause=("of working age", "sum of", "twice"))
+    return Form(
+        "working_age.csv",
+        delimited(rows),
+        stated(geography="county code", count="persons", attributes="sex,age", only="age != of working age"),
+        truth=whole(IRELAND, ("Male", "Female"), AGES),
+    )
 
 
 @form
@@ -363,7 +427,12 @@ def rounded_to_hundreds() -> Form:
     for (code, name), people in zip(IRELAND.areas, PEOPLE, strict=True):
         m, f = people.sum(1).tolist()
         rows.append([code, name, round(m, -2), round(f, -2), round(m + f, -2)])
-    return Form("mye.xlsx", workbook({"T1": rows}), cause=("round", "is not the sum", "several ways"))
+    return Form(
+        "mye.xlsx",
+        workbook({"T1": rows}),
+        stated(geography="County code=County", header="3", wide="{sex:Male|Female}"),
+        stops="than --expect-records",
+    )
 
 
 @form
@@ -380,8 +449,10 @@ def cities_in_their_counties() -> Form:
     return Form(
         "towns.csv",
         delimited(rows),
-        ("--geography", "code"),
-        cause=("of which", "part", "sum"),
+        stated(geography="code=area", wide="{sex:male|female}", only="code in L, M, C, U"),
+        truth=Truth(
+            tuple("LMCU"), np.stack([PEOPLE[r == REGION].sum((0, 2)) for r in range(4)]), (("male", "female"),)
+        ),
     )
 
 
@@ -396,6 +467,7 @@ def nested_margins() -> Form:
     return Form(
         "margins.csv",
         delimited(rows),
+        stated(geography="county", wide="{sex:M|F}{age:1|2}"),
         truth=Truth(IRELAND.codes, np.stack([young, old], -1), (("M", "F"), ("1", "2")), names=IRELAND.names),
     )
 
@@ -409,7 +481,13 @@ def numbered_rows_of_nested_areas() -> Form:
     return Form(
         "numbered.csv",
         delimited(rows),
-        truth=by_sex(IRELAND, "mf", regions=True, codes=IRELAND.names),
+        stated(
+            geography="district",
+            count="count",
+            attributes="sex",
+            only="district not in State, Leinster, Munster, Connacht, Ulster (part of)",
+        ),
+        truth=by_sex(IRELAND, "mf", codes=IRELAND.names),
     )
 
 
@@ -420,7 +498,12 @@ def numbered_rows() -> Form:
     for code, people in zip(IRELAND.codes, PEOPLE, strict=True):
         for s, sex in enumerate("mf"):
             rows += [[len(rows) + a, code, sex, age, int(people[s, a])] for a, age in enumerate(AGES)]
-    return Form("table.csv", delimited(rows), truth=whole(IRELAND, "mf", AGES))
+    return Form(
+        "table.csv",
+        delimited(rows),
+        stated(geography="district", count="count", attributes="sex,age"),
+        truth=whole(IRELAND, "mf", AGES),
+    )
 
 
 @form
@@ -429,7 +512,12 @@ def numbered_rows_with_totals() -> Form:
     for code, people in zip(IRELAND.codes, PEOPLE, strict=True):
         m, f = people.sum(1).tolist()
         rows += [[len(rows) + k, code, sex, n] for k, (sex, n) in enumerate((("m", m), ("f", f), ("t", m + f)))]
-    return Form("totals.csv", delimited(rows), cause=("'t'",), everybody=by_sex(IRELAND, "mf"))
+    return Form(
+        "totals.csv",
+        delimited(rows),
+        stated(geography="district", count="count", attributes="sex", only="sex != t"),
+        truth=by_sex(IRELAND, "mf"),
+    )
 
 
 @form
@@ -442,7 +530,12 @@ def rounded_totals_of_another_name() -> Form:
             [f"{101 + i:06d}", sex, round(n / 3) * 3]
             for sex, n in (("Male", m), ("Female", f), ("Total people", m + f))
         ]
-    return Form("rounded.csv", delimited(rows), cause=("Total people",))
+    return Form(
+        "rounded.csv",
+        delimited(rows),
+        stated(geography="area code", count="count", attributes="sex", only="sex != Total people"),
+        stops="than --expect-records",
+    )
 
 
 @form
@@ -455,8 +548,8 @@ def state_rows_as_county_000() -> Form:
     return Form(
         "counties.csv",
         delimited(rows),
-        cause=("000",),
-        everybody=Truth(codes, PEOPLE.sum((1, 2))[:, None], ((),), regions=True),
+        stated(geography="STATE,COUNTY", count="POP", only="COUNTY != 000"),
+        truth=Truth(codes, PEOPLE.sum((1, 2))[:, None], ((),), regions=True),
     )
 
 
@@ -473,13 +566,23 @@ def _sums(more: Sequence[tuple[str, int, int]], head: Row) -> list[Row]:
 def measures_below_one_another() -> Form:
     """People and dwellings in one column of numbers, told apart by another column."""
     rows = _sums([("Population", 1, 1), ("Households", 4, 11), ("Dwellings", 5, 12)], ["county", "indicator", "value"])
-    return Form("indicators.csv", delimited(rows), cause=("indicator", "Households"))
+    return Form(
+        "indicators.csv",
+        delimited(rows),
+        stated(geography="county", count="value", only="indicator == Population"),
+        truth=only_total(IRELAND, codes=IRELAND.names),
+    )
 
 
 @form
 def of_which_foreigners() -> Form:
     rows = _sums([("Population", 1, 1), ("of which foreign", 1, 7)], ["county", "nationality", "persons"])
-    return Form("foreigners.csv", delimited(rows), cause=("of which foreign", "nationality"))
+    return Form(
+        "foreigners.csv",
+        delimited(rows),
+        stated(geography="county", count="persons", only="nationality == Population"),
+        truth=only_total(IRELAND, codes=IRELAND.names),
+    )
 
 
 @form
@@ -488,7 +591,12 @@ def standard_errors_beside_estimates() -> Form:
     for name, people in zip(IRELAND.names, PEOPLE, strict=True):
         m, f = people.sum(1).tolist()
         rows.append([name, m, f, m // 40 + 3, f // 41 + 2])
-    return Form("survey.csv", delimited(rows), cause=("Male SE", "estimate"))
+    return Form(
+        "survey.csv",
+        delimited(rows),
+        stated(geography="County", wide="{sex:Male|Female}"),
+        truth=by_sex(IRELAND, ("Male", "Female"), codes=IRELAND.names),
+    )
 
 
 @form
@@ -501,9 +609,8 @@ def births_beside_sexes() -> Form:
     return Form(
         "vital.csv",
         delimited(rows),
-        cause=("several ways",),
-        then=("--counts", "Male,Female"),
-        after=by_sex(IRELAND, ("Male", "Female"), codes=IRELAND.names),
+        stated(geography="County", wide="{sex:Male|Female}"),
+        truth=by_sex(IRELAND, ("Male", "Female"), codes=IRELAND.names),
     )
 
 
@@ -516,6 +623,7 @@ def spreadsheet_pivot() -> Form:
     return Form(
         "pivot.xlsx",
         workbook({"Sheet1": rows}),
+        stated(geography="County", header="2", wide="{sex:F|M}", only="County != Grand Total"),
         truth=by_sex(IRELAND, ("M", "F"), codes=IRELAND.names),
     )
 
@@ -530,5 +638,6 @@ def spreadsheet_pivot_with_subtotals() -> Form:
     return Form(
         "pivot_rows.xlsx",
         workbook({"Sheet1": rows}),
-        truth=by_sex(IRELAND, ("M", "F"), codes=IRELAND.names),
+        stated(geography="County", count="Sum of persons", attributes="Sex"),
+        stops="column 'County': found nothing",
     )

@@ -21,6 +21,7 @@ from oracles.office_forms import (
     places,
     row,
     same,
+    stated,
     whole,
     workbook,
 )
@@ -78,13 +79,30 @@ def statcan_full_table() -> Form:
     return Form(
         "17100139.csv",
         _statcan(),
+        stated(
+            geography="DGUID=GEO",
+            levels="province=12,division=14",
+            count="VALUE",
+            attributes="Gender,Age group",
+            only="Gender != Total - gender and Age group != All ages and DGUID not in 2021A000011124, 2021A0000210, 2021A0000224, 2021A0000235, 2021A0000259",
+        ),
         truth=whole(CANADA, ("Men+", "Women+"), CANADIAN_AGES, regions=True),
     )
 
 
 @form
 def statcan_full_table_in_thousands() -> Form:
-    return Form("14100287.csv", _statcan("thousands"), cause=("thousands", "fraction"))
+    return Form(
+        "14100287.csv",
+        _statcan("thousands"),
+        stated(
+            geography="DGUID=GEO",
+            count="VALUE",
+            attributes="Gender,Age group",
+            only="Gender != Total - gender and Age group != All ages and DGUID not in 2021A000011124, 2021A0000210, 2021A0000224, 2021A0000235, 2021A0000259",
+        ),
+        stops="column 'VALUE': found '",
+    )
 
 
 @form
@@ -96,7 +114,12 @@ def statcan_whole_thousands() -> Form:
             rows.append(
                 row(f"2021|{name}|2021A0003{code}|{sex}|Persons|249|thousands|3|{int(people[s].sum()) // 100 + 1}||0")
             )
-    return Form("14100017.csv", delimited(rows, quote="all"), cause=("thousand",))
+    return Form(
+        "14100017.csv",
+        delimited(rows, quote="all"),
+        stated(geography="DGUID=GEO", count="VALUE", attributes="Sex"),
+        stops="fewer than --expect-records",
+    )
 
 
 @form
@@ -130,7 +153,13 @@ def statcan_census_profile() -> Form:
     return Form(
         "98-401-X2021003_English_CSV_data.csv",
         delimited(rows, quote="texts", encoding="cp1252"),
-        cause=("fraction", "percentage", "no number"),
+        stated(
+            geography="ALT_GEO_CODE=GEO_NAME",
+            attributes="CHARACTERISTIC_NAME",
+            wide="C{sex:2_COUNT_MEN+|3_COUNT_WOMEN+}",
+            only="CHARACTERISTIC_NAME in 0 to 14 years, 15 to 29 years, 30 to 44 years, 45 to 64 years, 65 years and over",
+        ),
+        truth=whole(CANADA, ("MEN+", "WOMEN+"), CANADIAN_AGES),
     )
 
 
@@ -169,9 +198,12 @@ def acs_b01001() -> Form:
     return Form(
         "ACSDT5Y2021.B01001-Data.csv",
         delimited(rows, quote="all"),
-        cause=("geography",),
-        then=("--geography", "GEO_ID_Geography"),
-        then_cause=("margin", "*****"),
+        stated(
+            geography="GEO_ID Geography",
+            header="1:2",
+            wide="B01001_{sex:002E Estimate!!Total:!!Male:|026E Estimate!!Total:!!Female:}",
+        ),
+        truth=by_sex(AMERICA, ("Male", "Female"), codes=[f"0500000US{c}" for c in AMERICA.codes]),
     )
 
 
@@ -186,7 +218,12 @@ def acs_without_stars() -> Form:
         rows.append(
             [f"0500000US{code}", f"{name}, {STATE_OF[REGION[i]]}", m, 97 + 3 * i, f, 91 + 4 * i, code[:2], code[2:]]
         )
-    return Form("acs5_b01001.csv", delimited(rows), cause=("margin", "B01001_002M"))
+    return Form(
+        "acs5_b01001.csv",
+        delimited(rows),
+        stated(geography="state,county=NAME", wide="B01001_{sex:002E|026E}"),
+        truth=by_sex(AMERICA, ("002E", "026E"), regions=True),
+    )
 
 
 @form
@@ -204,7 +241,8 @@ def acs_data_profile() -> Form:
     return Form(
         "ACSDP5Y2021.DP05-Data.csv",
         delimited(rows, quote="all"),
-        cause=("fraction", "margin", "percent"),
+        stated(geography="GEO_ID=NAME", wide="DP05_{sex:0002E|0003E}"),
+        truth=by_sex(AMERICA, ("0002E", "0003E"), codes=[f"0500000US{c}" for c in AMERICA.codes]),
     )
 
 
@@ -238,9 +276,8 @@ def decennial_p1() -> Form:
     return Form(
         "DECENNIALDHC2020.P12-Data.csv",
         delimited(rows, quote="all", encoding="utf-8-sig"),
-        cause=("geography",),
-        then=("--geography", "GEO_ID_Geography"),
-        after=whole(AMERICA, ("Male", "Female"), CANADIAN_AGES, codes=codes),
+        stated(geography="Geography=Geographic Area Name", header="2", wide="!!Total:!!{sex:Male|Female}:!!{age}"),
+        truth=whole(AMERICA, ("Male", "Female"), CANADIAN_AGES, codes=codes),
     )
 
 
@@ -251,7 +288,9 @@ def decennial_api() -> Form:
     for i, (code, name) in enumerate(AMERICA.areas):
         rows.append([*map(str, PEOPLE[i].sum(1).tolist()), f"{name}, {STATE_OF[REGION[i]]}", code[:2], code[2:]])
     text = "[" + ",\n".join("[" + ",".join(f'"{cell}"' for cell in row) + "]" for row in rows) + "]"
-    return Form("dhc.csv", text.encode(), cause=("JSON", "'[", "[["))
+    return Form(
+        "dhc.csv", text.encode(), stated(geography="state,county", wide="{sex:P12_002N|P12_026N}"), stops="line "
+    )
 
 
 @form
@@ -296,9 +335,8 @@ def popest_by_year() -> Form:
     return Form(
         "co-est2013-alldata.csv",
         delimited(rows, encoding="iso-8859-1", end="\r\n"),
-        cause=("year",),
-        then=("--counts", "CENSUS2010POP"),
-        after=only_total(AMERICA, regions=True),
+        stated(geography="STATE=STNAME,COUNTY=CTYNAME", level="SUMLEV", drop_level="040", count="CENSUS2010POP"),
+        truth=only_total(AMERICA, regions=True),
     )
 
 
@@ -312,8 +350,8 @@ def popest_one_year_with_states() -> Form:
     return Form(
         "co-est2021.csv",
         delimited(rows),
-        cause=("000", "STATE"),
-        everybody=only_total(AMERICA, regions=True),
+        stated(geography="STATE=STNAME,COUNTY=CTYNAME", level="SUMLEV", drop_level="040", count="POPESTIMATE2021"),
+        truth=only_total(AMERICA, regions=True),
     )
 
 
@@ -326,7 +364,7 @@ def short_codes_named() -> Form:
     return Form(
         "counties.csv",
         delimited(rows),
-        ("--geography", "FIPS_ST,FIPS_CO"),
+        stated(geography="FIPS_ST,FIPS_CO", count="Persons", attributes="Sex"),
         truth=by_sex(AMERICA, ("Male", "Female"), regions=True),
     )
 
@@ -342,7 +380,8 @@ def repeated_area_code_in_a_wide_table() -> Form:
     return Form(
         "census2021-ts007-ctry.csv",
         delimited(rows),
-        cause=(AMERICA.codes[5], "twice", "several rows"),
+        stated(geography="geography code=geography", wide="Age: {age}", only="age != Total"),
+        stops="two rows of the same cell",
     )
 
 
@@ -356,9 +395,8 @@ def popest_years_only() -> Form:
     return Form(
         "co-est2022-alldata.csv",
         delimited(rows),
-        cause=("year",),
-        then=("--counts", "POPESTIMATE2021"),
-        after=only_total(AMERICA, regions=True),
+        stated(geography="STATE=STNAME,COUNTY=CTYNAME", count="POPESTIMATE2021"),
+        truth=only_total(AMERICA, regions=True),
     )
 
 
@@ -375,10 +413,13 @@ def popest_age_groups() -> Form:
     return Form(
         "cc-est2021-all.csv",
         delimited(rows),
-        cause=("'0'",),
-        then=(),
-        then_cause=(),
-        everybody=whole(AMERICA, ("MALE", "FEMALE"), "12345", regions=True),
+        stated(
+            geography="STATE=STNAME,COUNTY=CTYNAME",
+            attributes="AGEGRP",
+            wide="TOT_{sex:MALE|FEMALE}",
+            only="AGEGRP != 0",
+        ),
+        truth=whole(AMERICA, ("MALE", "FEMALE"), "12345", regions=True),
     )
 
 
@@ -400,6 +441,10 @@ def popest_agesex() -> Form:
     return Form(
         "cc-est2021-agesex.csv",
         delimited(rows),
+        stated(
+            geography="STATE=STNAME,COUNTY=CTYNAME",
+            wide="{age:UNDER15_TOT|AGE1529_TOT|AGE3044_TOT|AGE4564_TOT|AGE65PLUS_TOT}",
+        ),
         truth=by_age(
             AMERICA, ("UNDER15_TOT", "AGE1529_TOT", "AGE3044_TOT", "AGE4564_TOT", "AGE65PLUS_TOT"), regions=True
         ),
@@ -425,6 +470,7 @@ def abs_datapack() -> Form:
     return Form(
         "2021Census_G01_NSW_SA2.csv",
         delimited(rows, end="\r\n"),
+        stated(geography="SA2_CODE_2021", wide="Age_{age:0_14|15_29|30_44|45_64|65ov}_yr_{sex:M|F}"),
         truth=Truth(AUSTRALIA_CODES, PEOPLE, (("M", "F"), ABS_AGES)),
     )
 
@@ -446,9 +492,8 @@ def abs_datapack_with_subsets() -> Form:
     return Form(
         "2021Census_G01_VIC_SA2.csv",
         delimited(rows, end="\r\n"),
-        cause=("--counts Tot_P_M,Tot_P_F",),
-        then=("--counts", "Tot_P_M,Tot_P_F"),
-        after=Truth(AUSTRALIA_CODES, PEOPLE.sum(2), (("M", "F"),)),
+        stated(geography="SA2_CODE_2021", wide="Tot_P_{sex:M|F}"),
+        truth=Truth(AUSTRALIA_CODES, PEOPLE.sum(2), (("M", "F"),)),
     )
 
 
@@ -484,9 +529,8 @@ def abs_tablebuilder() -> Form:
     return Form(
         "table_2024-03-01_10-11-12.csv",
         delimited(rows, quote="texts"),
-        cause=("geography",),
-        then=("--geography", "SEXP - Sex", "--header-rows", "10:11"),
-        after=Truth(tuple(names), PEOPLE.sum(2), (("Male", "Female"),)),
+        stated(geography="SEXP - Sex SA2 (UR)", header="10:11", last=35, wide="{sex:Male|Female}"),
+        truth=Truth(tuple(names), PEOPLE.sum(2), (("Male", "Female"),)),
     )
 
 
@@ -519,10 +563,13 @@ def abs_erp_sdmx() -> Form:
     return Form(
         "ABS,ERP_ASGS2021,1.0.0+all.csv",
         delimited(rows),
-        cause=("geography",),
-        then=("--geography", "REGION: Region"),
-        then_cause=("'3: Persons'",),
-        everybody=Truth(AUSTRALIA_CODES, PEOPLE, (("1: Males", "2: Females"), ages)),
+        stated(
+            geography="REGION: Region",
+            count="OBS_VALUE",
+            attributes="SEX: Sex,AGE: Age",
+            only="SEX: Sex != 3: Persons and AGE: Age != TT: All ages",
+        ),
+        truth=Truth(AUSTRALIA_CODES, PEOPLE, (("1: Males", "2: Females"), ages)),
     )
 
 
@@ -542,10 +589,10 @@ def stats_nz_data8277() -> Form:
     return Form(
         "Data8277.csv",
         _stats_nz(PEOPLE),
-        cause=("'999999'",),
-        then=(),
-        then_cause=(),
-        everybody=Truth(
+        stated(
+            geography="Area", count="count", attributes="Sex,Age", only="Area != 9999 and Sex != 9 and Age != 999999"
+        ),
+        truth=Truth(
             tuple(f"{101 + i:06d}" for i in range(N_AREAS)), PEOPLE, (("1", "2"), ("001", "002", "003", "004", "005"))
         ),
     )
@@ -553,7 +600,14 @@ def stats_nz_data8277() -> Form:
 
 @form
 def stats_nz_suppressed() -> Form:
-    return Form("Data8277.csv", _stats_nz(PEOPLE, "..C"), cause=("..C",))
+    return Form(
+        "Data8277.csv",
+        _stats_nz(PEOPLE, "..C"),
+        stated(
+            geography="Area", count="count", attributes="Sex,Age", only="Area != 9999 and Sex != 9 and Age != 999999"
+        ),
+        stops="found '..C'",
+    )
 
 
 @form
@@ -569,7 +623,17 @@ def stats_nz_rounded() -> Form:
             ("Total people - age group",) * 2,
         ):
             rows.append([f"{101 + i:06d}", f"Area {i}", sex, age, n // 3 * 3 + (3 if n % 3 > 1 else 0)])
-    return Form("2018-census-totals-by-topic.csv", delimited(rows), cause=("is not the sum", "add up to"))
+    return Form(
+        "2018-census-totals-by-topic.csv",
+        delimited(rows),
+        stated(
+            geography="Area code=Area",
+            count="Usually resident population count",
+            attributes="Sex,Age group",
+            only="Sex != Total people and Age group != Total people - age group",
+        ),
+        stops="than --expect-records",
+    )
 
 
 JAPAN = tuple(f"{(1, 13, 27, 47)[i // 6]:02d}{101 + i % 6}" for i in range(N_AREAS))
@@ -600,19 +664,31 @@ def estat_database() -> Form:
     return Form(
         "FEH_00200521_240301101112.csv",
         _estat("utf-8-sig"),
-        cause=("'0'",),
-        then=(),
-        then_cause=(),
-        everybody=Truth(
-            JAPAN, PEOPLE, (("1|男", "2|女"), tuple(f"{k + 1:02d}|{t}" for k, t in enumerate(JAPANESE_AGES)))
+        stated(
+            geography="area_code=全国，都道府県，市区町村",
+            count="value",
+            attributes="男女,年齢",
+            only="男女 != 総数 and 年齢 != 総数",
         ),
+        truth=Truth(JAPAN, PEOPLE, (("1|男", "2|女"), tuple(f"{k + 1:02d}|{t}" for k, t in enumerate(JAPANESE_AGES)))),
     )
 
 
 @form
 def estat_shift_jis() -> Form:
     """The default of the download page; as Windows Western it is other letters, and no header can be read."""
-    return Form("FEH_00200521_sjis.csv", _estat("cp932"), cause=("cp932", "shift_jis"))
+    return Form(
+        "FEH_00200521_sjis.csv",
+        _estat("cp932"),
+        stated(
+            geography="area_code=全国，都道府県，市区町村",
+            count="value",
+            attributes="男女,年齢",
+            only="男女 != 総数 and 年齢 != 総数",
+            encoding="cp932",
+        ),
+        truth=Truth(JAPAN, PEOPLE, (("1|男", "2|女"), tuple(f"{k + 1:02d}|{t}" for k, t in enumerate(JAPANESE_AGES)))),
+    )
 
 
 @form
@@ -631,9 +707,8 @@ def estat_full_width() -> Form:
     return Form(
         "b01_01.csv",
         delimited(rows),
-        cause=("geography",),
-        then=("--geography", "市区町村コード"),
-        then_cause=("１", "no column holds counts"),
+        stated(geography="市区町村コード=市区町村", header="3:4", wide="{sex:男|女} （人）"),
+        stops="found '",
     )
 
 
@@ -651,9 +726,13 @@ def kosis_population() -> Form:
     return Form(
         "행정구역_시군구_별__성별_인구수_20240301.csv",
         delimited(rows, quote="texts"),
-        cause=("geography",),
-        then=("--geography", "행정구역(시군구)별"),
-        after=Truth(names, PEOPLE.sum(2), (("남자인구수", "여자인구수"),)),
+        stated(
+            geography="행정구역(시군구)별 행정구역(시군구)별",
+            header="1:2",
+            wide="2021 {sex:남자인구수|여자인구수} (명)",
+            only="행정구역(시군구)별 행정구역(시군구)별 != 전국",
+        ),
+        truth=Truth(names, PEOPLE.sum(2), (("남자인구수", "여자인구수"),)),
     )
 
 
@@ -670,10 +749,13 @@ def kosis_long() -> Form:
     return Form(
         "인구__시군구__성__연령_20240301.csv",
         delimited(rows, quote="texts"),
-        cause=("geography",),
-        then=("--geography", "행정구역별(읍면동)", "--count", "2021 년"),
-        then_cause=("'계'",),
-        everybody=Truth(names, PEOPLE, (("남자", "여자"), ages)),
+        stated(
+            geography="행정구역별(읍면동)",
+            count="2021 년",
+            attributes="성별,연령별",
+            only="행정구역별(읍면동) != 전국 and 성별 != 계 and 연령별 != 합계",
+        ),
+        truth=Truth(names, PEOPLE, (("남자", "여자"), ages)),
     )
 
 
@@ -731,7 +813,10 @@ def sidra_table() -> Form:
     return Form(
         "tabela9514.csv",
         _sidra(False),
-        truth=by_sex(BRAZIL, ("Homens", "Mulheres"), codes=list(map(_with_state, range(N_AREAS)))),
+        stated(
+            geography="Cód.=Município", header="5", last=29, levels="uf=2,municipio=7", wide="{sex:Homens|Mulheres}"
+        ),
+        truth=by_sex(BRAZIL, ("Homens", "Mulheres"), regions=True),
     )
 
 
@@ -740,9 +825,8 @@ def sidra_table_with_marks() -> Form:
     return Form(
         "tabela9514_x.csv",
         _sidra(True),
-        cause=("'X'", "'-'"),
-        then=("--geography", "Cód."),
-        then_cause=("'X'", "'-'"),
+        stated(geography="Cód.=Município", header="5", last=29, wide="{sex:Homens|Mulheres}"),
+        stops="found '[X-]'",
     )
 
 
@@ -753,7 +837,12 @@ def ibge_tracts() -> Form:
     for i in range(N_AREAS):
         h, m = PEOPLE[i].sum(1).tolist()
         rows.append([f"1100015{5 + i // 6:02d}0000{i % 6 + 1:02d}", h + m, *(("X", "X") if i == 11 else (h, m))])
-    return Form("Agregados_por_setores_demografia_RO.csv", delimited(rows, ";", quote="texts"), cause=("'X'",))
+    return Form(
+        "Agregados_por_setores_demografia_RO.csv",
+        delimited(rows, ";", quote="texts"),
+        stated(geography="CD_SETOR", wide="V{sex:01007|01008}"),
+        stops="found 'X'",
+    )
 
 
 def _iter(stars: bool) -> bytes:
@@ -818,10 +907,8 @@ def inegi_iter() -> Form:
     return Form(
         "ITER_01CSV20.csv",
         _iter(False),
-        cause=("geography",),
-        then=("--geography", "MUN,LOC"),
-        then_cause=("0000",),
-        everybody=Truth(codes, PEOPLE.sum(2), (("POBMAS", "POBFEM"),), regions=True),
+        stated(geography="MUN=NOM_MUN,LOC=NOM_LOC", wide="POB{sex:MAS|FEM}", only="MUN != 000 and LOC != 0000"),
+        truth=Truth(codes, PEOPLE.sum(2), (("POBMAS", "POBFEM"),), regions=True),
     )
 
 
@@ -830,9 +917,8 @@ def inegi_iter_with_stars() -> Form:
     return Form(
         "ITER_01CSV20_confidencial.csv",
         _iter(True),
-        cause=("geography",),
-        then=("--geography", "MUN,LOC"),
-        then_cause=("'*'", "0000"),
+        stated(geography="MUN=NOM_MUN,LOC=NOM_LOC", wide="POB{sex:MAS|FEM}", only="MUN != 000 and LOC != 0000"),
+        stops=r"found '\*'",
     )
 
 
@@ -856,6 +942,7 @@ def undata_census() -> Form:
     return Form(
         "UNdata_Export_20240301.csv",
         delimited(rows, quote="all"),
+        stated(geography="City", count="Value", attributes="Sex", last=73, only="Sex != Both Sexes"),
         truth=Truth(names, PEOPLE.sum(2), (("Male", "Female"),)),
     )
 
@@ -880,8 +967,13 @@ def undata_urban_and_rural() -> Form:
     return Form(
         "UNdata_Export_urban.csv",
         delimited(rows, quote="all"),
-        cause=("Country or Area",),
-        everybody=Truth(
+        stated(
+            geography="Country or Area",
+            count="Value",
+            attributes="Area,Sex,Age",
+            only="Area != Total and Sex != Both Sexes and Age != Total",
+        ),
+        truth=Truth(
             names, np.stack([in_towns, PEOPLE - in_towns], -1), (("Male", "Female"), CANADIAN_AGES, ("Urban", "Rural"))
         ),
     )
@@ -899,9 +991,8 @@ def wpp_thousands() -> Form:
     return Form(
         "WPP2022_PopulationByAgeSex_Medium.csv",
         delimited(rows),
-        cause=("geography", "fraction"),
-        then=("--geography", "LocID"),
-        then_cause=("fraction",),
+        stated(geography="LocID=Location", attributes="AgeGrp", wide="Pop{sex:Male|Female}"),
+        stops="column 'PopMale': found '",
     )
 
 
@@ -934,9 +1025,8 @@ def ipums_extract() -> Form:
     return Form(
         "usa_00012.csv",
         delimited(rows, quote="texts"),
-        cause=("geography",),
-        then=("--geography", "STATEFIP,COUNTYFIP"),
-        then_cause=("PERWT", "HHWT"),
+        stated(geography="STATEFIP,COUNTYFIP", records=True, attributes="SEX,AGE=ages five-year"),
+        stops="fewer than --expect-records",
     )
 
 
@@ -962,9 +1052,8 @@ def nhgis_table() -> Form:
     return Form(
         "nhgis0001_ds258_2020_county.csv",
         delimited(rows, quote="all"),
-        cause=("geography",),
-        then=("--geography", "GISJOIN_GIS Join Match Code", "--people", "358306"),
-        after=by_sex(AMERICA, ("Male", "Female"), codes=[f"G{c[:2]}0{c[2:]}0" for c in AMERICA.codes]),
+        stated(geography="State Code=State Name,GIS Join Match Code=County Name", header="2", wide="{sex:Male|Female}"),
+        truth=by_sex(AMERICA, ("Male", "Female"), regions=True, codes=[f"G{c[:2]}0{c[2:]}0" for c in AMERICA.codes]),
     )
 
 
@@ -980,7 +1069,7 @@ def chile_microdata() -> Form:
     return Form(
         "Microdato_Censo2017-Personas.csv",
         delimited(rows, ";"),
-        ("--form", "microdata"),
+        stated(geography="REGION,PROVINCIA,COMUNA", records=True, attributes="AREA,P08,P09"),
         truth=Truth(codes, counts, (("1", "2"), ("1", "2"), ("3", "20", "37", "50", "70")), regions=True),
     )
 
@@ -1027,9 +1116,14 @@ def india_c_series() -> Form:
     return Form(
         "DDW-3300C-13.xlsx",
         workbook({"C-13": rows}, merge=("F2:H2", "I2:K2", "L2:N2")),
-        ("--header-rows", "2:3"),
-        cause=("row 4", "State - TAMIL NADU", "several ways", "geography"),
-        everybody=Truth(
+        stated(
+            geography="Distt. Code=Area Name",
+            header="2:3",
+            attributes="Age",
+            wide="{residence:Rural|Urban} {sex:Males|Females}",
+            only="Distt. Code != 000 and Age in 0-14, 15-29, 30-44, 45-64, 65+",
+        ),
+        truth=Truth(
             tuple(f"{k + 1:03d}" for k in range(N_AREAS)),
             np.stack([rural, PEOPLE - rural], -1),
             (("Males", "Females"), ("0-14", "15-29", "30-44", "45-64", "65+"), ("Rural", "Urban")),
@@ -1058,6 +1152,7 @@ def superweb_south_africa() -> Form:
     return Form(
         "Table_2012-11-27.csv",
         delimited(rows, quote="texts"),
+        stated(geography="Municipality", header="5", last=29, wide="{sex:Male|Female}"),
         truth=Truth(names, PEOPLE.sum(2), (("Male", "Female"),)),
     )
 
@@ -1080,10 +1175,12 @@ def singapore_planning_areas() -> Form:
     return Form(
         "respopagesex2021.csv",
         delimited(rows),
-        cause=("716,612",),
-        then=(),
-        then_cause=(),
-        everybody=Truth(tuple(names), PEOPLE.sum(2), (("Males", "Females"),), regions=True),
+        stated(
+            geography="Planning Area,Subzone",
+            wide="{sex:Males|Females}",
+            only="Subzone not in Total, Ang Mo Kio - Total, Bedok - Total, Bishan - Total, Bukit Batok - Total",
+        ),
+        truth=Truth(tuple(names), PEOPLE.sum(2), (("Males", "Females"),), regions=True),
     )
 
 
@@ -1094,7 +1191,12 @@ def estimates_with_intervals() -> Form:
         for s, sex in enumerate(("male", "female")):
             n = int(PEOPLE[i, s].sum())
             rows.append([code, name, sex, n, n - 40 - 3 * i, n + 45 + 2 * i])
-    return Form("small_area_estimates.csv", delimited(rows), cause=("lower", "estimate"))
+    return Form(
+        "small_area_estimates.csv",
+        delimited(rows),
+        stated(geography="county_code=county", count="estimate", attributes="sex"),
+        truth=by_sex(AMERICA, ("male", "female")),
+    )
 
 
 @form
@@ -1107,9 +1209,8 @@ def persons_and_households_in_one_table() -> Form:
     return Form(
         "basic_tables.csv",
         delimited(rows),
-        cause=("--counts Population",),
-        then=("--counts", "Population"),
-        after=only_total(AMERICA),
+        stated(geography="district_code=district", count="Population"),
+        truth=only_total(AMERICA),
     )
 
 
@@ -1120,7 +1221,9 @@ def percentages_only() -> Form:
         m, f = people.sum(1).tolist()
         share = round(100 * m / (m + f))
         rows.append([code, f"{share}%", f"{100 - share}%"])
-    return Form("shares.csv", delimited(rows), cause=("percent", "no column holds counts"))
+    return Form(
+        "shares.csv", delimited(rows), stated(geography="county", wide="{sex:Male|Female} %"), stops="found '..%'"
+    )
 
 
 @form
@@ -1134,7 +1237,8 @@ def whole_percentages_without_a_sign() -> Form:
     return Form(
         "age_shares.csv",
         delimited(rows),
-        cause=("percent", "no column holds counts"),
+        stated(geography="county", wide="pct_{age}"),
+        stops="fewer than --expect-records",
     )
 
 
@@ -1146,7 +1250,12 @@ def two_rounds_below_one_another() -> Form:
         for i, code in enumerate(AMERICA.codes):
             for s, sex in enumerate(("male", "female")):
                 rows.append([year, code, sex, int(PEOPLE[i, s].sum()) - (2021 - year) * 3])
-    return Form("timeseries.csv", delimited(rows), cause=("year",))
+    return Form(
+        "timeseries.csv",
+        delimited(rows),
+        stated(geography="county", count="persons", attributes="sex", only="census_year == 2021"),
+        truth=by_sex(AMERICA, ("male", "female")),
+    )
 
 
 @form
@@ -1155,4 +1264,9 @@ def small_counts_as_less_than_five() -> Form:
     for i, code in enumerate(AMERICA.codes):
         for (sex, _), (age, _), n in crossed(PEOPLE[i], same(["male", "female"]), same(CANADIAN_AGES)):
             rows.append([code, sex, age, "<5" if i in (3, 11) and age == CANADIAN_AGES[4] else n])
-    return Form("counts.csv", delimited(rows), cause=("<5",))
+    return Form(
+        "counts.csv",
+        delimited(rows),
+        stated(geography="county", count="count", attributes="sex,age"),
+        stops="found '<5'",
+    )

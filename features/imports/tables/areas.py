@@ -204,7 +204,7 @@ def _joined(columns: Sequence[Coded]) -> Coded:
     return Coded(inverse.astype(np.int32), texts)
 
 
-def _check_alike(where: str, texts: Iterable[str]) -> None:
+def _check_alike(where: str, texts: Sequence[str]) -> None:
     """InputError where two names differ by no more than case, space, accents, zeros at the front or a check digit."""
     seen: dict[str, str] = {}
     for text in texts:
@@ -213,13 +213,12 @@ def _check_alike(where: str, texts: Iterable[str]) -> None:
         bare = re.sub(r"^0+(?=\d+$)", "", bare)
         if (other := seen.setdefault(bare, text)) != text:
             _stop(where, other, text)
-    lengths = {len(text) for text in seen if text.isdecimal()}
-    if len(lengths) > 1:
-        longer = {text[:-1]: text for text in seen if text.isdecimal() and len(text) == max(lengths)}
-        if len(longer) == sum(len(text) == max(lengths) for text in seen if text.isdecimal()):
-            for bare in seen:
-                if bare in longer and len(bare) == max(lengths) - 1:
-                    _stop(where, seen[bare], seen[longer[bare]])
+    codes = {text for text in texts if text.isdecimal()}
+    longest = max(map(len, codes), default=0)
+    with_digit = {text[:-1]: text for text in codes if len(text) == longest}
+    if len(with_digit) == sum(len(text) == longest for text in codes):  # else the last digit tells areas apart
+        for text in codes & with_digit.keys():
+            _stop(where, text, with_digit[text])
 
 
 def _stop(where: str, one: str, other: str) -> None:

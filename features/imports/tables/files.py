@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 
@@ -55,6 +55,34 @@ REFUSED = {
 _MOST_UNPACKED = 1 << 34
 _MOST_SECONDS = 10
 _ROWS_AT_ONCE = 100_000
+#: The name of a column that has none, with its number behind.
+_MADE_UP = "column_"
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Of a table among other rows the first and last row of its header, and its last row; all count from 1."""
+
+    first: int = 1
+    header: int = 1
+    last: int | None = None
+
+    def names(self, rows: Iterator[Sequence[str]], label: str) -> list[str]:
+        """The names of the columns; rows up to the header are taken."""
+        return _header(list(islice(rows, self.header))[self.first - 1 :], label)
+
+    def body(self, rows: Iterator[_Row]) -> Iterator[_Row]:
+        """The rows below the header, where those up to it were taken."""
+        return rows if self.last is None else islice(rows, max(self.last - self.header, 0))
+
+    def write_names(self, out: IO[str], names: Sequence[str], separator: str = ",") -> None:
+        """Write the names below empty lines, so that each row stays on the line on which the user's file has it."""
+        out.write("\n" * (self.header - 1))
+        csv.writer(out, delimiter=separator).writerow(names)
+
+
+WHOLE_FILE = Rows()
 
 
 @dataclass(frozen=True)
@@ -93,13 +121,13 @@ def open_source(
     query: str | None = None,
     sheet: str | None = None,
     text: TextFormat = PLAIN,
-    header: tuple[int, int] = (1, 1),
+    rows: Rows = WHOLE_FILE,
 ) -> Opened:
     """Make a source readable; what is no plain CSV or Parquet file is written anew.
 
     Args:
         work: a private folder for what is written.
-        header: the first and the last row of the names of the columns.
+        rows: where the table stands among other rows.
 
     Raises:
         InputError: the source cannot be read, or is of a format that is not.
@@ -118,7 +146,7 @@ def open_source(
         raise InputError(f"{source}: --sheet: only a workbook (.xlsx, .ods) has sheets")
     number = len(list(work.iterdir()))
     if lower.endswith(WORKBOOKS):
-        return _workbook(path, sheet, header, work / f"{number}.csv")
+        return _workbook(path, sheet, rows, work / f"{number}.csv")
     if lower.endswith(tuple(STATISTICS)):
         return _statistics(path, work / f"{number}.parquet")
     label = source
@@ -126,13 +154,14 @@ def open_source(
         label, path = _unpacked(path, work / f"{number}.csv")
     if not is_text_file(path):
         return Opened(path, label)
-    if header == (1, 1):
-        return Opened(path, label, unit="line", text=text)
-    target = work / f"{number}_table.csv"
-    with open_text(path, text) as lines, _writing(target) as out:
-        above = [next(csv.reader([line], delimiter=text.separator), []) for line in islice(lines, header[1])]
-        _write_header(out, _header(above[header[0] - 1 :], label), header, text.separator)
-        shutil.copyfileobj(lines, out)
+    with open_text(path, text) as lines:
+        names = rows.names((next(csv.reader([line], delimiter=text.separator), []) for line in lines), label)
+        if rows == WHOLE_FILE and not any(map(_is_made_up, names)):
+            return Opened(path, label, unit="line", text=text)
+        target = work / f"{number}_table.csv"
+        with _writing(target) as out:
+            rows.write_names(out, names, text.separator)
+            out.writelines(rows.body(lines))
     return Opened(target, label, unit="line", text=TextFormat(text.separator))
 
 
@@ -143,12 +172,6 @@ def open_text(path: Path, text: TextFormat) -> IO[str]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     return io.TextIOWrapper(raw, encoding=text.text_encoding, newline="")
-
-
-def _write_header(out: IO[str], names: Sequence[str], header: tuple[int, int], separator: str = ",") -> None:
-    """Write the names below empty lines, so that each row stays on the line on which the user's file has it."""
-    out.write("\n" * (header[1] - 1))
-    csv.writer(out, delimiter=separator).writerow(names)
 
 
 def _writing(target: Path) -> IO[str]:
@@ -168,7 +191,12 @@ def _header(rows: Sequence[Sequence[str]], label: str) -> list[str]:
             for i in range(1, width):
                 full[i] = full[i] or full[i - 1]
         parts.append(full)
-    return [" ".join(filter(None, (" ".join(text.split()) for text in column))) for column in zip(*parts, strict=True)]
+    texts = (" ".join(filter(None, (" ".join(text.split()) for text in column))) for column in zip(*parts, strict=True))
+    return [text or f"{_MADE_UP}{number}" for number, text in enumerate(texts, 1)]
+
+
+def _is_made_up(name: str) -> bool:
+    return name.startswith(_MADE_UP)
 
 
 def _unpacked(path: Path, target: Path) -> tuple[str, Path]:
@@ -229,17 +257,17 @@ def sheet_rows(path: Path, sheet: str | None) -> Iterator[list[str]]:
             yield json.loads(line)
 
 
-def _workbook(path: Path, sheet: str | None, header: tuple[int, int], target: Path) -> Opened:
+def _workbook(path: Path, sheet: str | None, stands: Rows, target: Path) -> Opened:
     rows = sheet_rows(path, sheet)
     sheets = next(rows)
     if sheet is None and len(sheets) > 1:
         raise InputError(f"{path}: the workbook has the sheets {', '.join(map(repr, sheets))}; name one with --sheet")
     label = f"{path}, sheet {sheet or sheets[0]!r}"
-    names = _header(list(islice(rows, header[1]))[header[0] - 1 :], label)
+    names = stands.names(rows, label)
     with _writing(target) as out:
-        _write_header(out, names, header)
+        stands.write_names(out, names)
         written = csv.writer(out, lineterminator="\n")
-        for number, row in enumerate(rows, header[1] + 1):
+        for number, row in enumerate(stands.body(rows), stands.header + 1):
             if len(row) > len(names):
                 raise InputError(f"{label}, row {number:,}: {len(row)} cells under {len(names)} names of columns")
             written.writerow([*row, *[""] * (len(names) - len(row))] if any(row) else [])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from features.imports.folder import ImportFolder, import_folder
 from features.imports.tables.areas import Areas, read_areas
 from features.imports.tables.counts import check_number, check_once, check_sums, melt, names_of_wide, read_counts
-from features.imports.tables.files import Opened, open_source
+from features.imports.tables.files import Opened, Rows, open_source
 from features.imports.tables.format import text_format
 from features.imports.tables.given_schema import given_attribute, has_households, schema_columns
 from features.imports.tables.households import SIZE, households_of, place_persons
@@ -218,7 +218,9 @@ def _open(stated: Statement, work: Path, source: str, query: str | None, *, main
     if not main:
         return open_source(source, work, query=query, text=text_format(source, None, None))
     text = text_format(source, stated.separator, stated.encoding)
-    return open_source(source, work, query=query, sheet=stated.sheet, text=text, header=stated.header_rows)
+    return open_source(
+        source, work, query=query, sheet=stated.sheet, text=text, rows=Rows(*stated.header_rows, stated.last)
+    )
 
 
 def _lookup(stated: Statement, work: Path) -> Table | None:

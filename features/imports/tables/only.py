@@ -51,9 +51,7 @@ def _condition(text: str, part: str) -> Condition:
 
 
 def _listed(text: str) -> list[str]:
-    return [
-        one.strip() for one in re.findall(r"\s*(\"[^\"]*\"|'[^']*'|[^,]*)(?:,|$)", text.strip("()[]"))[:-1] or [text]
-    ]
+    return [one.strip() for one in re.findall(r"\s*(\"[^\"]*\"|'[^']*'|[^,]*)(?:,|$)", text)[:-1] or [text]]
 
 
 def _unquoted(text: str) -> str:

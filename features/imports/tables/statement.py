@@ -25,6 +25,7 @@ class Statement:
     query: str | None = None
     sheet: str | None = None
     header: str | None = None
+    last: int | None = None
     separator: str | None = None
     encoding: str | None = None
     geography: str | None = None
