@@ -1152,7 +1152,10 @@ def dst_statbank() -> Form:
             geography="OMRÅDE",
             count="INDHOLD",
             attributes="KØN,ALDER",
-            only="OMRÅDE not in Hele landet, Viken, Innlandet, Vestland, Trøndelag and KØN != I alt and ALDER != Alder i alt",
+            only=(
+                "OMRÅDE not in Hele landet, Viken, Innlandet, Vestland, Trøndelag and KØN != I alt "
+                "and ALDER != Alder i alt"
+            ),
         ),
         truth=whole(NORWAY, ("Mænd", "Kvinder"), ages, codes=NORWAY.names),
     )
@@ -1222,7 +1225,12 @@ def bfs_tree() -> Form:
             geography="Kanton (-) / Bezirk (>>) / Gemeinde (......)",
             count="2022",
             attributes="Geschlecht,Altersklasse",
-            only='"Kanton (-) / Bezirk (>>) / Gemeinde (......)" not in Schweiz, - Zürich, - Bern / Berne, - Vaud, - Genève, >> Bezirk Zürich, >> Bezirk Bern / Berne, >> Bezirk Vaud, >> Bezirk Genève and Geschlecht != Geschlecht - Total and Altersklasse != Alter - Total',
+            only=(
+                '"Kanton (-) / Bezirk (>>) / Gemeinde (......)" not in Schweiz, - Zürich, - Bern / '
+                "Berne, - Vaud, - Genève, >> Bezirk Zürich, >> Bezirk Bern / Berne, >> Bezirk Vaud, "
+                ">> Bezirk Genève and Geschlecht != Geschlecht - Total and Altersklasse != Alter - "
+                "Total"
+            ),
         ),
         truth=whole(SWISS, ("Mann", "Frau"), ages, codes=codes),
     )

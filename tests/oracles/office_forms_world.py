@@ -84,7 +84,10 @@ def statcan_full_table() -> Form:
             levels="province=12,division=14",
             count="VALUE",
             attributes="Gender,Age group",
-            only="Gender != Total - gender and Age group != All ages and DGUID not in 2021A000011124, 2021A0000210, 2021A0000224, 2021A0000235, 2021A0000259",
+            only=(
+                "Gender != Total - gender and Age group != All ages and DGUID not in 2021A000011124, "
+                "2021A0000210, 2021A0000224, 2021A0000235, 2021A0000259"
+            ),
         ),
         truth=whole(CANADA, ("Men+", "Women+"), CANADIAN_AGES, regions=True),
     )
@@ -99,7 +102,10 @@ def statcan_full_table_in_thousands() -> Form:
             geography="DGUID=GEO",
             count="VALUE",
             attributes="Gender,Age group",
-            only="Gender != Total - gender and Age group != All ages and DGUID not in 2021A000011124, 2021A0000210, 2021A0000224, 2021A0000235, 2021A0000259",
+            only=(
+                "Gender != Total - gender and Age group != All ages and DGUID not in 2021A000011124, "
+                "2021A0000210, 2021A0000224, 2021A0000235, 2021A0000259"
+            ),
         ),
         stops="column 'VALUE': found '",
     )
@@ -157,7 +163,10 @@ def statcan_census_profile() -> Form:
             geography="ALT_GEO_CODE=GEO_NAME",
             attributes="CHARACTERISTIC_NAME",
             wide="C{sex:2_COUNT_MEN+|3_COUNT_WOMEN+}",
-            only="CHARACTERISTIC_NAME in 0 to 14 years, 15 to 29 years, 30 to 44 years, 45 to 64 years, 65 years and over",
+            only=(
+                "CHARACTERISTIC_NAME in 0 to 14 years, 15 to 29 years, 30 to 44 years, 45 to 64 "
+                "years, 65 years and over"
+            ),
         ),
         truth=whole(CANADA, ("MEN+", "WOMEN+"), CANADIAN_AGES),
     )

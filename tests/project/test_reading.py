@@ -69,8 +69,9 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "pipeline/exchange/nmf.py", "pipeline/reading/area_files.py", "pipeline/records/record_files.py",
         "pipeline/records/strict_csv.py",
         "features/audit/trials.py", "features/imports/pl94171/files.py", "features/imports/pl94171/header.py",
-        "features/imports/pl94171/read.py", "features/imports/tables/guess_format.py",
-        "features/imports/tables/parts.py", "features/imports/tables/sheets.py", "features/imports/tables/sources.py",
+        "features/imports/pl94171/read.py", "features/imports/tables/files.py",
+        "features/imports/tables/format.py", "features/imports/tables/sources.py",
+        "features/imports/tables/workbook_child.py",
         "features/plan/write_spec.py", "features/witness/check_proof.py", "features/witness/log.py",
     ),
     "an answer whose hash is compared there, and what a revision states of itself": (
