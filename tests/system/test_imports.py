@@ -52,8 +52,8 @@ def test_a_hierarchy_of_zones(shared_data: Path, tmp_path: Path) -> None:
     """Persons and households of SEMCOG."""
     stated = Statement(
         str(shared_data / "semcog_synthetic_persons.parquet"), geography="county,district,taz,maz", records=True,
-        attributes="age=ages five-year,sex=sex,race_id", key="household_id", household_attributes="hh_type,hh_size",
-        missing="-9", expect_records=35_769, expect_areas=157,
+        attributes="age=ages five-year,sex=sex,race_id", key="household_id", household_attributes="hh_type",
+        expect_records=35_769, expect_areas=157,
     )  # fmt: skip
     spec = import_table(stated, tmp_path / "in").spec
     root = released_and_verified(spec, tmp_path / "out", "replicates = 1")
