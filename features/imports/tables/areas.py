@@ -65,9 +65,7 @@ def read_areas(table: Table, stated: Statement, lookup: Table | None) -> Areas:
     if lookup is not None:
         return _of_lookup(table, stated, lookup)
     levels, columns = _levels(table, stated)
-    for name, column in zip(levels, columns, strict=True):
-        _check_alike(f"{table}: {name!r}", column.texts)
-    paths = _paths(columns)
+    paths = _paths(table, levels, columns)
     leaf = paths[-1].present()
     _, first = np.unique(leaf.codes, return_index=True)
     return _areas(table, stated, leaf, dict(zip(levels, paths, strict=True)), first)
@@ -147,13 +145,21 @@ def _codes(table: Table, stated: Statement, names: Sequence[str]) -> list[Coded]
     return columns
 
 
-def _paths(columns: Sequence[Coded]) -> list[Coded]:
-    """The columns with the path from the top in place of a code, on levels where a code has several parents."""
+def _paths(table: Table, levels: Sequence[str], columns: Sequence[Coded]) -> list[Coded]:
+    """The columns with the path from the top in place of a code, on levels where a code has several parents.
+
+    Raises:
+        InputError: two areas of one parent have nearly the same name.
+    """
+    _check_alike(f"{table}: {levels[0]!r}", columns[0].texts)
     paths = [columns[0]]
-    for column in columns[1:]:
+    for level, column in zip(levels[1:], columns[1:], strict=True):
         above = paths[-1]
         pairs, inverse = np.unique(keys_of([above, column]), return_inverse=True)
         own = [column.texts[i] for i in (pairs % len(column.texts)).tolist()]
+        bounds = np.flatnonzero(np.diff(pairs // len(column.texts))) + 1
+        for siblings in np.split(np.arange(len(pairs)), bounds):
+            _check_alike(f"{table}: {level!r}", [own[i] for i in siblings.tolist()])
         if len(pairs) > len(np.unique(column.codes)):
             upper = [above.texts[i] for i in (pairs // len(column.texts)).tolist()]
             own = [f"{a}{_BETWEEN}{b}" for a, b in zip(upper, own, strict=True)]
@@ -171,7 +177,7 @@ def _of_lookup(table: Table, stated: Statement, lookup: Table) -> Areas:
             f"{table}: of --geography, the table has {', '.join(of_table)}: all are needed, or only {name!r}"
         )
     rows = _codes(table, stated, of_table)
-    paths = _paths(columns)
+    paths = _paths(lookup, levels, columns)
     if len(of_table) > 1:
         key, known = _joined(rows), _joined(columns)
     else:
@@ -191,7 +197,6 @@ def _of_lookup(table: Table, stated: Statement, lookup: Table) -> Areas:
             f"{table.place(row)}, column {name!r}: {first_few(np.array(unknown))} not in {lookup}, which has to name "
             "every area"
         )
-    _check_alike(f"{lookup}: {name!r}", columns[-1].texts)
     leaf = key.translated(leaf_of.__getitem__)
     return _areas(lookup, stated, leaf, dict(zip(levels, paths, strict=True)), np.arange(len(lookup)))
 
