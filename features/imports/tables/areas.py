@@ -151,6 +151,8 @@ def _paths(table: Table, levels: Sequence[str], columns: Sequence[Coded]) -> lis
     Raises:
         InputError: two areas of one parent have nearly the same name.
     """
+    for level, column in zip(levels, columns, strict=True):
+        _check_digits(f"{table}: {level!r}", column.texts)
     _check_alike(f"{table}: {levels[0]!r}", columns[0].texts)
     paths = [columns[0]]
     for level, column in zip(levels[1:], columns[1:], strict=True):
@@ -210,7 +212,7 @@ def _joined(columns: Sequence[Coded]) -> Coded:
 
 
 def _check_alike(where: str, texts: Sequence[str]) -> None:
-    """InputError where two names differ by no more than case, space, accents, zeros at the front or a check digit."""
+    """InputError where two names differ by no more than case, space, accents or zeros at the front."""
     seen: dict[str, str] = {}
     for text in texts:
         bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
@@ -218,12 +220,18 @@ def _check_alike(where: str, texts: Sequence[str]) -> None:
         bare = re.sub(r"^0+(?=\d+$)", "", bare)
         if (other := seen.setdefault(bare, text)) != text:
             _stop(where, other, text)
+
+
+def _check_digits(where: str, texts: Sequence[str]) -> None:
+    """InputError where codes with a check digit stand among codes without: two lengths, and most shorter ones recur."""
     codes = {text for text in texts if text.isdecimal()}
-    longest = max(map(len, codes), default=0)
-    with_digit = {text[:-1]: text for text in codes if len(text) == longest}
-    if len(with_digit) == sum(len(text) == longest for text in codes):  # else the last digit tells areas apart
-        for text in codes & with_digit.keys():
-            _stop(where, text, with_digit[text])
+    lengths = sorted({len(text) for text in codes})
+    shorter = {text for text in codes if len(text) == lengths[0]}
+    with_digit = {text[:-1]: text for text in codes - shorter}
+    if len(lengths) == 2 and len(with_digit) == len(codes - shorter):  # else the last digit tells areas apart
+        recur = shorter & with_digit.keys()
+        if 2 * len(recur) >= len(shorter):
+            _stop(where, min(recur), with_digit[min(recur)])
 
 
 def _stop(where: str, one: str, other: str) -> None:

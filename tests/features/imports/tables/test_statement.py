@@ -211,6 +211,39 @@ def test_names_and_values_that_a_spec_does_not_allow(tmp_path: Path) -> None:
     assert spec.schema_section.attributes["total_2"] == ("geocode_", "x", "x x y")
 
 
+@pytest.mark.parametrize(
+    ("towns", "alike"),
+    [
+        (["Ash", "ASH"], "'Ash' and 'ASH'"),
+        (["Ash", "A\u200bsh"], "differ only by"),
+        (["Köln", "Koln"], "'Köln' and 'Koln'"),
+        (["0101", "101"], "'0101' and '101'"),
+        (["0101", "0102", "01017", "01025"], "'0101' and '01017'"),
+        (["Essen", "Essenbach"], None),
+        (["0101", "0102", "01017", "01018"], None),
+        (["e\u0301", "é"], None),
+    ],
+)
+def test_two_names_of_one_area_stop(towns: list[str], alike: str | None, tmp_path: Path) -> None:
+    """Among the areas of one parent; a combined and a single accent are the same."""
+    table = pd.DataFrame({"county": "1", "town": towns * 20})
+    n_areas = 1 if towns[1] == "é" else len(towns)
+    stated = {"geography": "county,town", "records": True, "attributes": "county", "expect_records": len(table)}
+    if alike is None:
+        imported(tmp_path, table, **stated, expect_areas=n_areas)
+        return
+    with pytest.raises(InputError, match=alike):
+        imported(tmp_path, table, **stated, expect_areas=n_areas)
+
+
+def test_alike_names_of_two_parents_are_two_areas(tmp_path: Path) -> None:
+    table = pd.DataFrame({"county": ["1", "2"] * 30, "town": ["0101", "101"] * 30})
+    spec = imported(
+        tmp_path, table, geography="county,town", records=True, attributes="county", expect_records=60, expect_areas=2
+    ).spec
+    assert read_spine(load_spec(spec).geography).n_leaves == 2
+
+
 def command(*words: object) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["import", "table", *map(str, words)])
     return (2, str(done.exception)) if isinstance(done.exception, InputError) else (done.exit_code, done.output)
