@@ -124,7 +124,7 @@ def verify(
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
-    from pipeline.runs.verify import verify_release
+    from pipeline.runs.verify import FORM_ALONE, verify_release
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 
@@ -156,7 +156,12 @@ def verify(
         text += "" if key is None else f"; it is signed by {key.name}"
         if key is None and is_signed(run):
             output.remark(f"{release}: its signature was not checked: name the key with --signed-by")
-        output.result(text, {"release": str(release), "verified": not problems, "problems": problems})
+        output.remark(
+            f"{release}: of {', '.join(FORM_ALONE)} the form alone was compared; spinewise audit compares all but "
+            "software with the key and the ledger"
+        )
+        content = {"release": str(release), "verified": not problems, "problems": problems}
+        output.result(text, {**content, "form_alone": FORM_ALONE})
     if problems:
         raise typer.Exit(1)
 
@@ -172,21 +177,18 @@ def _refuse(options: Mapping[str, object], beside: str) -> None:
 
 
 def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:
-    from pipeline.errors import InputError
     from pipeline.execution.console import tell_problems
     from pipeline.published import release_at
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.questions.combining import is_combined, release_of
-    from pipeline.runs.questions.public_files import verify_answer
+    from pipeline.runs.questions.public_files import FORM_ALONE, verify_answer
     from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 
     key = None if signed_by is None else PublicKey.read(signed_by)
     run, combined = RunDirectory(answer), is_combined(RunDirectory(answer))
-    if combined_with is not None and not combined:
-        raise InputError(f"--release: {answer} is not combined with a release")
-    release = release_of(run, combined_with) if combined else None
+    release = release_of(run, combined_with) if combined else combined_with
     if combined_with is not None:
         require_signer(release_at(combined_with), (), key)
     problems = [] if key is None else signature_problems(run, key)
@@ -196,12 +198,18 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
     else:
         text = f"{answer}: verified; its numbers follow from its measurements, and its cost from its noise"
         if release is not None:
-            text += f"; combined with {release}"
+            text += f"; combined with {release}" if combined else f"; its areas are those of {release}"
         text += "" if key is None else f"; it is signed by {key.name}"
         if key is None and is_signed(run):
             output.remark(f"{answer}: its signature was not checked: name the key with --signed-by")
         if combined and release is None:
             output.remark(f"{answer}: its combined numbers were not computed again: name the release with --release")
-        output.result(text, {"answer": str(answer), "verified": not problems, "problems": problems})
+        alone = [field for field in FORM_ALONE if field != "geography" or release is None]
+        output.remark(
+            f"{answer}: of {', '.join(alone)} the form alone was compared; spinewise audit compares all but release "
+            "and software with the key and the ledger, spinewise verify --records makes all of them again"
+        )
+        content = {"answer": str(answer), "verified": not problems, "problems": problems}
+        output.result(text, {**content, "form_alone": alone})
     if problems:
         raise typer.Exit(1)
