@@ -156,12 +156,13 @@ def verify(
         text += "" if key is None else f"; it is signed by {key.name}"
         if key is None and is_signed(run):
             output.remark(f"{release}: its signature was not checked: name the key with --signed-by")
-        output.remark(
-            f"{release}: of {', '.join(FORM_ALONE)} the form alone was compared; spinewise audit compares all but "
-            "software with the key and the ledger"
-        )
+        if not problems:
+            output.remark(
+                f"{release}: of {', '.join(FORM_ALONE)} the form alone was compared; spinewise audit compares all but "
+                "software with the key and the ledger"
+            )
         content = {"release": str(release), "verified": not problems, "problems": problems}
-        output.result(text, {**content, "form_alone": FORM_ALONE})
+        output.result(text, {**content, "form_alone": () if problems else FORM_ALONE})
     if problems:
         raise typer.Exit(1)
 
@@ -179,9 +180,10 @@ def _refuse(options: Mapping[str, object], beside: str) -> None:
 def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:
     from pipeline.execution.console import tell_problems
     from pipeline.published import release_at
+    from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.questions.combining import is_combined, release_of
-    from pipeline.runs.questions.public_files import FORM_ALONE, verify_answer
+    from pipeline.runs.questions.public_files import form_alone, verify_answer
     from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
@@ -204,11 +206,12 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
             output.remark(f"{answer}: its signature was not checked: name the key with --signed-by")
         if combined and release is None:
             output.remark(f"{answer}: its combined numbers were not computed again: name the release with --release")
-        alone = [field for field in FORM_ALONE if field != "geography" or release is None]
-        output.remark(
-            f"{answer}: of {', '.join(alone)} the form alone was compared; spinewise audit compares all but release "
-            "and software with the key and the ledger, spinewise verify --records makes all of them again"
-        )
+        alone = () if problems else form_alone(read_answer(run), release)
+        if alone:
+            output.remark(
+                f"{answer}: of {', '.join(alone)} the form alone was compared; with key and ledger spinewise audit "
+                "compares all but release, software and labels, and spinewise verify --records makes all of them again"
+            )
         content = {"answer": str(answer), "verified": not problems, "problems": problems}
         output.result(text, {**content, "form_alone": alone})
     if problems:

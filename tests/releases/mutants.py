@@ -248,7 +248,7 @@ def _plain_hash(patch: Patch) -> None:
 
 
 def _unbound(patch: Patch) -> None:
-    patch.setattr(MasterKey, "keyed_hash", lambda self, label, data: "0" * 64)  # noqa: ARG005
+    patch.setattr(MasterKey, "keyed_hash", lambda self, label, data: "0123456789abcdef" * 4)  # noqa: ARG005
 
 
 def _lower_zcdp(patch: Patch) -> None:

@@ -13,7 +13,7 @@ from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerMa
 from pipeline.questions.quantiles import CLIP
 from pipeline.questions.released.combined import COMBINED, SUMMARY
 from pipeline.questions.resolved import EVERYWHERE
-from pipeline.questions.stated_domain import looked_up, stated_domain
+from pipeline.questions.stated_domain import compared_by_order, looked_up, stated_domain
 from pipeline.questions.tables import Measurements, answer_bytes, read_measurements
 from pipeline.questions.text import QuestionError, parse
 from pipeline.release.layout import RunDirectory
@@ -27,6 +27,16 @@ FORM_ALONE: Final = (
     "answer", "release", "geography", "key_salt", "key_commitment", "input_fingerprint",
     "receipts (ledger, number, hash)", "software",
 )  # fmt: skip
+
+
+def form_alone(manifest: AnswerManifest, release: Path | None = None) -> tuple[str, ...]:
+    """Fields of an answer of which the form is all that is compared, with the release given beside it, if one is."""
+    recodes = {one.name for one in manifest.domain.recodes} if manifest.domain is not None else set()
+    labels = ("domain.recodes (labels that are compared by order)",)
+    return (
+        *(field for field in FORM_ALONE if field != "geography" or release is None),
+        *(labels if recodes & compared_by_order(parse(manifest.question)) else ()),
+    )
 
 
 def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:

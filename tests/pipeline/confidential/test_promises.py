@@ -291,7 +291,7 @@ def test_a_fork_and_an_undeclared_number_are_found_without_the_ledger(
     monkeypatch.setenv("SPINEWISE_LEDGER", str(folder / "none.sqlite"))
     original = folder / "original.json"
     shutil.copy(folder / "out" / "town" / "public" / "manifest.json", original)
-    planted(folder, lambda content: content["receipts"][0].update(hash="0" * 64))  # type: ignore[index]
+    planted(folder, lambda content: content["receipts"][0].update(hash="0123456789abcdef" * 4))  # type: ignore[index]
     assert "used twice from there (a fork)" in verified(original, folder / "out")
     planted(folder, lambda content: content["spec"].update(invariants={"block": ["detailed"]}))  # type: ignore[attr-defined]
     told = verified(folder / "out")

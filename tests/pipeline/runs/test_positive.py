@@ -17,6 +17,7 @@ from releases.positive_town import AGES, BLOCKS, EVERYWHERE, POSITIVE, RACES, TO
 from releases.small import public_bytes, request_of, run
 from rich.console import Console
 
+import pipeline.confidential.positive as positive
 import pipeline.estimation.by_sums
 from auditor.check.release import examine
 from auditor.program import audit
@@ -216,6 +217,18 @@ def test_two_workers_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
     again = run(write_positive(tmp_path), tmp_path / "out", workers=2)
     parquet = {name: content for name, content in public_bytes(made).items() if name.endswith(".parquet")}
     assert {name: public_bytes(again)[name] for name in parquet} == parquet
+
+
+def test_in_lots_the_same_is_drawn(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positive, "ANSWERS_AT_ONCE", 300)
+    lots, cut = [], positive._lots
+    monkeypatch.setattr(positive, "_lots", lambda ends: lots.append(cut(ends)) or lots[-1])
+    again = run(write_positive(tmp_path), tmp_path / "out")
+    assert max(map(len, lots)) > 3, "several lots of a level"
+    for level in ("county", "block"):
+        for query in ("detailed", "age.race"):
+            one, other = drawn(made, level, query), drawn(again, level, query)
+            assert [values.tolist() for values in one["value"]] == [values.tolist() for values in other["value"]]
 
 
 @pytest.mark.parametrize(
