@@ -83,7 +83,9 @@ def verify(
     its manifest, and every count.
 
     An answer of spinewise ask is verified too: its files, its costs, and what follows from its noisy numbers; where it
-    is combined with a release, also from that release.
+    is combined with a release, also from that release. With --release its areas are compared with those of a release.
+
+    Fields of the manifest that no public file implies, such as versions, are named: their form alone is compared.
 
     Example:
 
