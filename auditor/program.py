@@ -201,8 +201,8 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
                 yield f"public/{path.relative_to(release.public).as_posix()} holds {what}"
 
 
-def left_out(root: Path, *, key: bool, ledger: bool) -> list[str]:
-    """Fields of the manifest that this program does not compute again, by who does, a line each.
+def left_out(root: Path, *, key: bool, ledger: bool) -> dict[str, str]:
+    """Fields of the manifest that this program does not compute again, by what is done with them.
 
     Args:
         root: the release's or the answer's directory.
@@ -215,11 +215,7 @@ def left_out(root: Path, *, key: bool, ledger: bool) -> list[str]:
         alone += BOUND_TO_KEY if answer else RELEASE_BOUND_TO_KEY
     if not ledger:
         alone.append("receipts (ledger, number, hash)")
-    computed = f"not recomputed here, but by spinewise verify: {', '.join(unknown)} of the manifest"
-    return [
-        *([computed] if unknown else []),
-        f"compared in form alone, as by spinewise verify: {', '.join(alone)} of the manifest",
-    ]
+    return {"computed by spinewise verify alone": ", ".join(unknown), "compared in form alone": ", ".join(alone)}
 
 
 def attacks(root: Path) -> list[Attacked]:
@@ -259,8 +255,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{'passed' if found.passed else 'FAILED'}  {found.check}: {found.subject}  {found.detail}\n"
             )
         secret = secret_of(chosen.release, chosen.key_file)[0]
-        for line in left_out(chosen.release, key=secret is not None, ledger=chosen.ledger is not None):
-            sys.stdout.write(f"{line}\n")
+        for what, fields in left_out(chosen.release, key=secret is not None, ledger=chosen.ledger is not None).items():
+            sys.stdout.write(f"{what}: {fields}\n")
         if chosen.reconstruct:
             found_attacks = attacks(chosen.release)
             target = chosen.release / "restricted" / "audit" / "reconstruction.json"

@@ -65,9 +65,9 @@ def receipt_problems(receipts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Which receipts name no event of a ledger."""
     problems = []
     for number, one in enumerate(receipts):
-        problems += hash_problems({f"receipts.{number}.{name}": one[name] for name in ("ledger", "hash")})
-        if int(one["number"]) < 1:
-            problems.append(f"receipts.{number}.number: {one['number']} is no event")
+        problems += hash_problems({f"receipts.{number}.{name}": one.get(name) for name in ("ledger", "hash")})
+        if not isinstance(one.get("number"), int) or one["number"] < 1:
+            problems.append(f"receipts.{number}.number: {one.get('number')!r:.60} is no event")
     return problems
 
 

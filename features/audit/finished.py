@@ -67,7 +67,7 @@ def audit_release(
         "release": release.spec.name,
         "key": "given" if key is not None else "not given",
         "ledger": "not compared; give --ledger" if ledger is None else "compared",
-        "left out": "; ".join(left_out(run.root, key=has_key, ledger=ledger is not None)),
+        **left_out(run.root, key=has_key, ledger=ledger is not None),
         "for": "the agency alone: computed from true counts",
     }
     if ledger is None and not any(universe.dataset for universe in release.universes):
@@ -128,7 +128,7 @@ def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, repor
         "question": manifest.question,
         "key": "given" if has_key else "not given",
         "ledger": "not compared; give --ledger" if ledger is None else "compared",
-        "left out": "; ".join(left_out(run.root, key=has_key, ledger=ledger is not None)),
+        **left_out(run.root, key=has_key, ledger=ledger is not None),
         "for": "the agency alone: computed from true counts",
     }
     return Audit(f"Audit of the answer {manifest.answer}", tuple(findings), about)
