@@ -14,7 +14,7 @@ _PACKAGES: Final = {
     "babel", "clarabel", "cryptography", "cvxpy", "dp-accounting", "jinja2", "numpy", "ortools", "pandas", "prefect",
     "pyarrow", "pydantic", "scipy", "scs",
 }  # fmt: skip
-_PART: Final = "(0|[1-9][0-9]{0,3})"
+_PART: Final = "(0|[1-9][0-9]{0,4})"
 #: No local part, which could be words.
 _VERSION: Final = re.compile(
     rf"{_PART}(\.{_PART}){{0,3}}((a|b|rc){_PART})?(\.post{_PART})?(\.dev[0-9]{{1,8}})?", re.ASCII

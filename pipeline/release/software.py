@@ -32,7 +32,7 @@ PACKAGES = (
 NAME: Final = "spinewise"
 NOT_INSTALLED: Final = "unknown (not installed)"
 
-_NUMBER = "(0|[1-9][0-9]{0,3})"
+_NUMBER = "(0|[1-9][0-9]{0,4})"
 #: A version without its local part: which one was installed nobody can compute again, so it holds no words.
 Version = Annotated[
     str, Field(pattern=rf"^{_NUMBER}(\.{_NUMBER}){{0,3}}((a|b|rc){_NUMBER})?(\.post{_NUMBER})?(\.dev[0-9]{{1,8}})?$")
