@@ -98,11 +98,12 @@ class Release:
         }
 
     def fingerprints(self, secret: bytes) -> dict[str, str]:
-        """Universe -> keyed fingerprint of its records, to which its noise is bound; one of cliques, by all of them."""
+        """Universe -> keyed fingerprint of its records, to which its noise is bound: by all tables of the same ones."""
         own = {name: keyed_hash(secret, f"input/{name}", digest) for name, digest in self.digests.items()}
         choice = self.form.universes[0].cliques
         drawn_from = [] if choice is None else [choice.stated["records"]]
-        names = sorted(own) if self.manifest["spec"].get("marginals") else []
+        cliques, universes = bool(self.manifest["spec"].get("marginals")), self.form.universes
+        names = sorted(one.name for one in universes if cliques or not one.name or one.amount or one.clipped)
         if len(names) < 2 and not drawn_from:
             return own
         content = json.dumps([[[name, own[name]] for name in names], drawn_from])

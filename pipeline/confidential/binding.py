@@ -14,16 +14,16 @@ def bound_fingerprints(
 ) -> dict[str, str]:
     """Universe -> keyed fingerprint of its records, on which noise, charges and what is published depend.
 
-    Universes that are tables of the same records, such as cliques, have one: over the fingerprints of all of them, and
-    over that of the tables by which they were chosen. If each had that of its own table, the numbers that stay the same
-    under one key would show which tables do not change when a record does. Others have that of their own table.
+    Universes that are tables of the same records (cliques, counts and amounts) have one: over the fingerprints of all
+    of them, and over that of the tables by which cliques were chosen. If each had that of its own table, the numbers
+    that stay the same under one key would show which tables do not change when a record does.
 
     Args:
         key: the run's master key.
         universes: all of the release, its own first.
         fingerprints: universe -> of its own table, keyed.
     """
-    names = sorted(one.name for one in universes if one.together is not None)
+    names = sorted(one.name for one in universes if one.own_records or not one.name)
     drawn_from = [one.earlier.records for one in universes if one.earlier is not None]
     if len(names) < 2 and not drawn_from:
         return dict(fingerprints)

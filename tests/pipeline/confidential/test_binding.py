@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from releases.small import public_bytes, run, write_town
+from releases.wages import OVER, write_wages
 from releases.wide import SPEC, write_wide
 
 from pipeline.confidential.steps import ConfidentialSteps
@@ -88,12 +89,27 @@ def _change(records: Path, name: str) -> None:
 def test_nothing_that_is_drawn_of_cliques_stays_where_one_record_changes(
     draw: Callable[[Path], Drawn], tmp_path: Path, changes: tuple[tuple[str, str], ...], name: str
 ) -> None:
-    """With noise bound to each clique's table, six of eight of these files stayed: those without the attribute."""
+    """With noise bound to each clique's own table, nine of twelve files stayed: those without the attribute."""
     before, after = (write_wide(tmp_path / folder, *changes) for folder in ("before", "after"))
     _change(after.parent / "persons.csv", name)
     one, other = draw(before), draw(after)
     assert len(one.measured) >= 8 + 4
     assert [file for file, content in one.measured.items() if other.measured.get(file) == content] == []
+    assert not one.streams & other.streams
+    assert not one.fingerprints & other.fingerprints
+
+
+def test_nothing_that_is_drawn_of_counts_and_amounts_stays_where_an_amount_changes(
+    draw: Callable[[Path], Drawn], tmp_path: Path
+) -> None:
+    """With noise bound to each universe's own table, all counts stayed."""
+    for folder in ("before", "after"):
+        (tmp_path / folder).mkdir()
+    before, after = (write_wages(tmp_path / folder, OVER) for folder in ("before", "after"))
+    _change(after.parent / "persons.csv", "wage")
+    one, other = draw(before), draw(after)
+    assert {file.split("/")[2] for file in one.measured} >= {"over", "wages"}
+    assert [file for file, content in one.measured.items() if other.measured[file] == content] == []
     assert not one.streams & other.streams
     assert not one.fingerprints & other.fingerprints
 
