@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 from releases.small import public_bytes, run, write_town
 from releases.wages import OVER, write_wages
-from releases.wide import SPEC, write_wide
+from releases.wide import CHOSEN, write_wide
 
 from pipeline.confidential.steps import ConfidentialSteps
 from pipeline.privacy.keys import MasterKey
-
-_DECLARED = next(line for line in SPEC.splitlines() if line.startswith("cliques = "))
-CHOSEN = (_DECLARED, 'choose = { share = "1/10", attributes_share = "1/20" }')
 
 
 @dataclass(frozen=True)
