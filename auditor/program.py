@@ -167,8 +167,8 @@ def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[st
         )
     stated = release.manifest["input_fingerprints"]
     due = {
-        name: published_fingerprint(secret, release.salt, name, keyed_hash(secret, f"input/{name}", digest))
-        for name, digest in release.digests.items()
+        name: published_fingerprint(secret, release.salt, name, fingerprint)
+        for name, fingerprint in release.fingerprints(secret).items()
     }
     if stated != due:
         problems.append("the fingerprints are not those of the true counts")
@@ -190,8 +190,8 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
         secrets.append(("the master key", secret))
     if secret is not None and release.salt:
         secrets.append(("the key's commitment without a salt", bytes.fromhex(commitment(secret))))
-        for name, digest in release.digests.items():
-            fingerprint = keyed_hash(secret, f"input/{name}", digest)
+        own = [keyed_hash(secret, f"input/{name}", digest) for name, digest in release.digests.items()]
+        for fingerprint in {*own, *release.fingerprints(secret).values()}:
             secrets.append(("the records' fingerprint without a salt", bytes.fromhex(fingerprint)))
     for path in paths:
         content = path.read_bytes()

@@ -91,7 +91,7 @@ class Manifest(Stated):
         key_salt: of this release, hexadecimal, so that no other release with the same key or records has the same
             commitment and fingerprints; "" where the measurements were made elsewhere, or before there were salts.
         key_commitment: of the master key with the salt, hexadecimal; "" where the measurements were made elsewhere.
-        input_fingerprints: universe -> hash of its confidential histogram and the salt, keyed with the master key,
+        input_fingerprints: universe -> hash of its confidential records and the salt, keyed with the master key,
             hexadecimal; none where the measurements were made elsewhere.
         charging: whether a ledger has counted the release.
         receipts: one for each dataset that was charged; none where nothing was.

@@ -135,6 +135,22 @@ def test_one_key_is_for_one_set_of_records(spec: Path, ledger: Path) -> None:
     assert spent(ledger) == Fraction(1, 20)
 
 
+def test_an_answer_is_bound_to_what_it_counts(spec: Path, ledger: Path) -> None:
+    """As docs/privacy.md says: where an amount changes, an answer without it is the same; one with it is refused."""
+    key = key_at(spec.parent / "key")
+    first = ask(spec, "count by sex", key=key, name="first")
+    ask(spec, "sum wages by sex", key=key, name="paid")
+    cost, records = spent(ledger), pd.read_csv(spec.parent / "workers.csv", dtype=str)
+    row = records["pay"].notna().idxmax()
+    records.loc[row, "pay"] = "1"
+    records.to_csv(spec.parent / "workers.csv", index=False)
+    second = ask(spec, "count by sex", key=key, name="second")
+    assert public_files(first)["measurements.csv"] == public_files(second)["measurements.csv"]
+    with pytest.raises(InputError, match="the key of this run was used over other records before"):
+        ask(spec, "sum wages by sex", key=key, name="again")
+    assert spent(ledger) == cost
+
+
 def test_nothing_is_drawn_before_the_charge(spec: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question that dies while it is drawn has spent its budget, and is finished by asking it again."""
     seen: list[Fraction] = []
