@@ -172,7 +172,7 @@ SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
 MAIN_MB, ENGINE_MB, WORKER_MB = 240.0, 220.0, 95.0
 #: Seconds that a run takes at most, in those that are foretold: workers that start count for its memory.
-MORE_SECONDS = 4.0
+MORE_SECONDS = 10.0
 #: Bytes per geounit, measured number, cell that can have persons (a histogram, its copy, and the numbers of its rows
 #: and cells while it is written), cell above the leaves, number of the matrices, cell of a batch, number of its
 #: matrices, number of the largest table, and per square of the number of cells.

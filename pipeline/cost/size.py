@@ -174,7 +174,7 @@ class Size:
         squares, cubes = _solved(few, [1, *counts], in_family, positive, _large_share(universe) if wide else None)
         checked, n_checked = _checked(counts, in_family, squares)
         drawn = _drawn(universe, counts, in_family)
-        tables = _published(universe, spine)
+        tables, of_few_sums = _published(universe, spine), few <= MOST_SUMS * possible
         return cls(
             geounits=sum(counts),
             cells=cells,
@@ -197,9 +197,7 @@ class Size:
             cubes=float(sum(upward) * block * basis.n_asymmetric) + cubes,
             batch=_batch(spine, cells, at_top),
             stack=_stack(
-                _largest_family(spine),
-                at_top,
-                None if wide or few <= MOST_SUMS * possible else max(positive[1:], default=0.0),
+                _largest_family(spine), at_top, None if wide or of_few_sums else max(positive[1:], default=0.0)
             ),
             published=sum(n * size for n, size in tables),
             largest_table=_largest(tables),

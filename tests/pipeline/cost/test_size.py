@@ -164,7 +164,7 @@ def test_universes_that_are_estimated_together_are_all_in_memory_at_once_in_one_
         # In parts there is no less: no universe is estimated in parts.
         assert cost_of(spec, spine, 1, engine=False, most_cells=1, part_cells=1) == one
     short = fitting(_together(margins=True), spine, 2, 3_000_000_000, engine=False)
-    with pytest.raises(InputError, match=r"together: the run is expected to take 4\.\d GB .* 3\.0 GB are available"):
+    with pytest.raises(InputError, match=r"together: the run can take up to 4\.\d GB .* 3\.0 GB are available"):
         check_memory(_together(margins=True), short)
     assert fitting(_together(margins=True), spine, 2, 6_000_000_000, engine=False).fits
 
