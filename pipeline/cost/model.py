@@ -16,9 +16,10 @@ follows from the sizes of the arrays that are alive at once, with each record in
     main   = MAIN + bytes of what one process holds, and of the largest table while it is read for the report
     worker = WORKER + bytes of its batches, or of the run that it simulates
 
-Three figures in it are no bounds: how many cells are positive of a schema of more than `WIDE`, whose squares are
-multiplied by `MORE_POSITIVE`, and of the children in families of more than 400; the records of a leaf where the spec
-does not state the population (`size.WIDE_RECORDS`); and what the records of a spine that is cut take while counted.
+Three figures in it are no bounds: how many cells are positive in the families of a schema of more than 256, taken to be
+`MORE_CELLS` times what is assumed for the seconds (of one of more than `WIDE` the squares `MORE_POSITIVE` times); the
+records of a leaf where the spec does not state the population (`size.WIDE_RECORDS`); and what the records of a spine
+that is cut take while they are counted.
 
 Universes that are estimated together are all held by one process, which also simulates their runs.
 

@@ -21,7 +21,7 @@ from postprocess.downward.subtrees import cut_level
 from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
 from postprocess.families.active_set import STACK_NUMBERS
 from postprocess.families.projected import MOST_SUMS, is_projected
-from postprocess.families.stack import ALONE, LARGE_CELLS, LARGE_NUMBERS, is_large
+from postprocess.families.stack import ALONE, is_large
 from postprocess.families.wide import WIDE
 from postprocess.linear.alike import ChildGroups
 from postprocess.marginal import refines
@@ -54,6 +54,8 @@ LARGE_SHARE, LARGE_SHARE_COARSE, LARGE_CUBES, TOP_CUBES, SQUARES_PER_CELL = 0.06
 #: Positive cells of an area whose precisions are such, as a share of the possible ones: the detail of so many is not
 #: measured where few have persons.
 FEW_SUMS_SHARE = 0.25
+#: Cells of a family, in those that are assumed to be in it, for the bound on memory.
+MORE_CELLS = 1.5
 
 
 #: Of a schema that is estimated on sums (`benchmarks/bench_dhc.py`): numbers for each possible cell while the top is
@@ -174,7 +176,7 @@ class Size:
         squares, cubes = _solved(few, [1, *counts], in_family, positive, _large_share(universe) if wide else None)
         checked, n_checked = _checked(counts, in_family, squares)
         drawn = _drawn(universe, counts, in_family)
-        tables, of_few_sums = _published(universe, spine), few <= MOST_SUMS * possible
+        tables = _published(universe, spine)
         return cls(
             geounits=sum(counts),
             cells=cells,
@@ -196,9 +198,7 @@ class Size:
             n_checked=n_checked,
             cubes=float(sum(upward) * block * basis.n_asymmetric) + cubes,
             batch=_batch(spine, cells, at_top),
-            stack=_stack(
-                _largest_family(spine), at_top, None if wide or of_few_sums else max(positive[1:], default=0.0)
-            ),
+            stack=_stack(spine, possible, in_family, positive, matrices=not wide and few > MOST_SUMS * possible),
             published=sum(n * size for n, size in tables),
             largest_table=_largest(tables),
             simulated=sum(
@@ -322,19 +322,28 @@ def _batch(spine: Spine, cells: int, most: float) -> float:
     return max(float((np.minimum(largest, children) * k).max()), _largest_family(spine) * most)
 
 
-def _stack(children: int, most: float, positive: float | None) -> float:
+def _stack(
+    spine: Spine, possible: int, in_family: Sequence[float], positive: Sequence[float], *, matrices: bool
+) -> float:
     """Numbers of the matrices of the families that are solved together, or of the largest one, if that has more.
 
     Args:
-        children: of the largest family.
-        most: cells of a family.
-        positive: cells of a child that are assumed to be positive, where large families have matrices, too: in single
-            precision one of all cells and two more, and one of the positive cells of each child.
+        spine: the geography.
+        possible: cells; up to `ALONE` of them all are taken to be in every family.
+        in_family: cells that are assumed to be in a family, by the level of the children.
+        positive: of these, those of a child.
+        matrices: whether large families have matrices, too: in single precision one of all cells and two more, and one
+            of the positive cells of each child.
     """
-    small = children * min(most, ALONE) ** 2
-    middle = min(children * min(most, LARGE_CELLS) ** 2, LARGE_NUMBERS)
-    large = 0.0 if positive is None or most <= LARGE_CELLS else 3 * most**2 + children * positive**2
-    return max(STACK_NUMBERS, small, middle, large / 8)
+    numbers = [float(STACK_NUMBERS)]
+    for level in range(1, spine.n_levels):
+        children = int(np.diff(spine.child_offsets(level - 1)).max())
+        k = possible if possible <= ALONE else min(float(possible), MORE_CELLS * in_family[level])
+        if not is_large(children, int(k), has_parent=True):
+            numbers.append(children * k * k)
+        elif matrices:
+            numbers.append((3 * k * k + children * positive[level] ** 2) / 8)
+    return max(numbers)
 
 
 def _everywhere(universe: Universe, counts: Sequence[int]) -> int:

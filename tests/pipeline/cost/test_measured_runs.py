@@ -153,7 +153,7 @@ def test_a_run_takes_no_more_memory_than_its_plan_says(name: str, tmp_path: Path
 
 @pytest.mark.slow
 def test_the_nation_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One constant was fitted on it, what is taken while records are counted; if all of it stayed, it shows."""
+    """What its records take while they are counted was fitted on it; if twice as much stayed, it shows."""
     bench = import_module("bench_national")
     file = bench.DATA / "us_2020_block_spine_exTXDC.parquet"
     if not file.is_file():
@@ -162,7 +162,8 @@ def test_the_nation_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, spine = _read(bench.spec_2020(), codes)
     cost = cost_of(spec, spine, 2, engine=False)
     assert cost.parts == 242
-    for foretold, used in zip((cost.peak_mb, cost.seconds), NATION, strict=True):
-        assert 1 / 1.5 < foretold / used < 1.5
-    monkeypatch.setattr(model, "CUT_GEOUNIT_BYTES", model.CUT_COUNTED_BYTES)
-    assert cost_of(spec, spine, 2, engine=False).peak_mb / NATION[0] > 1.5
+    megabytes, seconds = NATION
+    assert _bounds(cost, megabytes)
+    assert 1 / 1.5 < cost.seconds / seconds < 1.5
+    monkeypatch.setattr(model, "CUT_GEOUNIT_BYTES", 2 * model.CUT_COUNTED_BYTES)
+    assert not _bounds(cost_of(spec, spine, 2, engine=False), megabytes)
