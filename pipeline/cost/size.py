@@ -198,7 +198,9 @@ class Size:
             n_checked=n_checked,
             cubes=float(sum(upward) * block * basis.n_asymmetric) + cubes,
             batch=_batch(spine, cells, at_top),
-            stack=_stack(spine, possible, in_family, positive, matrices=not wide and few > MOST_SUMS * possible),
+            stack=_stack(
+                spine, possible, people, in_family, positive, matrices=not wide and few > MOST_SUMS * possible
+            ),
             published=sum(n * size for n, size in tables),
             largest_table=_largest(tables),
             simulated=sum(
@@ -323,27 +325,39 @@ def _batch(spine: Spine, cells: int, most: float) -> float:
 
 
 def _stack(
-    spine: Spine, possible: int, in_family: Sequence[float], positive: Sequence[float], *, matrices: bool
+    spine: Spine,
+    possible: int,
+    people: float | None,
+    in_family: Sequence[float],
+    positive: Sequence[float],
+    *,
+    matrices: bool,
 ) -> float:
     """Numbers of the matrices of the families that are solved together, or of the largest one, if that has more.
 
     Args:
         spine: the geography.
         possible: cells; up to `ALONE` of them all are taken to be in every family.
+        people: records in a leaf, where their number is public.
         in_family: cells that are assumed to be in a family, by the level of the children.
         positive: of these, those of a child.
         matrices: whether large families have matrices, too: in single precision one of all cells and two more, and one
             of the positive cells of each child.
     """
-    numbers = [float(STACK_NUMBERS)]
+    most = float(STACK_NUMBERS)
     for level in range(1, spine.n_levels):
-        children = int(np.diff(spine.child_offsets(level - 1)).max())
-        k = possible if possible <= ALONE else min(float(possible), MORE_CELLS * in_family[level])
-        if not is_large(children, int(k), has_parent=True):
-            numbers.append(children * k * k)
-        elif matrices:
-            numbers.append((3 * k * k + children * positive[level] ** 2) / 8)
-    return max(numbers)
+        children = np.diff(spine.child_offsets(level - 1))
+        # Of leaves up to the next power of two.
+        powers = np.ceil(np.log2(np.diff(spine.leaf_offsets(level - 1))))
+        for power in np.unique(powers):
+            most_children = int(children[powers == power].max())
+            filled = max(in_family[level], _filled(possible, 2.0**power, people, common=False))
+            k = possible if possible <= ALONE else min(float(possible), MORE_CELLS * filled)
+            if not is_large(most_children, int(k), has_parent=True):
+                most = max(most, most_children * k * k)
+            elif matrices:
+                most = max(most, (3 * k * k + most_children * positive[level] ** 2) / 8)
+    return most
 
 
 def _everywhere(universe: Universe, counts: Sequence[int]) -> int:

@@ -103,7 +103,7 @@ def test_what_would_not_fit_is_told(town: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
     shown = " ".join(invoke(town, "--workers", "2").split())
     assert "It does not fit here: at most" in shown
-    assert "of 0.1 GB, the spine at once, with 2 workers; run would refuse it." in shown
+    assert "of 0.1 GB, the spine at once, with 1 worker; run would refuse it." in shown
     assert json.loads(invoke(town, "--json"))["here"]["fits"] is False
 
 
