@@ -80,7 +80,9 @@ def _short_cost(fit: Fitting) -> str:
     if not fit.fits:
         return way_line(fit)
     workers = f"{cost.workers} worker{'s' if cost.workers > 1 else ''}"
-    return f"A run takes about {_time(cost.seconds)} with {workers}, and up to {cost.peak_mb / 1000:.1f} GB of memory."
+    return (
+        f"A run takes about {_time(cost.seconds)} with {workers}, and at most {cost.peak_mb / 1000:.1f} GB of memory."
+    )
 
 
 def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
@@ -357,8 +359,8 @@ def cost_line(cost: Cost) -> str:
     margins = f", {cost.margins_mb / 1000:.1f} GB of it for the margins of error" if cost.margins_mb else ""
     return (
         f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
-        f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of "
-        f"memory{margins} (both within a factor of 1.5 in 20 measured runs)."
+        f"worker{'s' if cost.workers > 1 else ''} on as many free cores (within a factor of 1.5 in 20 measured runs), "
+        f"and at most {cost.peak_mb / 1000:.1f} GB of memory{margins}."
     )
 
 
