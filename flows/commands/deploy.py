@@ -92,7 +92,7 @@ def deploy(
 
     from flows.orchestration.deployments import Plan, check_cron
     from flows.orchestration.deployments import deploy as deploy_flow
-    from flows.orchestration.probe import open_to_others, server_url
+    from flows.orchestration.probe import ONE_WRITER, may_keep_in_sqlite, open_to_others, server_url
 
     url = os.environ.get("PREFECT_API_URL") or server_url()
     if not url:
@@ -167,6 +167,8 @@ def deploy(
     typer.echo(f"  schedule     {'none' if cron is None else f'{cron} ({timezone})'}")
     typer.echo(f"  run it now   prefect deployment run '{full_name}'")
     typer.echo(f"  worker       prefect worker start --pool {plan.pool}")
+    if may_keep_in_sqlite():
+        typer.echo(ONE_WRITER, err=True)
 
 
 def _folders(spec: Path, data: Path | None, key_file: Path | None) -> tuple[str, ...]:

@@ -22,6 +22,11 @@ from prefect.settings import get_current_settings  # noqa: E402
 
 #: Seconds to wait for the server.
 _PATIENCE: Final = 5
+#: What follows where several workers use one server.
+ONE_WRITER: Final = (
+    "more than one worker needs a server that keeps its records in PostgreSQL (PREFECT_SERVER_DATABASE_CONNECTION_URL); "
+    'SQLite, the default, lets one write at a time, and requests fail with "database is locked"'
+)
 
 
 def installed_version() -> str:
@@ -67,6 +72,12 @@ def open_to_others(url: str) -> str:
         except OSError:
             continue
     return ""
+
+
+def may_keep_in_sqlite() -> bool:
+    """Whether the server may keep its records in SQLite, its default: it tells nobody, but the same may be set here."""
+    url = get_current_settings().server.database.connection_url
+    return url is None or not url.get_secret_value().startswith("postgresql")
 
 
 def _is_loopback(host: str) -> bool:

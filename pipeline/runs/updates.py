@@ -241,7 +241,7 @@ def _others(job: Job, before: Manifest, manifest: Manifest) -> list[str]:
 
 
 def _can_begin(run: RunDirectory, identity: Mapping[str, object]) -> bool:
-    """Whether a version may be made in a directory: it is empty, or holds the same one as a start left it that was stopped."""
+    """Whether a version may be made in a directory: it is empty, or holds what a stopped start of the same left."""
     if not run.root.exists() or (run.root.is_dir() and not any(run.root.iterdir())):
         return True
     if run.manifest.exists() or not run.restricted.is_dir():
