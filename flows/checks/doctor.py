@@ -327,7 +327,7 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
     elif not workers:
         yield Examined(
             "Prefect", "note", f"{url} answers; no worker of the pool {settings.work_pool!r} is online",
-            f"prefect worker start --pool {settings.work_pool}",
+            "spinewise worker",
         )  # fmt: skip
     elif workers > 1 and may_keep_in_sqlite():
         yield Examined("Prefect", "note", f"{url} answers, {workers} workers online", ONE_WRITER)
