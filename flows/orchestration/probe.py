@@ -27,8 +27,8 @@ from pipeline.errors import InputError  # noqa: E402
 _PATIENCE: Final = 5
 #: What follows where several workers use one server.
 ONE_WRITER: Final = (
-    "more than one worker needs a server that keeps its records in PostgreSQL (PREFECT_SERVER_DATABASE_CONNECTION_URL); "
-    'SQLite, the default, lets one write at a time, and requests fail with "database is locked"'
+    "more than one worker needs a server that keeps its records in PostgreSQL; SQLite, the default, lets one write at "
+    'a time, and requests fail with "database is locked" (docs/stopping.md#sqlite-and-postgresql)'
 )
 
 

@@ -35,6 +35,9 @@ def test_a_deployment_says_of_its_environment_how_often_runs_are_retried_and_not
     assert set(re.findall(r"{{ (.*?) }}", text)) == {"name", "retries", "retry_delay", "timeout"}
     assert not {"command", "working_dir"} & template["job_configuration"].keys()
     assert template["variables"]["additionalProperties"] is False
+    # SQLite refuses a write at once while another is under way; Prefect's client waits 2, 4, 8 ... seconds in between.
+    again = int(template["job_configuration"]["env"]["PREFECT_CLIENT_MAX_RETRIES"])
+    assert sum(2**number for number in range(1, again + 1)) > 240
     assert deployed_folders(template["job_configuration"]["env"][DEPLOYED]) == {
         "specs": ["/srv/a"], "outputs": ["/srv/out"],
     }  # fmt: skip
