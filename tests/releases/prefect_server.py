@@ -42,7 +42,7 @@ def prefect_server(home: Path, host: str = "127.0.0.1") -> Iterator[str]:
         server = subprocess.Popen(command, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             address = f"http://127.0.0.1:{port}/api"
-            until = time.monotonic() + 120
+            until = time.monotonic() + 300
             while not answers(f"{address}/health"):
                 assert server.poll() is None, (home / "server.log").read_text()
                 assert time.monotonic() < until, "the server did not start"
