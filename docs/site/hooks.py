@@ -21,10 +21,13 @@ _PAGES = {
     "LICENSE": "license.md",
 }
 _EXAMPLES = "After reading this page you can start from a spec for real data. Each runs beside the data that it names."
-#: What finds few readers what they search for stands after all else: the API reference and pages on the project itself.
-_LAST = ("reference/", "decisions/", "contributing.md", "changelog.md", "testplan.md", "dependencies.md", "license.md")
+#: Pages that the search finds after all others, since they are for who reads the code: the API reference and its like.
+_LAST = (
+    *("reference/", "decisions/", "architecture.md", "mathematics.md", "testplan.md", "dependencies.md"),
+    *("contributing.md", "changelog.md", "license.md"),
+)
 #: Their part of the weight of others; a title weighs a thousand times what its text does.
-_WEIGHT_OF_LAST = 0.001
+_WEIGHT_OF_LAST = 1e-6
 #: Search in pages that are opened from files.
 _SHIM = "iframe-worker.js"
 #: Those that are taken as they are.
