@@ -75,8 +75,9 @@ def test_a_worker_ends_and_so_do_its_processes(kind: str, patience: int, signals
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)
 def test_a_real_worker_stops_its_run_takes_no_other_and_the_next_one_resumes(tmp_path: Path) -> None:
-    spec, out = write_town(tmp_path / "town", ("replicates = 3", "replicates = 200")), tmp_path / "out"
+    spec, out = write_town(tmp_path / "town", ("replicates = 3", "replicates = 30")), tmp_path / "out"
     home = tmp_path / "home"
     with prefect_server(home) as address:
         variables: dict[str, Any] = {**prefect_variables(home), "PREFECT_API_URL": address}
@@ -101,7 +102,7 @@ def test_a_real_worker_stops_its_run_takes_no_other_and_the_next_one_resumes(tmp
         assert sorted(path.name for path in (out / "town").rglob("*")) == files, "somebody is still at work"
         second = in_the_background(["-m", "flows.cli", "worker"], **variables)
         try:
-            wait("both runs are done", lambda: states_of(address) == ["COMPLETED"] * 2, 600)
+            wait("both runs are done", lambda: states_of(address) == ["COMPLETED"] * 2, 1200)
         finally:
             second.send_signal(signal.SIGTERM)
             second.communicate(timeout=90)
