@@ -72,6 +72,7 @@ def update(
 
     spare_pandas()
     from pipeline.confidential.signing import signing_key
+    from pipeline.execution.interrupts import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
@@ -79,6 +80,7 @@ def update(
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed
 
+    stopping_loses_nothing()
     output = Output(quiet, verbose, json)
     progress = output.progress()
     try:
@@ -92,6 +94,8 @@ def update(
     finally:
         progress.close()
     changes = made.changes
+    if made.done_before:
+        output.remark("done before, from the same release: nothing was computed")
     for text in changes.texts:
         output.remark(f"{text.key}: {text.before!r} is now {text.after!r}")
     if changes.texts:
