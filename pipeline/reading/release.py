@@ -200,7 +200,7 @@ class Release:
             name: of the table.
             level: of the geounits.
             tidy: one row a number instead: geocode, what each term of the query is, value (whole), low and high (the
-                ends of the 90 % interval, NaN where unknown), reliability ("good", "care", "sum", as in the report).
+                ends of the 90 % interval, NaN where unknown), reliability ("good", "care", "unreliable", as in the report).
             cumulative: its cumulative numbers instead, "up to <value>", each with an interval of its own.
 
         Raises:

@@ -39,7 +39,7 @@ def test_reliability_is_by_the_margin(town: Path) -> None:
     tidy = pd.concat(tables)
     margin = pd.concat([tidy["value"] - tidy["low"], tidy["high"] - tidy["value"]], axis=1).max(axis=1)
     least = margin.clip(lower=1)
-    expected = pd.Series("sum", index=margin.index).mask(2 * least <= tidy["value"], "care")
+    expected = pd.Series("unreliable", index=margin.index).mask(2 * least <= tidy["value"], "care")
     expected = expected.mask((10 * least <= tidy["value"]) | (margin == 0), "good")
     assert tidy["reliability"].tolist() == expected.tolist()
 
