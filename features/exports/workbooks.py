@@ -22,7 +22,7 @@ from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
 
 #: Class of a number -> its flag in the cells.
-FLAGS = {"good": marked("good"), "care": marked("care"), "sum": marked("sum")}
+FLAGS = {"good": marked("good"), "care": marked("care"), "unreliable": marked("unreliable")}
 #: Kinds of labels, and what a release says of itself.
 KEYS = (
     marked("records"),

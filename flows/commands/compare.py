@@ -53,12 +53,12 @@ def compare(
     """
     from pipeline.reading.compare import compare as compare_releases
     from pipeline.reading.compare import comparison_html
-    from pipeline.reading.release import open_release
+    from pipeline.reading.reader import open_reader
     from pipeline.storage.page_files import check_page_file, write_page_file
 
     if html is not None:
         check_page_file("--html", html)
-    comparison = compare_releases(open_release(first), open_release(second))
+    comparison = compare_releases(open_reader(first), open_reader(second))
     changed = [comparison.of_area(one) for one in area or ()]
     if html is not None:
         write_page_file("--html", html, comparison_html(comparison))

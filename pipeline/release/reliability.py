@@ -50,7 +50,7 @@ CLASSES = (
         ),
     ),
     Class(
-        "sum",
+        "unreliable",
         marked("Do not use on its own"),
         marked(
             "the margin of error is more than half of the number, or is not known, or the number is 0 and not exact"

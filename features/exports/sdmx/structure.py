@@ -23,7 +23,7 @@ STATUS, USE, AREA_NAME = "OBS_STATUS", "USE", "AREA_NAME"
 INTERVAL = dict(zip(INTERVAL_SUFFIXES, ("MOE90", "LOW90", "HIGH90"), strict=True))
 #: Of SDMX's own list CL_OBS_STATUS, and which of them a class of numbers has.
 NORMAL, UNRELIABLE = "A", "U"
-STATUS_OF = {one.key: UNRELIABLE if one.key == "sum" else NORMAL for one in CLASSES}
+STATUS_OF = {one.key: UNRELIABLE if one.key == "unreliable" else NORMAL for one in CLASSES}
 _RESERVED = (LEVEL, AREA, TIME, VALUE, STATUS, USE, AREA_NAME, *INTERVAL.values())
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]+")
 

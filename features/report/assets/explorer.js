@@ -9,7 +9,7 @@
   } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, MOST_AREAS = 300000, MOST_NUMBERS = 4000000;
-  const SYMBOLS = { good: "\u25cf", care: "\u25d0", sum: "\u25cb" };
+  const SYMBOLS = { good: "\u25cf", care: "\u25d0", unreliable: "\u25cb" };
   const { shownLevels, startLevel, ordered } = levelsShown(content);
   const tableTitle = (table) => table.title + (table.universe ? ` (${spoken(table.universe)})` : "");
 

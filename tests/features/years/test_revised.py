@@ -26,7 +26,7 @@ from geography.errors import InputError
 from pipeline.errors import ReleaseError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.reading.compare import compare
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import parse_spec
@@ -280,7 +280,7 @@ def test_what_no_history_is_made_of_is_refused(own_series: Made, tmp_path: Path)
 
 
 def test_two_releases_of_a_series_are_not_said_to_be_independent(town_series: Made) -> None:
-    both = [open_release(town_series.release(year)) for year in YEARS[:2]]
+    both = [open_reader(town_series.release(year)) for year in YEARS[:2]]
     found = compare(*both)
     assert found.one_series
     assert "`spinewise query --change`" in str(found.remark)
