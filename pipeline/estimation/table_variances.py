@@ -55,10 +55,10 @@ class TableVariances:
     @cached_property
     def _queries(self) -> tuple[tuple[Asked, ...], ...]:
         """Per level the queries of its tables; and of joined households, how they vary with the members to expect."""
-        implied = self._estimation.simulated.implied
-        if not implied or not len(implied[0].counted.expected):
+        implied = self._estimation.known.implied(0)
+        if implied is None or not len(implied.counted.expected):
             return self._tables
-        kinds, expected = implied[0].counted.households, implied[0].counted.expected
+        kinds, expected = implied.counted.households, implied.counted.expected
         return tuple(
             (*own, kinds, *(SumCovariances(query, expected) for query in (*own, kinds))) if own else ()
             for own in self._tables
