@@ -22,7 +22,6 @@ from pipeline.model.links.link import LinkedTable, counted_by, tables_of
 from pipeline.model.query import Query, terms_of
 from pipeline.model.schema import Schema
 from pipeline.model.texts.catalogue import texts_in
-from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.published import PublishedRelease, open_finished
@@ -584,7 +583,7 @@ class Release:
             if self.household_tables:
                 facts.append(("persons by household", listed(self.household_tables, labels.table)))
         short = self.promise if self.universe.name else promise(self.manifest.joint, self.manifest.privacy[0].delta)
-        facts += [("promise", spoken(short)), ("to be cited as", self.citation)]
+        facts += [("promise", short), ("to be cited as", self.citation)]
         return [("status", self.manifest.status), *facts]
 
     def __repr__(self) -> str:
