@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -157,7 +158,7 @@ def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
     assert manifest.charging == CHARGED_ELSEWHERE
     deployment = entry(open_finished(released.root, check_hashes=False))["deployment"]
     assert isinstance(deployment, dict)
-    loss = {"epsilon": float(manifest.joint.epsilon), "rho": 0.6, "delta": 1e-10}
+    loss = {"epsilon": Decimal(manifest.joint.epsilon), "rho": Decimal("0.6"), "delta": Decimal("1e-10")}
     assert deployment["privacy_loss"]["privacy_parameters"] == loss
     assert deployment["dp_variant"]["variant_name"] == "Zero-concentrated DP"
     assert deployment["deployment_model"]["model_name"] == "Varies"
@@ -165,7 +166,7 @@ def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
     mechanisms = deployment["implementation"]["mechanisms"]
     assert "direct encoding by every respondent" in mechanisms
     assert "discrete gaussian, sigma^2 = 20 on the counts of register: county" in mechanisms
-    assert deployment["implementation"]["post_processing"].startswith("From the reports and register: ")
+    assert deployment["accounting"]["post_processing"].startswith("From the reports and register: ")
 
 
 def test_a_plan_promises_what_the_manifest_states(mixed: MixedSurvey, released: RunDirectory) -> None:
