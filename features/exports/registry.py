@@ -27,8 +27,8 @@ TO_FILL_IN, NO_DATE = "TO BE FILLED IN", "1900-01-01"
 _REGIONS = 10
 _VARIANTS = {"zcdp": "Zero-concentrated DP", "pure": "Pure DP", "local": "Pure DP"}
 _NEIGHBOURS = {
-    "change-one": "two sets of records are neighbours if one record is another (bounded)",
-    "add-remove": "two sets of records are neighbours if one has a record more (unbounded)",
+    "change-one": "Bounded: of two sets of records that are neighbours, one has as many records as the other",
+    "add-remove": "Unbounded: of two sets of records that are neighbours, one has more records",
 }
 #: Deployment model -> who has what, and who is trusted with it.
 _ACTORS = {
@@ -171,9 +171,10 @@ def _inputs(release: PublishedRelease) -> str:
 
 
 def _description(release: PublishedRelease) -> str:
-    counted = [f"{'Counts' if one.measure.counts else 'Sums'} of {_called(release, one)}" for one in release.universes]
+    counted = [f"{'counts' if one.measure.counts else 'sums'} of {_called(release, one)}" for one in release.universes]
     levels = ", ".join(f"{level.name} ({len(level):,})" for level in release.spine.levels)
-    return "\n\n".join([f"{' and '.join(counted)} by area: {levels}.", *release.spec.about.notes])
+    said = f"{' and '.join(counted)} by area: {levels}."
+    return "\n\n".join([said[0].upper() + said[1:], *release.spec.about.notes])
 
 
 def _exact(release: PublishedRelease) -> str:
@@ -199,7 +200,7 @@ def _loss(release: PublishedRelease) -> dict[str, _Value]:
         parameters |= {"rho": Decimal(decimal_text(Fraction(joint.budget))), "delta": Decimal(first.delta)}
     return {
         "privacy_unit": _unit(release),
-        "privacy_unit_details": f"{_NEIGHBOURS[first.neighbours]}. {joint.words}",
+        "privacy_unit_details": f"{_NEIGHBOURS[first.neighbours]}. What the loss bounds: {joint.words}.",
         "privacy_parameters": parameters,
         "privacy_parameters_details": "\n".join(
             f"- {one.universe or 'The main records'}: {one.words}" for one in release.manifest.privacy
