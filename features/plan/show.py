@@ -19,7 +19,6 @@ from pipeline.cost.model import Cost
 from pipeline.model.exact import exact_text
 from pipeline.model.labels import beside
 from pipeline.model.texts.catalogue import texts_in
-from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
@@ -87,7 +86,7 @@ def _short_cost(fit: Fitting) -> str:
 
 def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
     name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
-    console.print(f"{name}. {spoken(plan.statement.words)}")
+    console.print(f"{name}. {plan.statement.words}")
     for invariant in plan.statement.invariants:
         console.print(f"Published exactly (not protected): {invariant.query} of every {invariant.level}.")
     _show_expected(plan, console, called)
@@ -344,7 +343,7 @@ def show_best(best: Best, console: Console, called: Called, *, details: bool) ->
     )
     console.print()
     _show_expected(best.planned, console, called)
-    console.print(spoken(best.planned.statement.words))
+    console.print(best.planned.statement.words)
 
 
 def way_line(fit: Fitting) -> str:

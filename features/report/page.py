@@ -18,7 +18,6 @@ from pipeline.metadata.products import ReleaseScope, area_products, described, p
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
-from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Write, nowhere
 from pipeline.pages.facts import HasSection, Shown
@@ -135,7 +134,7 @@ def promised(
         "stated": len(spec.about.rows()) > bool(spec.about.title) + bool(spec.about.publisher),
         "joint": joint,
         "households": households,
-        "promise": spoken(promise(joint, statements[0].delta)),
+        "promise": promise(joint, statements[0].delta),
         "weak": Decimal(joint.epsilon) > _WEAK,
         "odds": _grouped(odds(joint.epsilon), texts),
         "joint_budget": decimal_text(Fraction(joint.budget)),

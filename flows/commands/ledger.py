@@ -350,14 +350,13 @@ def _judge(what: str, extent: str, problems: list[str]) -> None:
 def _told(report: dict[str, object]) -> list[str]:
     from fractions import Fraction
 
-    from pipeline.model.exact import headline
     from pipeline.privacy.ledger.ledger import amount_text
 
     def amount(key: str, *, up: bool = False) -> str:
         return amount_text(Fraction(str(report[key])), up=up)
 
     unit = report["unit"]
-    epsilon = f"; epsilon {headline(str(report['epsilon']))} at delta {float(Fraction(str(report['delta']))):g}"
+    epsilon = f"; epsilon {report['epsilon']} at delta {float(Fraction(str(report['delta']))):g}"
     lines = [
         "",
         f"{report['dataset']}: {report['population']}{' (closed)' if report['closed'] else ''}",

@@ -28,7 +28,6 @@ import pipeline.privacy.accounting.uses
 import pipeline.privacy.ledger.charge
 import pipeline.privacy.noise.sampler
 import pipeline.privacy.noise.select
-import pipeline.release.privacy_statement
 from auditor.contents import canonical
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
@@ -254,7 +253,7 @@ def _unbound(patch: Patch) -> None:
 def _lower_zcdp(patch: Patch) -> None:
     sound = zcdp_epsilon
     lower = lambda rho, delta: 0.9 * sound(rho, delta)  # noqa: E731
-    patch.setattr(pipeline.release.privacy_statement, "zcdp_epsilon", lower)
+    patch.setattr(pipeline.privacy.accounting.statements, "zcdp_epsilon", lower)
 
 
 def _lower_losses(patch: Patch) -> None:
