@@ -333,7 +333,7 @@
   function notesOf(title, [numbers, rows] = [null, []]) {
     const margins = numbers?.ends ? rows.flatMap((row) => content.tables[state.table].labels.map((_, column) => margin(numbers, row, column))).filter((one) => one !== null) : [];
     const middle = margins.sort((a, b) => a - b)[Math.floor((margins.length - 1) / 2)];
-    const sure = numbers && !numbers.ends ? [] : [text("Intervals hold the true count in 90 % of cases.")
+    const sure = numbers && !numbers.ends ? [] : [text("90 % intervals contain the true count in 90 % of cases.")
       + (middle === undefined ? "" : " " + text("Half of the margins of error of these numbers are at most {margin}.", { margin: whole.format(middle) }))];
     const found = location.protocol === "file:" ? [] : [text("From: {address}", { address: location.href })];
     return [title + (content.year ? `, ${content.year}` : ""), ...content.source, ...sure, ...found];
@@ -455,6 +455,11 @@
   }
   const saidOf = ({ value, ends, exact }) => exact ? text("{n} (exact)", { n: whole.format(value) }) : ends === null ? text("{n} (interval not known)", { n: whole.format(value) })
     : text("{n} (90 % interval: {low} to {high})", { n: whole.format(value), low: whole.format(ends[0]), high: whole.format(ends[1]) });
+  const ordinalForm = new Intl.PluralRules(document.documentElement.lang, { type: "ordinal" });
+  function ordinal(number) {
+    const n = whole.format(number);
+    return { one: text("{n}st", { n }), two: text("{n}nd", { n }), few: text("{n}rd", { n }) }[ordinalForm.select(number)] ?? text("{n}th", { n });
+  }
   // An area in three sentences: how many, what part and how it is beside the area that it is in, and its place among others.
   async function sentences(area) {
     const { level: number, row } = area, level = await levelOf(number), table = content.tables[state.table];
@@ -486,9 +491,9 @@
     }
     const rank = level.n > 1 ? (await compared.ranks(state.table, number))(row, state.cell) : null;
     if (rank !== null) {
-      const named = { label: several ? label : what, rank: whole.format(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
-      said.push(rank.low === rank.high ? text("Rank by number, {label}: {rank} of {n} ({level}).", named)
-        : text("Rank by number, {label}: {rank} of {n} ({level}); the true rank may be anywhere from {low} to {high}.", named));
+      const named = { label: several ? `${what}, ${label}` : what, rank: ordinal(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
+      said.push(rank.low === rank.high ? text("{rank} of {n} areas at level {level} by {label}.", named)
+        : text("{rank} of {n} areas at level {level} by {label} (true rank: {low} to {high}).", named));
     }
     return said;
   }
