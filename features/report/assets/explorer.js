@@ -155,7 +155,7 @@
   function titleOfPicture(level) {
     const table = content.tables[state.table], counted = content.universes[table.universe];
     const what = table.labels.length > 1 && state.cell !== TOTAL ? `${counted}: ${table.shown[state.cell]}` : counted;
-    const named = { what: what[0].toUpperCase() + what.slice(1), level: level.label };
+    const named = { what: begun(what), level: level.label };
     const said = state.measure === "count" ? text("{what}, by {level}", named) : state.measure === "share" ? text("{what}, in % of the area, by {level}", named)
       : state.measure === "density" ? text("{what} per km², by {level}", named) : text("{what}, margin of error, by {level}", named);
     return content.year ? `${said}, ${content.year}` : said;
@@ -449,9 +449,10 @@
       element("p", { className: "actions" }, ...parts, element("a", { href: "#area", textContent: text("More about this area") })));
   }
 
+  function begun(what) { return what[0].toUpperCase() + what.slice(1); }
   function totalSaid(level, row, n) {
     const what = content.universes[content.tables[state.table].universe];
-    return text("{what} in {area}: {n}.", { area: nameOf(level, row), what: what[0].toUpperCase() + what.slice(1), n });
+    return text("{what} in {area}: {n}.", { area: nameOf(level, row), what: begun(what), n });
   }
   const saidOf = ({ value, ends, exact }) => exact ? text("{n} (exact)", { n: whole.format(value) }) : ends === null ? text("{n} (interval not known)", { n: whole.format(value) })
     : text("{n} (90 % interval: {low} to {high})", { n: whole.format(value), low: whole.format(ends[0]), high: whole.format(ends[1]) });
@@ -491,9 +492,9 @@
     }
     const rank = level.n > 1 ? (await compared.ranks(state.table, number))(row, state.cell) : null;
     if (rank !== null) {
-      const named = { label: several ? `${what}, ${label}` : what, rank: ordinal(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
-      said.push(rank.low === rank.high ? text("{rank} of {n} areas at level {level} by {label}.", named)
-        : text("{rank} of {n} areas at level {level} by {label} (true rank: {low} to {high}).", named));
+      const values = { label: begun(what) + (several ? `, ${label}` : ""), rank: ordinal(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
+      said.push(rank.low === rank.high ? text("{label}: {rank} of {n} areas at level {level}.", values)
+        : text("{label}: {rank} of {n} areas at level {level} (true rank: {low} to {high}).", values));
     }
     return said;
   }
