@@ -270,10 +270,13 @@
     return element("th", { scope: "col", "aria-sort": order }, many ? label : button);
   }
 
-  // A table that is wider than its place ends there with a whole column, and a line above it says how many more there are.
+  // A table that is wider than its place ends there with a whole column, and a line above it says how many more there are;
+  // its caption is not cut.
   function fit() {
     for (const place of document.querySelectorAll("main .scroll:has(> table)")) {
+      const caption = place.querySelector("caption");
       place.style.maxWidth = "";
+      caption?.style.removeProperty("max-width");
       const left = place.getBoundingClientRect().left - place.scrollLeft;
       const edges = [...(place.querySelector("tr")?.cells ?? [])].map((cell) => cell.getBoundingClientRect().right - left);
       const whole = edges.filter((edge) => edge <= place.clientWidth + 1), wide = place.scrollWidth > place.clientWidth + 1;
@@ -281,6 +284,7 @@
       if (!wide) continue;
       // One column and what stays beside it fit nowhere: then it is cut as it comes.
       if (whole.length > 1) place.style.maxWidth = `${Math.ceil(whole.at(-1))}px`;
+      if (caption) caption.style.maxWidth = `${place.clientWidth}px`;
       place.before(element("p", { className: "more", textContent: text("More columns to the right: {n}. Scroll the table sideways. \u2192", { n: edges.length - whole.length }) }));
     }
   }

@@ -146,6 +146,14 @@ def test_a_wide_table_ends_with_a_whole_column_and_says_that_more_follow(browser
         if edges[1] <= place + 1:
             assert min(abs(edge - place) for edge in edges) <= 1.5 or not after
     assert after or width == 1280
+    cut = shown.page.evaluate(
+        """() => [...document.querySelectorAll(".scroll > table > caption")].filter((caption) => {
+          const words = document.createRange();
+          words.selectNodeContents(caption);
+          return words.getBoundingClientRect().right > caption.closest(".scroll").getBoundingClientRect().right + 1;
+        }).map((caption) => caption.textContent)"""
+    )
+    assert cut == []
     assert shown.complaints == []
 
 
