@@ -65,6 +65,7 @@ def test_it_says_of_whom_little_can_be_learnt(
 ) -> None:
     """A person only where the spec names neither what a record is nor a column of units."""
     spec = open_release(named_town).spec
+    assert spec.schema_section.labels is not None
     labels = spec.schema_section.labels.model_copy(update={"records": records})
     schema = spec.schema_section.model_copy(update={"labels": labels})
     privacy = spec.privacy.model_copy(update={"unit": unit, "at_most": unit and 2})

@@ -23,7 +23,7 @@ def test_a_source_has_every_macro_that_the_report_calls_and_no_other(source: typ
 
 
 def test_a_limit_is_stated_where_there_is_one_and_not_of_what_is_exact() -> None:
-    lead = page_template(*Source.template, texts_in("en")).module.lead
+    lead = vars(page_template(*Source.template, texts_in("en")).module)["lead"]
     assert lead(None, "", []).strip() == ""
     assert "learn about any one person from this release.<" in lead(None, "any one person", [])
     assert "this release, beyond the numbers that are published exactly.<" in lead(None, "any one person", ["total"])
