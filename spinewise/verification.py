@@ -42,7 +42,7 @@ class Verification:
             return "\n".join([f"{self.directory} does not verify:", *_lines(self.problems)])
         return (
             f"{self.directory} is whole: each of {self.files} public files has the hash that the manifest states, and "
-            "all that follows from the noisy measurements was computed again, the same to the last byte"
+            "all that follows from the noisy measurements was computed again, the same byte for byte"
         )
 
     def _repr_html_(self) -> str:
@@ -51,7 +51,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class RerunResult:
-    """What a rerun has found; true where every public file came out the same to the last byte.
+    """What a rerun has found; true where every public file came out the same byte for byte.
 
     Attributes:
         directory: the release's.

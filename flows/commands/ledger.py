@@ -301,7 +301,7 @@ def close_dataset(
     with _opened(ledger) as opened:
         state = opened.dataset(dataset)
         if not yes:
-            typer.confirm(f"Close {dataset}, of which {state.unit} = {state.left} is left, for ever?", abort=True)
+            typer.confirm(f"Close {dataset}, of which {state.unit} = {state.left} is left, permanently?", abort=True)
         opened.close_dataset(dataset)
         typer.echo(f"{dataset}: closed")
 

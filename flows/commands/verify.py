@@ -66,7 +66,7 @@ def verify(
     """Check that a release is complete and unchanged, and that every number follows from its noisy measurements.
 
     Every file must have the hash that the manifest states, and what is computed again from the measurements must be the
-    same to the last byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
+    same byte for byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
 
     --signed-by: the release must also be signed with that key, which shows whose it is.
 

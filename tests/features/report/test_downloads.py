@@ -134,7 +134,7 @@ def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path)
     assert title in lines
     assert f"Publisher: {about.publisher}" in lines
     assert any(line.startswith("Reference date: ") for line in lines) == bool(about.reference_date)
-    assert lines[-1].startswith("Intervals hold the true count in 90 % of cases. Half of the margins")
+    assert lines[-1].startswith("90 % intervals contain the true count in 90 % of cases. Half of the margins")
     picture = ElementTree.parse(taken(shown, "#as-svg", tmp_path)).getroot()
     words = " ".join(" ".join(picture.itertext()).split())
     for line in (shown.page.locator("#picture-title").text_content(), *lines[1:]):
