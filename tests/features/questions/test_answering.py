@@ -328,8 +328,8 @@ def test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again(
     sound = Terms.parts
 
     def quieter(own: Terms, question: Resolved, n_places: int) -> tuple[Any, ...]:
-        parts = sound(own, question, n_places)
-        return tuple(replace(one, noise=replace(one.noise, scale=one.noise.scale / 100)) for one in parts)  # type: ignore[arg-type]
+        parts: tuple[Any, ...] = sound(own, question, n_places)
+        return tuple(replace(one, noise=replace(one.noise, scale=one.noise.scale / 100)) for one in parts)
 
     monkeypatch.setattr(Terms, "parts", quieter)
     with pytest.raises(InputError, match="has no charge of this answer to 'workers'; nothing was drawn"):

@@ -163,7 +163,8 @@ def test_each_field_of_a_manifest_is_compared_or_named_as_not(folder: Path, monk
             if place[0] == "files" or (place[0] in ("spec", "privacy", "accounts", "rows", "solver") and tried % 20):
                 continue  # the files' own hashes are compared before; the others are compared as a whole
             for other in others(value):
-                content = at = manifest.model_dump(mode="json")
+                content = manifest.model_dump(mode="json")
+                at: Any = content
                 for step in place[:-1]:
                     at = at[step]
                 at[place[-1]] = other
