@@ -52,6 +52,7 @@ def update(
     Reads public files only: no records, no key, no ledger. It costs nothing, since release and answers were charged
     when they were made; the new version states what both cost together. Estimates, whole numbers, intervals, tables and
     report are computed anew, and what changed is in changes.json and in the report. The release itself is not changed.
+    The same command resumes an update that was stopped, and does nothing if it is finished.
 
     --texts: a file with what is to be corrected of [report] (but polygons) and of the labels of levels, attributes,
     values and tables, such as its title. No number changes, or there is no new version; every other key is refused. A
