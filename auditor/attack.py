@@ -206,8 +206,8 @@ def membership(
         if numbers and not numbers & used:
             used |= numbers
             right_apart, apart = right_apart + one, apart + 1
-    statement = next(s for s in release.manifest["privacy"] if s["universe"] == universe.name)
-    epsilon, delta = float(decimal_of(statement["epsilon"])), float(universe.delta)
+    account = next(one for one in release.manifest["accounts"] if one["universe"] == universe.name)
+    epsilon, delta = float(decimal_of(account["record"]["epsilon"])), float(universe.delta)
     uses: list[Use] = [
         (universe.mechanism, universe.scale(universe.rest * share * part), universe.moved)
         for _, share, queries in universe.levels
@@ -220,7 +220,7 @@ def membership(
     words = (
         f"How much better can somebody guess who knows everybody else? Of two possibilities that were equally likely, "
         f"the attack names the right one in {share:.0%} of cases: its odds are {odds:.1f} to 1. The release promises "
-        f"that odds become at most {at_most}-fold (epsilon = {epsilon:g}"
+        f"that odds become at most {at_most}-fold (epsilon = {account['record']['epsilon']}"
         + (f", except with probability {delta:g})" if delta else ")")
         + "; without noise it would always be right."
     )

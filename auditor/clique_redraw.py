@@ -1,7 +1,7 @@
 """Were the cliques chosen as stated? Drawn again from the key and the true tables; the budget, and the ledger.
 
-The tables of pairs and attributes that they were chosen by are in restricted/. They are tied to the release: the table
-of each pair that was chosen is the sum of its universe's true counts, and their keyed hash is published.
+The tables of pairs that they were chosen by are in restricted/. They are tied to the release: that of each pair chosen
+is the sum of its universe's true counts, those of attributes follow from these, and the keyed hash of all is published.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,30 @@ from numpy.typing import NDArray
 from auditor.cliques import CliqueChoice, Pair
 from auditor.findings import Found, holds
 from auditor.keys import KeyedStream, commitment, keyed_hash
+from auditor.reading.counts import Counts, counts_digest
 from auditor.reading.errors import FormError
 from auditor.sampler import TooWideError, chosen, drawn
 
 if TYPE_CHECKING:
+    from auditor.reading.spine import Level
     from auditor.release import Release
 
 #: Bytes of the file with the tables, at most.
 _LARGEST = 1 << 32
-Tables = Mapping[tuple[int, ...], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """True tables.
+
+    Attributes:
+        pairs: of all that could be chosen, at the top.
+        leaves: of each of the `n_leaves`, how many records have each value, of one attribute after the other.
+    """
+
+    pairs: Mapping[Pair, NDArray[np.int64]]
+    leaves: Counts
+    n_leaves: int
 
 
 def clique_findings(release: Release, secret: bytes | None) -> Iterator[Found]:
@@ -96,27 +112,39 @@ def stated_pairs(choice: CliqueChoice) -> list[Pair]:
 
 
 def read_tables(release: Release, choice: CliqueChoice) -> Tables:
-    """The true tables at the top; FormError where restricted/ does not hold them."""
-    path, tables = release.restricted / "choice.npz", {}
+    """What cliques were chosen by; FormError where restricted/ does not hold it."""
+    path, pairs = release.restricted / "choice.npz", {}
     try:
         if path.stat().st_size > _LARGEST:
             raise ValueError("it is too large")
         with np.load(path, allow_pickle=False) as content:
-            for one in (*choice.possible, *((a,) for a in range(len(choice.names)))):
-                table = content["-".join(map(str, one))]
-                if table.shape != (math.prod(choice.sizes[a] for a in one),) or table.dtype != np.int64:
-                    raise ValueError(f"the table {one} has another size")
-                tables[one] = table
+            for pair in choice.possible:
+                table = content["-".join(map(str, pair))]
+                if table.shape != (math.prod(choice.sizes[a] for a in pair),) or table.dtype != np.int64:
+                    raise ValueError(f"the table {pair} has another size")
+                pairs[pair] = table
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise FormError(f"{path} cannot be read: {error}") from None
-    return tables
+    leaves = release.spine[-1]
+    return Tables(pairs, _values(release, choice, leaves), len(leaves.codes))
+
+
+def _values(release: Release, choice: CliqueChoice, leaves: Level) -> Counts:
+    """How many records of each leaf have each value of the attributes, from the cliques' true counts."""
+    width, keys, counts = sum(choice.sizes), [], []
+    for a, name in enumerate(choice.names):
+        universe = next(one for one in release.form.universes if name in one.cells.names)
+        own = release.truth(universe, leaves).answers(universe.cells.query(name))
+        keys.append(own.geounits * width + sum(choice.sizes[:a]) + own.columns)
+        counts.append(own.counts)
+    return Counts.summed(width, np.concatenate(keys), np.concatenate(counts))
 
 
 def redraw_problems(release: Release, secret: bytes, choice: CliqueChoice) -> list[str]:
     """Where tables, fingerprint or pairs are not what records and key give."""
     tables = read_tables(release, choice)
     problems = _truth_problems(release, choice, tables)
-    records = fingerprint_of(secret, choice, tables)
+    records = fingerprint_of(secret, tables)
     label = f"published choice/{release.manifest['spec']['name']}/{choice.fingerprint()}"
     if choice.stated["records"] != keyed_hash(secret, label, records.encode()):
         problems.append("the fingerprint stated is not that of the tables in restricted/")
@@ -136,18 +164,19 @@ def _truth_problems(release: Release, choice: CliqueChoice, tables: Tables) -> l
     for universe in release.form.universes:
         truth = release.truth(universe, top)
         for query in {query.name: query for query in _measured(universe)}.values():
-            numbers = tuple(sorted(choice.names.index(term) for term in query.name.split(" * ")))
+            numbers = sorted(choice.names.index(term) for term in query.name.split(" * "))
             sums = truth.answers(query).dense(np.arange(len(top.codes))).sum(axis=0)
-            if numbers not in tables or not np.array_equal(sums, tables[numbers]):
+            if len(numbers) > 1 and not np.array_equal(sums, tables.pairs.get((numbers[0], numbers[-1]), ())):
                 problems.append(f"the table of {query.name} in restricted/ is not that of the true counts")
     return problems
 
 
-def fingerprint_of(secret: bytes, choice: CliqueChoice, tables: Tables) -> str:
+def fingerprint_of(secret: bytes, tables: Tables) -> str:
     """The keyed hash of the tables, pairs first."""
-    hasher = hashlib.sha256(b"spinewise tables of a choice 1\0")
-    for one in (*choice.possible, *((a,) for a in range(len(choice.names)))):
-        hasher.update(tables[one].astype("<i8").tobytes())
+    hasher = hashlib.sha256(b"spinewise tables of a choice 2\0")
+    for table in tables.pairs.values():
+        hasher.update(table.astype("<i8").tobytes())
+    hasher.update(counts_digest(tables.leaves, tables.n_leaves))
     return keyed_hash(secret, "input of a choice of cliques", hasher.digest())
 
 
@@ -155,11 +184,13 @@ def choose_again(release: Release, secret: bytes, choice: CliqueChoice, tables: 
     """The pairs that key and tables choose."""
     context = (records, release.spine_fingerprint, choice.fingerprint())
     mechanism, scale = choice.of_attributes
+    whole = np.zeros(tables.leaves.width, dtype=np.int64)
+    np.add.at(whole, tables.leaves.columns, tables.leaves.counts)
     ones = []
-    for a, name in enumerate(choice.names):
+    for name, own in zip(choice.names, np.split(whole, np.cumsum(choice.sizes)[:-1]), strict=True):
         stream = KeyedStream(secret, context, choice.top, f"attribute {name}")
-        ones.append([int(n) + drawn(mechanism, scale, stream.words(i)) for i, n in enumerate(tables[a,])])
-    scores = {pair: score(choice, pair, tables[pair].tolist(), ones) for pair in choice.possible}
+        ones.append([n + drawn(mechanism, scale, stream.words(i)) for i, n in enumerate(own.tolist())])
+    scores = {pair: score(choice, pair, table.tolist(), ones) for pair, table in tables.pairs.items()}
     stream = KeyedStream(secret, context, choice.top, "choice of pairs")
     found: list[Pair] = []
     while left := choice.open_pairs(found):
@@ -183,7 +214,7 @@ def clique_charges(release: Release, secret: bytes, read: tuple[str, Sequence[Ma
     if choice is None:
         return
     try:
-        records = fingerprint_of(secret, choice, read_tables(release, choice))
+        records = fingerprint_of(secret, read_tables(release, choice))
     except FormError as error:
         yield holds("ledger", "choice of cliques", [str(error)])
         return

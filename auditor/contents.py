@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from importlib import metadata
 from typing import Any, Final
 
 import numpy as np
@@ -15,11 +14,14 @@ from auditor.files import exact_variance, header_of, hidden_bytes, read_measured
 from auditor.findings import Found, holds
 from auditor.reading.errors import FormError
 from auditor.release import Release, sha256
+from auditor.stated import hash_problems, other_versions, receipt_problems, software_problems
 
 _KNOWN: Final = {
     "accounts", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "manifest_sha256",
-    "privacy", "public_seed", "release", "software", "solver", "spec", "status",
+    "key_salt", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
 }  # fmt: skip
+#: Of which only who has the key can compare more than the form.
+BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
 
 
 def content_findings(release: Release) -> Iterator[Found]:
@@ -29,7 +31,8 @@ def content_findings(release: Release) -> Iterator[Found]:
     yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))
     yield holds("solver notes", "manifest.json", _note_problems(release))
-    yield holds("software", "manifest.json", _software_problems(release), well=_versions(release))
+    software = release.manifest["software"]
+    yield holds("software", "manifest.json", software_problems(software), well=other_versions(software))
 
 
 def canonical(content: object) -> bytes:
@@ -48,12 +51,14 @@ def _manifest_problems(release: Release) -> list[str]:
         problems.append(f"is of {content['release']!r}, the folder and the spec say otherwise")
     if content["public_seed"] != content["spec"]["postprocess"].get("seed", 0):
         problems.append(f"states the seed {content['public_seed']}, which is not the spec's")
-    return problems
+    problems += receipt_problems(content.get("receipts", ()))
+    bound = {name: content.get(name) for name in BOUND_TO_KEY[:2]}
+    return problems + hash_problems(bound | {f"input_fingerprints.{k}": v for k, v in content[BOUND_TO_KEY[2]].items()})
 
 
-def unknown_fields(release: Release) -> list[str]:
+def unknown_fields(manifest: Mapping[str, Any]) -> list[str]:
     """Fields of the manifest that this program does not recompute; `spinewise verify` has to."""
-    return sorted(release.manifest.keys() - _KNOWN)
+    return sorted(manifest.keys() - _KNOWN)
 
 
 def _listing_problems(release: Release) -> list[str]:
@@ -185,27 +190,3 @@ def _are_spreads(value: Any, release: Release, n_geounits: int) -> bool:
         if not all(number is None or (np.isfinite(number) and number >= 0) for number in numbers):
             return False
     return True
-
-
-def _software_problems(release: Release) -> list[str]:
-    software = release.manifest["software"]
-    problems = []
-    if set(software) != {"name", "version", "python", "packages"} or software["name"] != "spinewise":
-        problems.append("states more than names and versions")
-    for name, version in (*software["packages"].items(), ("Python", software["python"])):
-        if len(version) > 24 or not all(part.isalnum() for part in version.split(".")):
-            problems.append(f"{name} {version!r:.60} is no version")
-    return problems
-
-
-def _versions(release: Release) -> str:
-    """Which versions differ from those installed here: these could not be compared."""
-    differing = []
-    for name, version in release.manifest["software"]["packages"].items():
-        try:
-            here = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            here = "none"
-        if here != version:
-            differing.append(f"{name} {version} (here {here})")
-    return "those installed here" if not differing else f"cannot be compared: {', '.join(differing)}"

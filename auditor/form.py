@@ -241,7 +241,7 @@ def _chosen(sections: Mapping[str, Any]) -> str:
     if (stated := sections.get("chosen")) is None:
         return ""
     return (
-        f'but for the upper end {sections["between"][1]}, chosen by the question "{stated["question"]}" '
+        f'except for the upper end {sections["between"][1]}: it was chosen by the question "{stated["question"]}" '
         f"(answer {stated['answer']}), whose cost is in the ledger and not in this promise"
     )
 

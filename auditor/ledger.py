@@ -7,7 +7,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from fractions import Fraction
@@ -210,6 +210,7 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
     if read is None:
         return
     yield from kept_findings(read, note)
+    yield holds("ledger", "receipt known", unknown_receipts(release.manifest.get("receipts", ()), read))
     if named and secret is not None:
         yield holds("ledger", "charges", _charge_problems(release, secret, read[1]))
         yield from clique_charges(release, secret, read)
@@ -221,6 +222,18 @@ def kept_findings(read: Read, note: Mapping[str, Any] | None) -> Iterator[Found]
     yield holds("ledger", "chain", chain_problems(ledger, events), well=f"{len(events)} events")
     if note is not None:
         yield holds("ledger", "memory", forgotten(ledger, events, note))
+
+
+def unknown_receipts(receipts: Iterable[Mapping[str, Any]], read: Read) -> list[str]:
+    """What receipts name that a ledger does not have."""
+    ledger, events = read
+    return [
+        f"the ledger has no event {one['number']} as stated"
+        for one in receipts
+        if one["ledger"] != ledger
+        or not 1 <= int(one["number"]) <= len(events)
+        or events[int(one["number"]) - 1]["hash"] != one["hash"]
+    ]
 
 
 def _chosen_ends(release: Release) -> dict[str, dict[str, Any]]:

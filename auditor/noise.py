@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from auditor.files import read_selected
 from auditor.findings import ALPHA, Found, holds
 from auditor.form import Choice, Universe
-from auditor.keys import KeyedStream, keyed_hash
+from auditor.keys import KeyedStream
 from auditor.reading.errors import FormError
 from auditor.release import Due, Release
 from auditor.sampler import boundaries, chosen, fits, is_wide
@@ -30,8 +30,7 @@ _SIDES: Final = ("both tails", "the upper tail", "the lower tail")
 
 def context_of(release: Release, secret: bytes, universe: Universe) -> tuple[str, str, str]:
     """What the streams of a universe are bound to: its records, the spine, and the privacy-relevant spec."""
-    records = keyed_hash(secret, f"input/{universe.name}", release.digests[universe.name])
-    return records, release.spine_fingerprint, universe.fingerprint()
+    return release.fingerprints(secret)[universe.name], release.spine_fingerprint, universe.fingerprint()
 
 
 def redrawn(release: Release, secret: bytes) -> Iterator[Found]:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from auditor.answers.audit import NOT_HERE, audit_answer, is_answer
+from auditor.answers.audit import BOUND_TO_KEY, FORM_ALONE, NOT_HERE, audit_answer, is_answer
 from auditor.attack import Attacked, attack
 from auditor.clique_redraw import clique_findings
+from auditor.contents import BOUND_TO_KEY as RELEASE_BOUND_TO_KEY
 from auditor.contents import content_findings, unknown_fields
 from auditor.files import read_measured
 from auditor.findings import Found, holds
@@ -27,6 +28,8 @@ from auditor.parts import parts_findings
 from auditor.positive import positive_findings, positive_residuals
 from auditor.reading.counts import impossible_sums
 from auditor.reading.errors import FormError
+from auditor.reading.places import Places
+from auditor.reading.spec import read_json
 from auditor.release import Release, sha256
 from auditor.statements import statement_findings
 from auditor.together import together_findings
@@ -164,8 +167,8 @@ def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[st
         )
     stated = release.manifest["input_fingerprints"]
     due = {
-        name: published_fingerprint(secret, release.salt, name, keyed_hash(secret, f"input/{name}", digest))
-        for name, digest in release.digests.items()
+        name: published_fingerprint(secret, release.salt, name, fingerprint)
+        for name, fingerprint in release.fingerprints(secret).items()
     }
     if stated != due:
         problems.append("the fingerprints are not those of the true counts")
@@ -187,8 +190,8 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
         secrets.append(("the master key", secret))
     if secret is not None and release.salt:
         secrets.append(("the key's commitment without a salt", bytes.fromhex(commitment(secret))))
-        for name, digest in release.digests.items():
-            fingerprint = keyed_hash(secret, f"input/{name}", digest)
+        own = [keyed_hash(secret, f"input/{name}", digest) for name, digest in release.digests.items()]
+        for fingerprint in {*own, *release.fingerprints(secret).values()}:
             secrets.append(("the records' fingerprint without a salt", bytes.fromhex(fingerprint)))
     for path in paths:
         content = path.read_bytes()
@@ -196,6 +199,23 @@ def _secret_problems(release: Release, secret: bytes | None, *, insecure: bool) 
         for what, raw in secrets:
             if raw in content or raw.hex().encode() in lower:
                 yield f"public/{path.relative_to(release.public).as_posix()} holds {what}"
+
+
+def left_out(root: Path, *, key: bool, ledger: bool) -> dict[str, str]:
+    """Fields of the manifest that this program does not compute again, by what is done with them.
+
+    Args:
+        root: the release's or the answer's directory.
+        key, ledger: whether it was given them.
+    """
+    answer = is_answer(root)
+    unknown = NOT_HERE if answer else unknown_fields(read_json(Places(root).manifest, "manifest.json"))
+    alone = list(FORM_ALONE if answer else ("software",))
+    if not key:
+        alone += BOUND_TO_KEY if answer else RELEASE_BOUND_TO_KEY
+    if not ledger:
+        alone.append("receipts (ledger, number, hash)")
+    return {"computed by spinewise verify alone": ", ".join(unknown), "compared in form alone": ", ".join(alone)}
 
 
 def attacks(root: Path) -> list[Attacked]:
@@ -234,9 +254,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(
                 f"{'passed' if found.passed else 'FAILED'}  {found.check}: {found.subject}  {found.detail}\n"
             )
-        unknown = NOT_HERE if is_answer(chosen.release) else unknown_fields(Release(chosen.release))
-        if unknown:
-            sys.stdout.write(f"not recomputed here, but by spinewise verify: {', '.join(unknown)} of the manifest\n")
+        secret = secret_of(chosen.release, chosen.key_file)[0]
+        for what, fields in left_out(chosen.release, key=secret is not None, ledger=chosen.ledger is not None).items():
+            sys.stdout.write(f"{what}: {fields}\n")
         if chosen.reconstruct:
             found_attacks = attacks(chosen.release)
             target = chosen.release / "restricted" / "audit" / "reconstruction.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from auditor.files import Measured, read_measured
 from auditor.form import Form, Universe, read_form
+from auditor.keys import keyed_hash
 from auditor.reading.cells import Query
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
 from auditor.reading.errors import FormError
@@ -94,6 +96,18 @@ class Release:
             universe.name: counts_digest(self.truth(universe, leaves), len(leaves.codes))
             for universe in self.form.universes
         }
+
+    def fingerprints(self, secret: bytes) -> dict[str, str]:
+        """Universe -> keyed fingerprint of its records, to which its noise is bound: by all tables of the same ones."""
+        own = {name: keyed_hash(secret, f"input/{name}", digest) for name, digest in self.digests.items()}
+        choice = self.form.universes[0].cliques
+        drawn_from = [] if choice is None else [choice.stated["records"]]
+        cliques, universes = bool(self.manifest["spec"].get("marginals")), self.form.universes
+        names = sorted(one.name for one in universes if cliques or not one.name or one.amount or one.clipped)
+        if len(names) < 2 and not drawn_from:
+            return own
+        content = json.dumps([[[name, own[name]] for name in names], drawn_from])
+        return {**own, **dict.fromkeys(names, keyed_hash(secret, "input of all tables", content.encode()))}
 
     @property
     def salt(self) -> str:

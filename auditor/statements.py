@@ -18,8 +18,11 @@ from auditor.reading.errors import FormError
 from auditor.release import Release
 from auditor.series import distance_problems
 
-#: How far a stated bound may be above the one recomputed: rounding, and other discretisation of losses.
-_ROUNDED: Final = Decimal("0.00011")
+#: Digits of an epsilon, and the least step between two of them.
+_DIGITS: Final = 4
+_LEAST_STEP: Final = Decimal("0.0001")
+#: By what part a bound from rho may be above that recomputed, and one from losses, which are made discrete otherwise.
+_LOOSER: Final = Fraction(2, 100_000)
 _COARSER: Final = 0.02
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
 
@@ -104,34 +107,20 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
         problems.append("the invariants stated are not the spec's")
     if not _near_above(decimal_of(stated["budget_decimal"]), universe.budget):
         problems.append(f"{stated['budget_decimal']} is not {universe.budget}")
-    problems += _epsilon_problems(universe, decimal_of(stated["epsilon"]))
-    known = {decimal_of(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
+    known = {decimal_of(stated[key]) for key in ("budget_decimal", "delta")}
     words: str = stated["words"]
-    swap = 2 * universe.record_budget  # of two records, where invariants leave nothing less
-    numbers = map(Decimal, _NUMBER.findall(words)) if universe.invariants else ()
-    doubled = [number for number in numbers if _near_above(number, swap)]
+    alone = not universe.invariants or changes_alone(universe, "record", "")
+    budget = universe.budget if alone else 2 * universe.record_budget  # of two that swap
+    is_stated = _near_above if universe.zcdp else is_rounded_up
+    spent = [number for number in map(Decimal, _NUMBER.findall(words)) if is_stated(number, budget)]
+    if not spent and (alone or not words.startswith("Nothing is promised")):
+        problems.append(f"its words do not state {budget}, which is spent")
     paid_apart = "" if words.startswith("Nothing is promised") else universe.chosen
     rest = words.replace(paid_apart, "", 1)
-    if paid_apart not in words or "but for the upper end" in rest:
+    if paid_apart not in words or "except for the upper end" in rest:
         problems.append("its words do not name the question that chose its upper end as the spec does")
     series = set() if universe.series is None else universe.series.numbers
-    return problems + strange_numbers(rest, {*known, *doubled, Decimal(universe.together), *series})
-
-
-def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:
-    """Of one person's change; or of a swap of two records, where invariants leave nothing less, or of nothing."""
-    alone = not universe.invariants or changes_alone(universe, "record", "")
-    if not alone and epsilon.is_infinite():
-        return []
-    budgets = [universe.budget] if alone else [2 * universe.record_budget]
-    for budget in budgets:
-        if universe.zcdp:
-            best = zcdp_epsilon(budget, universe.delta)
-            if best - Decimal("1e-12") <= epsilon <= best * Decimal("1.00002") + _ROUNDED:
-                return []
-        elif _near_above(epsilon, budget):
-            return []
-    return [f"states epsilon = {epsilon}, which the budget {universe.budget} does not give"]
+    return problems + strange_numbers(rest, {*known, *spent, Decimal(universe.together), *series})
 
 
 def decimal_of(text: object) -> Decimal:
@@ -144,6 +133,14 @@ def decimal_of(text: object) -> Decimal:
 def _near_above(decimal: Decimal, exact: Fraction) -> bool:
     """Whether a decimal is the fraction, rounded up to twelve digits."""
     return exact <= Fraction(decimal) <= exact * (1 + Fraction(1, 10**11))
+
+
+def is_rounded_up(stated: Decimal, exact: Fraction, looser: Fraction = Fraction(0)) -> bool:
+    """Whether an epsilon is the number given, or one that is looser by that part of it, rounded up to its digits."""
+    if not stated.is_finite():
+        return False
+    step = max(Decimal(1).scaleb(stated.adjusted() + 1 - _DIGITS), _LEAST_STEP)
+    return exact <= Fraction(stated) < exact * (1 + looser) + Fraction(step)
 
 
 def strange_numbers(words: str, known: set[Decimal]) -> list[str]:
@@ -230,7 +227,7 @@ def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: 
     cost = rho_of if universe.zcdp else epsilon_of
     together = statement.get("records", 1)  # two that swap, where invariants leave nothing less
     if together == 0 and universe.invariants:
-        return [] if statement["epsilon"] == "Infinity" else ["promises something about no record"]
+        return [] if statement["epsilon"] == "infinity" else ["promises something about no record"]
     if together not in ((1, 2) if universe.invariants else (1,)):
         return [f"is about {together} records, and no invariant makes them change together"]
     if universe.invariants:
@@ -270,13 +267,13 @@ def figure_problems(
         problems.append(f"states the budget {statement['budget']}, it is {budget}")
     known = {epsilon, *map(Decimal, numbers), *(() if universe.series is None else universe.series.numbers)}
     if not universe.zcdp:
-        if not budget <= Fraction(epsilon) <= budget + Fraction(1, 9999):
+        if not is_rounded_up(epsilon, budget):
             problems.append(f"states epsilon = {epsilon}, it is {budget}")
         return problems + strange_numbers(statement["words"], known)
     delta = Decimal(universe.delta.numerator) / Decimal(universe.delta.denominator)
     known |= {delta, Decimal(f"{float(universe.delta):g}")}
     best, stated = zcdp_epsilon(budget, universe.delta), decimal_of(statement["zcdp"])
-    if not best - Decimal("1e-12") <= stated <= best * Decimal("1.00002") + _ROUNDED:
+    if not is_rounded_up(stated, Fraction(best - Decimal("1e-12")), _LOOSER):
         problems.append(f"states {stated} from rho, it is {best:.6f}")
     figures = [stated]
     if statement["losses"] is not None:

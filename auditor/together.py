@@ -39,7 +39,7 @@ def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
     if persons != smallest or persons not in ((0, 1, _SWAP) if main.invariants else (1,)):
         return [f"is about {persons} persons, the account of the release about {smallest}"]
     if persons == 0:
-        return [] if stated["epsilon"] == "Infinity" else ["promises something about no person"]
+        return [] if stated["epsilon"] == "infinity" else ["promises something about no person"]
     if persons == 1:
         budget = sum((one.budget for one in form.universes), Fraction(0))
     else:

@@ -5,16 +5,16 @@
 The example `examples/one_population.toml` is released with several keys. For every level: the share of published
 averages whose interval holds the true average, the median half-width, and the median error. Areas without households in
 the records or in the release have no average. Beside them, what a wrong way to make intervals gives: from those of the
-households alone, as if the number of persons were exact.
+households alone, as if the number of persons were exact. And the share of households' totals that are covered.
 
-block_groups: real households of five small states of 2000 and their members, sizes 1 to 7, rho 1 each, joined. Beside
-the share that is covered, that of intervals made from the whole-number ends as they are, without the half step that
-each stands for; and of the numbers of persons and of households.
+block_groups: real households of North Dakota and Wyoming in 2000 and their members, sizes 1 to 7, rho 1 each, joined.
+Beside the share that is covered, that of intervals made from the whole-number ends as they are, without the half step
+that each stands for; and of the numbers of persons and of households.
 
 open: coverage by number of open households. Real households by size where "7+" is open, with made-up members beyond 7:
 geometric, of mean `MEAN_EXCESS` times factors of the counties and tracts with a relative standard deviation of
 `--between` each. Per level and class of areas, by their households of "7+": the share of households' totals
-whose intervals hold the truth, its standard error by areas, the root mean square error and the median half-width.
+whose intervals hold the truth, its standard error by areas, the root mean square error and the mean half-width.
 
 Needs the real data in ../shared/data beside the project; without it says so and ends.
 """
@@ -55,16 +55,17 @@ def spec_of(key: int) -> ReleaseSpec:
     return parse_spec(text + "\n[publish]\nmicrodata = false\n", "spec", EXAMPLE.parent)
 
 
-def true_averages(spec: ReleaseSpec) -> list[Floats]:
-    """Of the records, per level; NaN where there are no households."""
+def true_numbers(spec: ReleaseSpec) -> list[tuple[Floats, Floats]]:
+    """Of the records, per level: averages, NaN where there are no households, and households."""
     residents = residents_of(stated_joins(spec).joins, "households")
     assert residents is not None
     counts = truth(spec)
     found = []
     for persons, households in zip(counts[""], counts["households"], strict=True):
         in_households = persons.toarray()[:, residents.cells].sum(axis=1)
+        homes = households.toarray().sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found.append(in_households / households.toarray().sum(axis=1))
+            found.append((in_households / homes, homes))
     return found
 
 
@@ -81,22 +82,27 @@ def without_persons(run: RunDirectory, sizes: HouseholdSizes) -> tuple[Floats, F
 
 
 def measured(keys: int) -> dict[str, Any]:
-    true = true_averages(spec_of(1))
+    true = true_numbers(spec_of(1))
     levels = spec_of(1).geography.level_names
     inside: dict[str, list[NDArray[np.bool_]]] = {level: [] for level in levels}
     narrow: dict[str, list[NDArray[np.bool_]]] = {level: [] for level in levels}
     widths: dict[str, list[Floats]] = {level: [] for level in levels}
     errors: dict[str, list[Floats]] = {level: [] for level in levels}
+    totals: dict[str, list[NDArray[np.bool_]]] = {level: [] for level in levels}
     for key in range(1, keys + 1):
         spec = spec_of(key)
         with tempfile.TemporaryDirectory() as out:
             checked = check_stated(Request(EXAMPLE, Path(out), None, 1, i_know=True), spec)
             run = RunDirectory(run_release(checked, Silent()))
-            for level, right in zip(read_spine(spec.geography).levels, true, strict=True):
+            for level, (right, homes) in zip(read_spine(spec.geography).levels, true, strict=True):
                 sizes = read_household_sizes(unchecked(sizes_file(run, "households", level.name)))
                 averages = sizes.averages
                 assert averages.lows is not None
                 assert averages.highs is not None
+                counted = _counted(read_table(unchecked(run.universe("households").table("total", level.name))))
+                assert counted.lows is not None
+                assert counted.highs is not None
+                totals[level.name].append((counted.lows <= homes) & (homes <= counted.highs))
                 there = ~np.isnan(averages.values) & ~np.isnan(right)
                 low, high = averages.lows[there], averages.highs[there]
                 inside[level.name].append((low <= right[there]) & (right[there] <= high))
@@ -111,6 +117,7 @@ def measured(keys: int) -> dict[str, Any]:
             "covered, households alone": float(np.concatenate(narrow[level]).mean()),
             "half-width": float(np.median(np.concatenate(widths[level]))),
             "error": float(np.median(np.concatenate(errors[level]))),
+            "households covered": float(np.concatenate(totals[level]).mean()),
         }
         for level in levels
     }
@@ -154,7 +161,7 @@ geocode = "block_group"
 companion = "households"
 size = "size"
 """
-STATES = ("10", "11", "38", "50", "56")
+STATES = ("38", "56")
 DIGITS = {"state": 2, "county": 5, "tract": 11, "block_group": 12}
 
 
@@ -175,6 +182,8 @@ def write_block_groups(
         beyond: the members beyond 7 of households of "7+", of these rows; none by default.
     """
     table = pd.read_parquet(SHARED / "us_2000_block_groups.parquet")
+    if missing := set(states) - set(table.block_group.str[:2]):
+        raise SystemExit(f"--states: the file has no block groups of {', '.join(sorted(missing))}")
     table = table[table.block_group.str[:2].isin(states)].sort_values("block_group", ignore_index=True)
     areas = {level: table.block_group.str[:digits] for level, digits in DIGITS.items()}
     pd.DataFrame({"nation": "US", **areas}).to_parquet(folder / "areas.parquet")
@@ -298,7 +307,7 @@ def of_open_sizes(keys: Sequence[int], states: Sequence[str], between: float) ->
                     "covered": float(covered[own].mean()),
                     "se": float(covered[own].std(ddof=1) / np.sqrt(own.sum())),
                     "rms": float(np.sqrt(np.mean(np.array(errors[level])[:, own] ** 2))),
-                    "half-width": float(np.median(np.array(widths[level])[:, own])),
+                    "half-width": float(np.mean(np.array(widths[level])[:, own])),
                 }
     return found
 
@@ -328,17 +337,20 @@ def main() -> None:
         for name, row in found.items():
             print(
                 f"{name:>28} {row['areas']:>6,} {row['covered']:.3f} (se {row['se']:.3f}) "
-                f"rms {row['rms']:.2f} half-width {row['half-width']:.1f}"
+                f"rms {row['rms']:.2f} half-width {row['half-width']:.2f}"
             )
         if arguments.json:
             arguments.json.write_text(json.dumps(found, indent=1), "utf-8")
         return
     found = measured(arguments.keys)
-    print(f"{'level':>10} {'averages':>9} {'covered':>8} {'households alone':>17} {'half-width':>11} {'error':>8}")
+    print(
+        f"{'level':>10} {'averages':>9} {'covered':>8} {'households alone':>17} {'half-width':>11} {'error':>8} "
+        f"{'households':>11}"
+    )
     for level, row in found.items():
         print(
             f"{level:>10} {row['averages']:>9,} {row['covered']:>8.3f} {row['covered, households alone']:>17.3f} "
-            f"{row['half-width']:>11.4f} {row['error']:>8.4f}"
+            f"{row['half-width']:>11.4f} {row['error']:>8.4f} {row['households covered']:>11.3f}"
         )
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1), "utf-8")

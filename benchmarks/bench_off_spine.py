@@ -54,6 +54,7 @@ def errors(setting: str, key: int, areas: pd.DataFrame, folder: Path) -> dict[st
     areas.to_parquet(folder / "areas.parquet")
     text = (PROJECT / "examples" / "rhode_island.toml").read_text(encoding="utf-8")
     text = text.replace("../../shared/data", str(DATA)).replace('"insecure-test:1"', f'"insecure-test:{key}"')
+    text = text.replace("rhode_island_names.csv", str(PROJECT / "examples" / "rhode_island_names.csv"))
     text = text.replace(LEVELS, f"{LEVELS}\n{SETTINGS[setting].replace('AREAS', str(folder / 'areas.parquet'))}")
     (folder / "release.toml").write_text(f"{text}\n[publish]\nmargins = false\nmicrodata = false\n", encoding="utf-8")
     root = run_release(check_request(Request(folder / "release.toml", folder, None, 2)), Silent())

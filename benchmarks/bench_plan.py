@@ -3,8 +3,9 @@
     python benchmarks/bench_plan.py [--json PATH] [--part divisions|cost] [--data ri_2010|ri_pl94] [--keys 3]
     python benchmarks/bench_plan.py --shapes RUNS.jsonl [--only NAME ...] [--fit]
 
-`--shapes` runs each of the twenty made-up shapes of `plan_shapes` that the file does not have yet, and prints what is
-foretold of it beside what it used; with `--fit` also constants of the model that fit better what is not held out.
+`--shapes` runs each of the made-up shapes of `plan_shapes` that the file does not have yet, and prints what is foretold
+of it beside what it used: seconds, and memory, of which a plan says how much it is at most; with `--fit` also constants
+of the model that fit better the seconds of what is not held out.
 The rest needs the real census data in ../shared/data beside the project; without it says so and ends. Seconds of one
 core are those that all processes of a run used; elapsed seconds need free cores to mean anything.
 """
@@ -27,7 +28,7 @@ import pandas as pd
 from bench_fixed_cost import adopt_orphans
 from bench_fixed_cost import cost_of as used_by
 from bench_release import DATA, EXAMPLES, PROJECT, run, spec_text
-from plan_shapes import SHAPES, write_shape
+from plan_shapes import BOUNDED, SHAPES, write_shape
 from scipy.optimize import least_squares
 
 from features.plan.best import find_best
@@ -55,7 +56,6 @@ SECONDS = (
     *("START", "WORKER_START", "PER_GEOUNIT", "PER_NUMBER", "PER_MATRIX", "PER_PUBLISHED", "PER_SQUARE", "CHECK"),
     *("PER_USE", "PER_BESIDE", "PER_COLUMN", "REPLICATE", "SIMULATED", "PER_SIMULATED", "PER_COUNTED"),
 )
-MEMORY = ("MAIN_MB", "WORKER_MB", "FILLED_BYTES", "SQUARE_BYTES")
 
 
 def with_strategy(folder: Path, text: str, universe: Universe) -> str:
@@ -158,7 +158,7 @@ def measure_shapes(path: Path, only: Sequence[str]) -> None:
     """Run what the file does not have; one line of JSON a run."""
     adopt_orphans()
     done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
-    for one in SHAPES:
+    for one in (*SHAPES, *BOUNDED):
         if one.name in done or (only and one.name not in only):
             continue
         with tempfile.TemporaryDirectory() as place:
@@ -176,7 +176,7 @@ def measure_shapes(path: Path, only: Sequence[str]) -> None:
 def foretold_shapes() -> dict[str, Callable[[], Cost]]:
     """What is foretold of each shape, without the engine, by the model's constants at the time of the call."""
     out: dict[str, Callable[[], Cost]] = {}
-    for one in SHAPES:
+    for one in (*SHAPES, *BOUNDED):
         with tempfile.TemporaryDirectory() as place:
             spec = load_spec(write_shape(Path(place), one))
             spine = read_spine(spec.geography)
@@ -186,34 +186,30 @@ def foretold_shapes() -> dict[str, Callable[[], Cost]]:
 
 def compare_shapes(used: Mapping[str, Any], foretold: Mapping[str, Callable[[], Cost]]) -> None:
     """Print foretold and used of every shape that was run."""
-    for one in SHAPES:
+    for one in (*SHAPES, *BOUNDED):
         if one.name in used:
             cost, row = foretold[one.name](), used[one.name]
-            pairs = ((cost.core_seconds, row["core_seconds"]), (cost.peak_mb, row["peak_mb"]))
-            worst = max(max(a / b, b / a) for a, b in pairs)
-            seconds, megabytes = (
-                f"{a:,.{digits}f} / {b:,.{digits}f}" for (a, b), digits in zip(pairs, (1, 0), strict=True)
-            )
+            seconds = f"{cost.core_seconds:,.1f} / {row['core_seconds']:,.1f}"
+            megabytes = f"{cost.peak_mb:,.0f} / {row['peak_mb']:,.0f} = {cost.peak_mb / row['peak_mb']:.2f}"
             fitted = "" if one.held_out else "fit"
-            print(f"| {one.name}: {one.about} | {fitted} | {seconds} | {megabytes} | {worst:.2f} |")
+            print(f"| {one.name}: {one.about} | {fitted} | {seconds} | {megabytes} |")
 
 
 def fit_shapes(used: Mapping[str, Any], foretold: Mapping[str, Callable[[], Cost]]) -> None:
     """Set and print constants that fit better, by the squares of logarithms, the shapes that are not held out."""
     fitted = [one.name for one in SHAPES if one.name in used and not one.held_out]
-    for figure, names in (("core_seconds", SECONDS), ("peak_mb", MEMORY)):
-        begin = np.log([getattr(cost_model, name) for name in names])
+    begin = np.log([getattr(cost_model, name) for name in SECONDS])
 
-        def residuals(logarithms: Any, figure: str = figure, names: Any = names, begin: Any = begin) -> Any:
-            for name, value in zip(names, np.exp(logarithms), strict=True):
-                setattr(cost_model, name, float(f"{value:.2g}"))
-            ratios = [getattr(foretold[name](), figure) / used[name][figure] for name in fitted]
-            # What the runs do not determine stays near where it was.
-            return np.concatenate([np.log(ratios), 0.1 * (logarithms - begin)])
+    def residuals(logarithms: Any) -> Any:
+        for name, value in zip(SECONDS, np.exp(logarithms), strict=True):
+            setattr(cost_model, name, float(f"{value:.2g}"))
+        ratios = [foretold[name]().core_seconds / used[name]["core_seconds"] for name in fitted]
+        # What the runs do not determine stays near where it was.
+        return np.concatenate([np.log(ratios), 0.1 * (logarithms - begin)])
 
-        best = least_squares(residuals, begin, loss="soft_l1", f_scale=0.1, diff_step=0.1).x
-        residuals(best)
-        print(figure, ", ".join(f"{name} = {getattr(cost_model, name):.2g}" for name in names))
+    best = least_squares(residuals, begin, loss="soft_l1", f_scale=0.1, diff_step=0.1).x
+    residuals(best)
+    print("core_seconds", ", ".join(f"{name} = {getattr(cost_model, name):.2g}" for name in SECONDS))
 
 
 def main() -> None:

@@ -40,6 +40,7 @@ def spec_text(name: str, *, key: int, estimator: str, margins: bool, folder: Pat
     if "insecure-test" not in text:
         text = text.replace("[privacy]\n", f'[privacy]\nkey = "insecure-test:{key}"\n')
     text = text.replace("../../shared/data", str(folder or DATA))
+    text = text.replace("rhode_island_names.csv", str(PROJECT / "examples" / "rhode_island_names.csv"))
     text = re.sub(r"(?m)^estimator = .*$", "", text)
     text = text.replace("[postprocess]\n", f'[postprocess]\nestimator = "{estimator}"\n')
     text = re.sub(r"(?ms)^\[publish\]\n.*?(?=^\[|\Z)", "", text)

@@ -1,4 +1,4 @@
-"""Twenty small runs of different shapes, on which the cost that `spinewise plan` foretells is fitted and tested."""
+"""Small runs of different shapes, on which the cost that `spinewise plan` foretells is fitted and tested."""
 
 from __future__ import annotations
 
@@ -133,6 +133,26 @@ SHAPES: tuple[PlanShape, ...] = (
     PlanShape(_of("survey", (1, 20, 2000), (3,), margins=20), more="survey"),
     PlanShape(
         _of("draws", (1, 10, 100, 1000), (2, 8), unbiased=True), publish="microdata = true\ndraws = 20", held_out=True
+    ),
+)
+
+#: On which nothing was fitted: that no run takes more memory than a plan says is tested on these, too.
+BOUNDED: tuple[PlanShape, ...] = (
+    PlanShape(_of("leaves-25000", (1, 25, 1000, 25000), (4, 8, 8)), held_out=True),
+    PlanShape(_of("leaves-6000", (1, 10, 250, 6000), (4, 8, 8)), held_out=True),
+    PlanShape(_of("even-64", (1, 10, 100, 3000), (64,), people=600.0), held_out=True),
+    PlanShape(_of("pl-60", (1, 5, 60), (7, 9, 32), people=2000.0), held_out=True),
+    PlanShape(_of("narrow-20000", (1, 40, 1000, 20000), (2, 2)), held_out=True),
+    PlanShape(_of("margins-64", (1, 10, 300), (4, 4, 4), margins=20), held_out=True),
+    PlanShape(_of("fan", (1, 1500), (4, 4, 6)), workers=1, held_out=True),
+    PlanShape(_of("one-level", (1500,), (4, 4)), held_out=True),
+    PlanShape(_of("ages-300", (1, 5, 50, 300), (91,), groups=19, people=200.0), held_out=True),
+    PlanShape(_of("microdata", (1, 10, 100, 2000), (4, 4), people=100.0), publish="", held_out=True),
+    PlanShape(_of("homes-150", (1, 4, 20, 150), (2, 2), margins=4), more="homes", publish="", held_out=True),
+    PlanShape(
+        _of("draws-800", (1, 10, 100, 800), (2, 8), unbiased=True),
+        publish="microdata = true\ndraws = 20",
+        held_out=True,
     ),
 )
 

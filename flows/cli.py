@@ -29,6 +29,7 @@ from flows.commands import (
     spine,
     validate,
     verify,
+    worker,
 )
 from flows.commands.queries import command as query
 from flows.commands.queries import update
@@ -61,7 +62,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Make a release": ("run", "plan", "validate", "import", "example"),
     "Use one": ("query", "compare", "export", "fitness", "revise"),
     "Trust one": ("verify", "audit", "sign", "prove", "log", "ledger", "key"),
-    "Operate": ("deploy", "doctor"),
+    "Operate": ("deploy", "worker", "doctor"),
     "More": ("ask", "update", "series", "estimate", "words", "schema", "spine"),
 }
 
@@ -111,6 +112,7 @@ _CORE = {
     "check": check,
     "rerun": rerun,
     "deploy": deploy,
+    "worker": worker,
     "doctor": doctor,
     "key": key,
     "sign": sign,

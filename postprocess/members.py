@@ -48,6 +48,11 @@ class Counted:
     excess: FloatArray
     others: bool
 
+    @cached_property
+    def expected(self) -> FloatArray:
+        """Members to expect of one household of each cell `(e, n_cells)`, of the sums of which some are."""
+        return (self.least + self.excess)[~self.at_most][:, self.households.cell_answer]
+
     def members(self, counts: sp.csr_array) -> tuple[FloatArray, FloatArray]:
         """The least members of households `(n, n_cells)`, and those to expect beyond these, each `(n, r)`."""
         of_cell = self.households.cell_answer
@@ -181,6 +186,28 @@ class Implied:
         spread = np.where(np.isfinite(self.variances), np.sqrt(self.variances), 0.0)
         sums = members[:, first] + spread[:, first] * normal_by_row(rows, len(first), *place)
         return replace(self, values=sums[:, counted.of_sum])
+
+    def variances_given(
+        self, rows: IntArray, variances: FloatArray, covariances: FloatArray, of_kinds: FloatArray
+    ) -> FloatArray:
+        """Variances `(n, size)` of a query's answers on households, once the persons are a measurement of them.
+
+        As of one more measurement in least squares; what the level above and siblings learn from theirs is left out.
+        Of a geounit with many open-ended households the persons tell little, of one without them much.
+
+        Args:
+            rows: `(n,)` geounits.
+            variances: `(n, size)` without the persons.
+            covariances: `(n, size, e)` of the answers with the members to expect, of the `e` sums of which some are.
+            of_kinds: `(n, kinds, e)` the same of the kinds of household.
+        """
+        expected = ~self.counted.at_most
+        weights = np.sqrt(1.0 / self.variances[rows][:, expected])
+        of_members = np.einsum("ek,nkf->nef", (self.counted.least + self.counted.excess)[expected], of_kinds)
+        matrices = weights[:, :, None] * of_members * weights[:, None, :] + np.eye(weights.shape[1])
+        scaled = covariances * weights[:, None, :]
+        gain = np.linalg.solve(matrices, scaled.transpose(0, 2, 1))
+        return np.asarray(variances - np.einsum("nse,nes->ns", scaled, gain))
 
     @cached_property
     def kinds(self) -> tuple[FloatArray, IntArray]:

@@ -9,7 +9,8 @@ import pandas as pd
 
 from pipeline.errors import InputError
 from pipeline.missing import install_command
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.reader import Reader
+from pipeline.reading.release import Release, reader_of
 
 __all__ = ["plot"]
 
@@ -44,7 +45,7 @@ def plot(
     Raises:
         InputError: there is no such table, level or number, or it cannot be drawn in that way.
     """
-    opened = release if isinstance(release, Release) else open_release(Path(release).expanduser())
+    opened = reader_of(release)
     frame = _numbers(opened, table, level, number)
     several = frame["number"].nunique() > 1
     has_map = opened.run.name_of(opened.run.polygons(level)) in opened.manifest.files
@@ -78,12 +79,12 @@ def _altair() -> Any:
     return altair
 
 
-def _numbers(opened: Release, table: str, level: str, number: str | None) -> pd.DataFrame:
+def _numbers(opened: Reader, table: str, level: str, number: str | None) -> pd.DataFrame:
     """One row a number: geocode, area (its name), number, value, low, high."""
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
     is_table = table in opened.tables
-    wide = opened.table(table, level) if is_table else opened.query(table).at(level)
+    wide = Release(opened).table(table, level) if is_table else opened.query(table).at(level)
     columns = [name for name in wide.columns if is_count(name)]
     if not is_table and len(columns) > 1:
         columns = columns[:-1]  # the last is their sum
@@ -148,7 +149,7 @@ def _bars(alt: Any, frame: pd.DataFrame, level: str, *, several: bool) -> Any:
     return (bars + intervals).properties(height=height)
 
 
-def _map(alt: Any, opened: Release, frame: pd.DataFrame, level: str) -> tuple[Any, int]:
+def _map(alt: Any, opened: Reader, frame: pd.DataFrame, level: str) -> tuple[Any, int]:
     """The map, and how many areas have no polygon."""
     from pipeline.inputs.polygons import flattening, read_public_areas
 

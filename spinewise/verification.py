@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,13 +42,16 @@ class Verification:
             return "\n".join([f"{self.directory} does not verify:", *_lines(self.problems)])
         return (
             f"{self.directory} is whole: each of {self.files} public files has the hash that the manifest states, and "
-            "all that follows from the noisy measurements was computed again, the same to the last byte"
+            "all that follows from the noisy measurements was computed again, the same byte for byte"
         )
+
+    def _repr_html_(self) -> str:
+        return _html(repr(self))
 
 
 @dataclass(frozen=True)
 class RerunResult:
-    """What a rerun has found; true where every public file came out the same to the last byte.
+    """What a rerun has found; true where every public file came out the same byte for byte.
 
     Attributes:
         directory: the release's.
@@ -69,6 +73,9 @@ class RerunResult:
             return f"{self.directory}: rerun from its records; all {self.files} public files are the same"
         first = f"{self.directory}: rerun; {len(self.differences)} of {self.files} public files differ:"
         return "\n".join([first, *_lines(self.differences), *self.remarks])
+
+    def _repr_html_(self) -> str:
+        return _html(repr(self))
 
 
 def verify(
@@ -104,3 +111,10 @@ def verify(
 def _lines(texts: tuple[str, ...]) -> list[str]:
     more = [f"  and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     return [*(f"  {text}" for text in texts[:_SHOWN]), *more]
+
+
+def _html(text: str) -> str:
+    """A text for a notebook: its first line, which says the outcome, and a list of the others."""
+    outcome, *rest = (html.escape(line) for line in text.splitlines())
+    items = "".join(f"<li>{line.strip()}</li>" for line in rest)
+    return f"<p><strong>{outcome}</strong></p>" + (f"<ul>{items}</ul>" if items else "")

@@ -21,15 +21,20 @@ from auditor.keys import commitment, derived, published_fingerprint
 from auditor.keyspace import key_found
 from auditor.ledger import Read
 from auditor.reading.errors import FormError
+from auditor.stated import hash_problems, name_problems, other_versions, receipt_problems, software_problems
 
 #: Fields of answer.json that are computed again here.
 _KNOWN: Final = {
     "spinewise_answer", "answer", "dataset", "question", "statistic", "place", "terms", "amount", "ends", "number",
     "framework", "neighbours", "records_per_person", "budget", "parts", "fingerprint", "geography", "key_commitment",
-    "key_salt", "input_fingerprint", "receipts", "files", "least",
+    "key_salt", "input_fingerprint", "receipts", "files", "least", "release", "software",
 }  # fmt: skip
-#: Of which `spinewise verify` computes what follows from the question; what it follows from is bound by the signature.
-NOT_HERE: Final = ("domain", "note", "release", "software")
+#: Which `spinewise verify` computes from the question.
+NOT_HERE: Final = ("domain", "note")
+#: Of which only who has the key can compare more than the form.
+BOUND_TO_KEY: Final = ("answer", "key_salt", "key_commitment", "input_fingerprint")
+#: Of which the form is all that is compared here: `spinewise verify --records` makes them again.
+FORM_ALONE: Final = ("release", "software")
 #: May be in public/ beside what answer.json lists: signature, and what was combined with a release.
 _BESIDE: Final = {"answer.json", "answer.sig", "combined.csv", "combined.json"}
 _FILES: Final = ("answer.csv", "measurements.csv")
@@ -55,7 +60,9 @@ def audit_answer(root: Path, secret: bytes | None, insecure: bool, ledger: Read 
     answer = Answer(root)
     try:
         yield holds("content", "public/", content_problems(answer))
-        yield holds("content", "answer.json", statement_problems(answer))
+        yield holds("content", "answer.json", statement_problems(answer) + form_problems(answer))
+        software = answer.stated["software"]
+        yield holds("software", "answer.json", software_problems(software), well=other_versions(software))
         yield holds("statements", "sensitivity and cost", cost_problems(answer), well="each part costs what it states")
         held = list(cap_problems(answer))
         well = "records have no units" if answer.unit_name is None else "no unit has more than is paid for"
@@ -126,6 +133,17 @@ def statement_problems(answer: Answer) -> list[str]:
     if (None if asked[0] is None else Fraction(asked[0]), asked[1]) != numbers_asked(answer):
         problems.append("states another number, or least count, than the question asks for")
     return problems + _amount_problems(answer)
+
+
+def form_problems(answer: Answer) -> list[str]:
+    """What has not the form that names, hashes and receipts have."""
+    stated = answer.stated
+    names = {name: stated[name] for name in ("answer", "release")}
+    return [
+        *name_problems(names),
+        *hash_problems({name: stated[name] for name in BOUND_TO_KEY[1:]}),
+        *receipt_problems(stated["receipts"]),
+    ]
 
 
 def numbers_asked(answer: Answer) -> tuple[Fraction | None, int | None]:

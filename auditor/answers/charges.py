@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,7 @@ from auditor.answers.costs import cost_of, due_parts
 from auditor.answers.kept import Answer
 from auditor.findings import Found, holds
 from auditor.keys import commitment
-from auditor.ledger import Read, kept_findings, noted, priced
+from auditor.ledger import Read, kept_findings, noted, priced, unknown_receipts
 
 
 def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> Iterator[Found]:
@@ -26,16 +26,9 @@ def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> 
     if read is None:
         return
     yield from kept_findings(read, note)
-    ledger, events = read
-    receipts = [one for one in answer.stated["receipts"] if not _known(one, ledger, events)]
-    yield holds("ledger", "receipt known", [f"the ledger has no event {one['number']} as stated" for one in receipts])
+    yield holds("ledger", "receipt known", unknown_receipts(answer.stated["receipts"], read))
     if secret is not None:
-        yield holds("ledger", "charges", charge_problems(answer, secret, events))
-
-
-def _known(receipt: Mapping[str, Any], ledger: str, events: Sequence[Mapping[str, Any]]) -> bool:
-    number = int(receipt["number"])
-    return receipt["ledger"] == ledger and 1 <= number <= len(events) and events[number - 1]["hash"] == receipt["hash"]
+        yield holds("ledger", "charges", charge_problems(answer, secret, read[1]))
 
 
 def receipt_problems(answer: Answer) -> list[str]:

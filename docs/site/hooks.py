@@ -21,6 +21,15 @@ _PAGES = {
     "LICENSE": "license.md",
 }
 _EXAMPLES = "After reading this page you can start from a spec for real data. Each runs beside the data that it names."
+#: Pages that the search finds after all others, since they are for who reads the code: the API reference and its like.
+_LAST = (
+    *("reference/", "decisions/", "architecture.md", "mathematics.md", "testplan.md", "dependencies.md"),
+    *("contributing.md", "changelog.md", "license.md"),
+)
+#: Their part of the weight of others; a title weighs a thousand times what its text does.
+_WEIGHT_OF_LAST = 1e-6
+#: Search in pages that are opened from files.
+_SHIM = "iframe-worker.js"
 #: Those that are taken as they are.
 _AS_THEY_ARE = [name for name in _PAGES if name.endswith(".md")]
 
@@ -46,11 +55,15 @@ def on_files(files: Files, config: Any) -> Files:
     }
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
+    script = (_PROJECT / "docs" / "site" / _SHIM).read_text("utf-8")
+    files.append(File.generated(config, f"javascripts/{_SHIM}", content=script))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Redirect links out of docs/ to the pages that stand for their targets."""
+    """Redirect links out of docs/ to the pages that stand for their targets, and weigh the page for the search."""
+    if page.file.src_uri.startswith(_LAST):
+        page.meta.setdefault("search", {})["boost"] = _WEIGHT_OF_LAST
     source = "" if page.file.src_uri in _PAGES.values() else "docs"
     here = posixpath.dirname(page.file.src_uri)
 

@@ -39,7 +39,7 @@ class SumsInRelease(SumsOfCounts):
     def means(
         self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
     ) -> Iterator[tuple[str, NDArray[np.generic]]]:
-        """See `pipeline.reading.release.HasMeans`."""
+        """See `pipeline.reading.reader.HasMeans`."""
         from features.amounts.means import path_of, read_means
         from pipeline.release.tables import check_geocodes
 

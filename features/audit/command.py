@@ -122,6 +122,8 @@ def audit(
     html, _ = write_audit(found, folder, private=release is not None)
     if not quiet and not json:
         _show(found)
+    if alone := found.about.get("compared in form alone"):
+        output.remark(f"compared in form alone: {alone}")
     verdict = "passed" if found.passed else f"{len(found.failed)} of {len(found.findings)} checks FAILED"
     output.result(f"{found.title}: {verdict}; see {html}", {**found.as_dict(), "report": str(html)})
     if not found.passed:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from auditor.answers.audit import NOT_HERE
 from auditor.answers.kept import Answer
+from auditor.program import left_out
 from auditor.reading.errors import FormError
 from features.audit.collected import FindingReporter, collected, installed_versions
 from features.audit.findings import Audit, certain
@@ -67,6 +67,7 @@ def audit_release(
         "release": release.spec.name,
         "key": "given" if key is not None else "not given",
         "ledger": "not compared; give --ledger" if ledger is None else "compared",
+        **left_out(run.root, key=has_key, ledger=ledger is not None),
         "for": "the agency alone: computed from true counts",
     }
     if ledger is None and not any(universe.dataset for universe in release.universes):
@@ -127,7 +128,7 @@ def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, repor
         "question": manifest.question,
         "key": "given" if has_key else "not given",
         "ledger": "not compared; give --ledger" if ledger is None else "compared",
-        "not computed again by the second program": ", ".join(NOT_HERE),
+        **left_out(run.root, key=has_key, ledger=ledger is not None),
         "for": "the agency alone: computed from true counts",
     }
     return Audit(f"Audit of the answer {manifest.answer}", tuple(findings), about)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from features.audit.findings import ALPHA, Finding, certain
 from features.audit.release_positive import positive_findings
-from features.audit.release_reading import Expected, expected_measurements, input_digests, truth_of
+from features.audit.release_reading import Expected, expected_measurements, input_fingerprints, truth_of
 from features.audit.release_selected import selected_findings
 from features.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import SpinewiseError
@@ -103,11 +103,11 @@ def _drawn_problems(
 ) -> list[str]:
     """Whether each residual is the noise of its own place in its own stream."""
     problems = []
-    digests = input_digests(release)
+    fingerprints = input_fingerprints(release, key)
     for name, (entry, residual) in residuals.items():
         universe = entry.universe
         context = (
-            key.keyed_hash(f"input/{universe.name}", digests[universe.name]),
+            fingerprints[universe.name],
             release.spine.fingerprint(),
             universe.privacy_fingerprint(),
         )

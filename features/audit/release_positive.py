@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.audit.findings import ALPHA, Finding, certain
-from features.audit.release_reading import Expected, expected_positive, input_digests, truth_of
+from features.audit.release_reading import Expected, expected_positive, input_fingerprints, truth_of
 from features.audit.residuals import normal_scores, spread_p_value
 from pipeline.confidential.positive import true_answers
 from pipeline.errors import ReleaseError, SpinewiseError
@@ -73,7 +73,7 @@ def _noise(release: PublishedRelease, key: MasterKey, entry: Expected, due: Posi
     """The noise of this key at these places."""
     universe = entry.universe
     context = (
-        key.keyed_hash(f"input/{universe.name}", input_digests(release)[universe.name]),
+        input_fingerprints(release, key)[universe.name],
         release.spine.fingerprint(),
         universe.privacy_fingerprint(),
     )

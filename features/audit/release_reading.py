@@ -13,17 +13,19 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.confidential.binding import bound_fingerprints
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.keys import MasterKey
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.records.tabulate import update_with_counts
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.status import MADE_ELSEWHERE
 
-__all__ = ["Expected", "expected_measurements", "expected_positive", "input_digests", "open_audited", "truth_of"]
+__all__ = ["Expected", "expected_measurements", "expected_positive", "input_fingerprints", "open_audited", "truth_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +84,14 @@ def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.cs
     return read_histogram(path, release.spine.level(level).geocodes, universe.schema, signed=universe.measure.signed)
 
 
-def input_digests(release: PublishedRelease) -> dict[str, bytes]:
-    """Plain hash of each universe's confidential leaves."""
-    digests = {}
+def input_fingerprints(release: PublishedRelease, key: MasterKey) -> dict[str, str]:
+    """What the noise of each universe is bound to, from the confidential leaves of all."""
+    own = {}
     for universe in release.universes:
         digest = hashlib.sha256()
         update_with_counts(digest, truth_of(release, universe, release.spine.level_names[-1]))
-        digests[universe.name] = digest.digest()
-    return digests
+        own[universe.name] = key.keyed_hash(f"input/{universe.name}", digest.digest())
+    return bound_fingerprints(key, release.universes, own)
 
 
 def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from features.audit.findings import ALPHA, Finding, certain
-from features.audit.release_reading import input_digests, truth_of
+from features.audit.release_reading import input_fingerprints, truth_of
 from features.audit.residuals import normal_scores, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import ReleaseError
 from pipeline.model.selection import Selection
@@ -127,7 +127,7 @@ def _drawn_problems(audited: _Audited, key: MasterKey) -> list[str]:
     """Whether choices and noise are those of this key, input and spec, each at its own place."""
     release, universe, selection = audited.release, audited.universe, audited.selection
     context = (
-        key.keyed_hash(f"input/{universe.name}", input_digests(release)[universe.name]),
+        input_fingerprints(release, key)[universe.name],
         release.spine.fingerprint(),
         universe.privacy_fingerprint(),
     )

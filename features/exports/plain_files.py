@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from features.exports.facts import fact_lines, facts
+from features.exports.facts import facts
 from features.exports.rows import Rows
 from features.exports.words import write_words
 from pipeline.metadata.contents import DataFile
@@ -55,8 +55,6 @@ def describe(release: PublishedRelease, folder: Path, files: Sequence[DataFile],
     for file in files:
         path = f"{file.path}.{suffix}"
         described.append(resource(file, path, folder / path))
-    package = data_package(release.spec.name, release.spec.about, release.spec.report.language or "", described)
-    found = facts(release)
-    package["description"] = "\n".join([fact_lines(release), package.get("description", "")]).strip()
-    package |= {"status": found["status"], "epsilon": found["epsilon"], "sources": [{"title": found["source"]}]}
+    spec = release.spec
+    package = data_package(spec.name, spec.about, spec.report.language or "", facts(release), described)
     (folder / PACKAGE).write_bytes(canonical_json(package))

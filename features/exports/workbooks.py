@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.exports.chosen import by_table
-from features.exports.facts import NOT_STATED, about_rows, facts
+from features.exports.facts import about_rows, facts
 from features.exports.rows import Rows
 from features.exports.words import label_rows
 from features.exports.workbook import Sheet, TextSheet, check_fits, require_openpyxl, write_workbook
 from pipeline.metadata.contents import SUFFIX_WORDS, DataFile
+from pipeline.metadata.facts import NOT_STATED
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.texts.message import marked
 from pipeline.model.texts.sentences import sentence
@@ -22,7 +23,7 @@ from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
 
 #: Class of a number -> its flag in the cells.
-FLAGS = {"good": marked("good"), "care": marked("care"), "sum": marked("sum")}
+FLAGS = {"good": marked("good"), "care": marked("care"), "unreliable": marked("unreliable")}
 #: Kinds of labels, and what a release says of itself.
 KEYS = (
     marked("records"),

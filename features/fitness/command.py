@@ -14,7 +14,7 @@ from pipeline.execution.options import Output, QuietOption, ReleaseArgument, Wor
 if TYPE_CHECKING:
     from features.fitness.district_plan import DistrictPlan
     from features.fitness.plans import Group
-    from pipeline.reading.release import Release
+    from pipeline.reading.reader import Reader
 
 
 def add_to(app: typer.Typer) -> None:
@@ -78,7 +78,7 @@ def fitness(
     """
     from features.fitness.confidential import write_fitness
     from pipeline.errors import InputError
-    from pipeline.reading.release import open_release
+    from pipeline.reading.reader import open_reader
     from pipeline.storage.page_files import check_page_file
 
     if compare and not truth:
@@ -91,7 +91,7 @@ def fitness(
         raise InputError("--among: a group is needed whose majority is of interest, by --minority")
     if html is not None:
         check_page_file("--html", html)
-    opened = open_release(release)
+    opened = open_reader(release)
     districts = _districts(plan, opened)
     groups = [_group(opened, text, among or ()) for text in minority or ()]
     levels = tuple(at or opened.levels)
@@ -115,7 +115,7 @@ def fitness(
 
 
 def _public(
-    releases: Sequence[Release],
+    releases: Sequence[Reader],
     thresholds: Sequence[int],
     levels: Sequence[str],
     plan: DistrictPlan | None,
@@ -156,13 +156,13 @@ def _public(
         typer.echo(f"Page written to {html}")
 
 
-def _districts(path: Path | None, opened: Release) -> DistrictPlan | None:
+def _districts(path: Path | None, opened: Reader) -> DistrictPlan | None:
     from features.fitness.district_plan import read_plan
 
     return None if path is None else read_plan(path, opened.spine)
 
 
-def _group(opened: Release, text: str, among: Sequence[str]) -> Group:
+def _group(opened: Reader, text: str, among: Sequence[str]) -> Group:
     """A group, and among whom its majority is."""
     from features.fitness.plans import Group
 

@@ -23,7 +23,7 @@ from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import Message, message
-from pipeline.reading.release import Release
+from pipeline.reading.reader import Reader
 from pipeline.release.histograms import read_histogram
 from pipeline.storage.files import make_restricted, write_bytes, write_json
 
@@ -38,7 +38,7 @@ _AT_ONCE = 1 << 22
 
 
 def write_fitness(
-    releases: Sequence[Release],
+    releases: Sequence[Reader],
     thresholds: Sequence[int],
     levels: Sequence[str],
     plan: DistrictPlan | None,
@@ -77,7 +77,7 @@ def write_fitness(
 
 
 def _judged(
-    releases: Sequence[Release],
+    releases: Sequence[Reader],
     thresholds: Sequence[int],
     levels: Sequence[str],
     plan: DistrictPlan | None,
@@ -115,7 +115,7 @@ def _judged(
     )
 
 
-def _truth(release: Release) -> list[sp.csr_array]:
+def _truth(release: Reader) -> list[sp.csr_array]:
     """The confidential histograms of all levels."""
     return [
         read_histogram(
@@ -128,7 +128,7 @@ def _truth(release: Release) -> list[sp.csr_array]:
     ]
 
 
-def _ways(release: Release, truth: Sequence[sp.csr_array], others: Estimates) -> Iterator[Way]:
+def _ways(release: Reader, truth: Sequence[sp.csr_array], others: Estimates) -> Iterator[Way]:
     """Other ways to protect the same counts."""
     for (name, about), histograms in others.items():
         yield Histograms(name, about, histograms[release.universe.name])
@@ -141,7 +141,7 @@ def _ways(release: Release, truth: Sequence[sp.csr_array], others: Estimates) ->
 
 
 def _tables(
-    release: Release, way: Way, truth: Sequence[sp.csr_array], people: Sequence[NDArray[np.int64]]
+    release: Reader, way: Way, truth: Sequence[sp.csr_array], people: Sequence[NDArray[np.int64]]
 ) -> Iterator[TableFitness]:
     """Every table of every level, in the order of the spec; areas of each level are classed by so many people."""
     for table in release.universe.tables:

@@ -13,7 +13,7 @@ from features.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
 from pipeline.pages.words import Called
-from pipeline.reading.release import Release
+from pipeline.reading.reader import Reader
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import read_table_parts
 from postprocess.largest_group import POINTS
@@ -31,12 +31,12 @@ DRAWS = message("draws of what the truth may be, which are linear: they overstat
 SIGNS = message("the signs and the shares of the largest group from draws of what the truth may be")
 
 
-def public_tables(release: Release, counted: Release) -> list[TableFitness]:
+def public_tables(release: Reader, counted: Reader) -> list[TableFitness]:
     """The expected fitness of every table of one universe that has intervals or draws.
 
     Args:
         release: of the universe.
-        counted: the universe that has the number of its records; see `Release.counted`.
+        counted: the universe that has the number of its records; see `Reader.counted`.
     """
     people = {level: np.asarray(counted.histogram(level).sum(axis=1)).ravel() for level in release.levels}
     places = ((table, level) for table in release.universe.tables for level in release.levels if level in table.levels)
@@ -44,7 +44,7 @@ def public_tables(release: Release, counted: Release) -> list[TableFitness]:
     return [fitness for fitness in found if fitness is not None]
 
 
-def _public_table(release: Release, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness | None:
+def _public_table(release: Reader, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness | None:
     """The same of one table at a level, in whose areas so many people `(n,)` are published."""
     drawn = _by_draws(release, table, level, people)
     if not release.spec.publish.margins:
@@ -58,7 +58,7 @@ def _public_table(release: Release, table: Table, level: str, people: NDArray[np
     return fitness
 
 
-def _by_intervals(release: Release, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness:
+def _by_intervals(release: Reader, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness:
     fitness = empty_fitness(release.universe, release.labels, table, level, INTERVALS)
     first = 0
     geocodes = release.spine.level(level).geocodes
@@ -71,7 +71,7 @@ def _by_intervals(release: Release, table: Table, level: str, people: NDArray[np
     return fitness
 
 
-def _by_draws(release: Release, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness | None:
+def _by_draws(release: Reader, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness | None:
     """From draws; None where there are none, too many, or where they leave a number open."""
     count, n = release.spec.publish.draws, len(release.spine.level(level))
     if not count or count * n * table.query.size > MOST_DRAWN:
@@ -86,7 +86,7 @@ def _by_draws(release: Release, table: Table, level: str, people: NDArray[np.int
     return fitness
 
 
-def _add_target(fitness: TableFitness, release: Release, table: Table, level: str) -> None:
+def _add_target(fitness: TableFitness, release: Reader, table: Table, level: str) -> None:
     """The probability of each area to be within the points, by the variance of the share of its largest group.
 
     The share p = x / t has, to first order, the variance (Var x - 2 p Cov(x, t) + p^2 Var t) / t^2.
@@ -113,13 +113,13 @@ def _add_target(fitness: TableFitness, release: Release, table: Table, level: st
 
 
 def public_thresholds(
-    release: Release, thresholds: Sequence[int], levels: Sequence[str], truths: dict[str, NDArray[np.int64]]
+    release: Reader, thresholds: Sequence[int], levels: Sequence[str], truths: dict[str, NDArray[np.int64]]
 ) -> list[Threshold]:
     """Thresholds of the number of people at some levels; `truths` has true numbers `(n,)` of levels, where known."""
     found = []
     for level in levels:
         numbers = release.query("total").at(level)
-        spread = numbers["total:moe90"].to_numpy(dtype=np.float64) / QUANTILE
+        spread = numbers["total:moe90"].to_numpy(np.float64, na_value=np.nan) / QUANTILE
         published = numbers["total"].to_numpy(dtype=np.int64)
         geocodes = release.spine.level(level).geocodes
         names = dict(release.names(level)) if level in release.named_levels else {}

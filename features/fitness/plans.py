@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from features.fitness.district_plan import DistrictPlan
 from features.fitness.districts import Majority, PlanFitness, judged_plan, majorities
 from pipeline.reading.question import Question
-from pipeline.reading.release import Release
+from pipeline.reading.reader import Reader
 from pipeline.reading.sums import together
 
 
@@ -35,7 +35,7 @@ class Group:
 
 
 def plan_fitness(
-    release: Release, plan: DistrictPlan, groups: Sequence[Group], truth: sp.csr_array | None = None
+    release: Reader, plan: DistrictPlan, groups: Sequence[Group], truth: sp.csr_array | None = None
 ) -> PlanFitness:
     """Judge a plan; `truth` is the true histogram of the leaves, if known."""
     leaves = release.histogram(release.spine.leaf_level.name)
@@ -79,7 +79,7 @@ def _cells(question: Question) -> NDArray[np.int64]:
     return counted
 
 
-def _variances(release: Release, inside: NDArray[np.bool_], left: Question, right: Question) -> tuple[float, ...]:
+def _variances(release: Reader, inside: NDArray[np.bool_], left: Question, right: Question) -> tuple[float, ...]:
     """Variances of two numbers in an area, and their covariance."""
     moments = release.half_widths.moments_of_leaves(
         inside.astype(np.float64), together(left.allowed, 1), together(right.allowed, 1)

@@ -61,7 +61,7 @@ class LinkedHouseholds(Households):
         publish_joined_records(job, links, counts)
 
     def sizes_of(self, release: PublishedRelease, of: Numbers) -> SizesOfHouseholds:
-        """See `pipeline.reading.release.HasSizes`."""
+        """See `pipeline.reading.reader.HasSizes`."""
         from features.joins.reading import SizesOfHouseholds
 
         return SizesOfHouseholds(release, self, of)

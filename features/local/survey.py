@@ -20,6 +20,7 @@ from features.local.unlisted import UNLISTED, Unlisted
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.allocation import Allocated, Allocation, Noise
+from pipeline.model.exact import epsilon_text
 from pipeline.model.public_key import public_key
 from pipeline.model.query import Query
 from pipeline.model.source import VARIANCE, PublicFiles, ReadExact, ReadStored, Source, Wanted
@@ -366,7 +367,7 @@ def view_of(collected: Collected, releases: Sequence[Central], file: Path) -> Co
         used=found["used"],
         unused=sum(found["not used"].values()),
         ratio=decimal_text(collected.mechanism.ratio),
-        epsilon=decimal_text(Fraction(collected.mechanism.epsilon)),
+        epsilon=epsilon_text(Fraction(collected.mechanism.epsilon)),
         central="".join(one.release.name for one in releases),
         moved=None if collected.shift is None else round(1000 * collected.shift),
         tested=unlisted is not None,

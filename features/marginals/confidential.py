@@ -7,7 +7,9 @@ with probability proportional to exp(epsilon score / (2 sensitivity)), which is 
 What scores use besides the records are the attributes' noisy tables, which are measured as any query is.
 
 The order is that of a run: the records are counted and fingerprinted, the ledger is charged, then it is drawn. The same
-choice again, of the same records with the same key, draws the same and costs nothing.
+choice again, of the same records with the same key, draws the same and costs nothing. A record that changes changes the
+fingerprint, wherever it lies, and with it all that is drawn: it is over the pairs' tables, and the attributes' in every
+leaf.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import scipy.sparse as sp
 
 from features.marginals.choice import Pairs, candidates, largest_epsilon, scores_of, tables_of
 from features.marginals.domain import Clique
@@ -40,6 +43,8 @@ from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.records.cells import open_cells
+from pipeline.records.count_accumulator import CountAccumulator
+from pipeline.records.tabulate import update_with_counts
 from postprocess.arrays import IntArray
 
 __all__ = ["Choice", "answered", "choose", "true_tables"]
@@ -108,25 +113,25 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
         InputError: there is no such ledger or dataset, or the key was used over other records.
     """
     key = holder.key(work.run) if work.again is None else key_of_release(work.again, source)
-    pairs, tables = work.terms.pairs, shielded(work.run, "choose", lambda: true_tables(work))
-    fingerprint = key.keyed_hash(_LABEL, digest(tables, pairs))
-    ones = [tables[a,] for a in range(len(work.attributes))]
+    tables = shielded(work.run, "choose", lambda: true_tables(work))
+    fingerprint = key.keyed_hash(_LABEL, tables.digest())
     said: dict[str, object] = {"budget": str(work.terms.budget), "records": _published(work, key, fingerprint)}
     if work.again is not None:
         if work.dataset:
             _refuse_uncharged(work, charge_of(work, key, fingerprint))
-        return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables, ones))}
+        return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables))}
+    # An independent redraw needs them; once they are kept, the directory is that of this choice.
     if not work.dataset:
-        _keep(work, tables)
-        return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables, ones))}
+        keep_tables(work.run, tables.pairs)
+        return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables))}
     charge, settings, restricted = charge_of(work, key, fingerprint), load_settings(), work.run.restricted
     with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
         own = read_note(restricted)
         noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
         reservation = ledger.reserve(charge, noted=noted)
         note_event(restricted, reservation.head)
-        _keep(work, tables)
-        found = _drawn(work, key, fingerprint, tables, ones)
+        keep_tables(work.run, tables.pairs)
+        found = _drawn(work, key, fingerprint, tables)
         note_event(restricted, ledger.commit(reservation))
     (charged,) = reservation.charged
     head = charged.head
@@ -134,15 +139,37 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
     return said | where | {"pairs": _names(work, found)}
 
 
-def _keep(work: ChoiceWork, tables: Mapping[Clique, IntArray]) -> None:
-    """Keep in restricted/ what an independent redraw needs; from here on the directory is that of this choice."""
-    pairs = work.terms.pairs
-    ones = [tables[one] for one in _singles(pairs.domain.sizes)]
-    keep_tables(work.run, {pair: tables[pair] for pair in pairs.possible}, ones)
+@dataclass(frozen=True, eq=False)
+class TrueTables:
+    """Tables of all records. Confidential.
+
+    Attributes:
+        pairs: of all pairs that can be chosen, at the top.
+        leaves: `(n_leaves, values of all attributes)` how many records of a leaf have each value.
+        sizes: how many values each attribute has.
+    """
+
+    pairs: Mapping[Clique, IntArray]
+    leaves: sp.csr_array[np.int64]
+    sizes: Sequence[int]
+
+    @property
+    def ones(self) -> list[IntArray]:
+        """Of each attribute, at the top."""
+        return np.split(self.leaves.sum(axis=0), np.cumsum(self.sizes)[:-1])
+
+    def digest(self) -> bytes:
+        """A plain hash of all: those of pairs as little-endian 64-bit integers, then the hash of the leaves'."""
+        hasher, leaves = hashlib.sha256(b"spinewise tables of a choice 2\0"), hashlib.sha256()
+        for table in self.pairs.values():
+            hasher.update(table.astype("<i8").tobytes())
+        update_with_counts(leaves, self.leaves)
+        hasher.update(leaves.digest())
+        return hasher.digest()
 
 
-def true_tables(work: ChoiceWork) -> dict[Clique, IntArray]:
-    """The tables of all pairs that can be chosen and of all attributes, of all records. Confidential.
+def true_tables(work: ChoiceWork) -> TrueTables:
+    """What pairs are chosen by.
 
     Attributes are read some at a time, as many as have together fewer than 2^62 cells in all leaves.
 
@@ -156,7 +183,8 @@ def true_tables(work: ChoiceWork) -> dict[Clique, IntArray]:
             groups.append([])
         groups[-1].append(number)
     opened = [open_cells(work.records, Schema(tuple(attributes[a] for a in group)), work.spine) for group in groups]
-    tables = {one: np.zeros(work.terms.domain.size(one), dtype=np.int64) for one in (*possible, *_singles(sizes))}
+    tables = {pair: np.zeros(work.terms.domain.size(pair), dtype=np.int64) for pair in possible}
+    starts, leaves = np.cumsum([0, *sizes]), CountAccumulator(work.spine.n_leaves, sum(sizes))
     for chunks in zip(*(one.chunks() for one in opened), strict=True):
         if len({len(chunk.keys) for chunk in chunks}) > 1:
             continue  # of rows that cannot be counted, which stop it below
@@ -165,24 +193,13 @@ def true_tables(work: ChoiceWork) -> dict[Clique, IntArray]:
             keys = chunk.keys
             for a in reversed(group):
                 keys, codes[a] = np.divmod(keys, sizes[a])
-        for one, table in tables.items():
-            cells = codes[one[0]] if len(one) == 1 else codes[one[0]] * sizes[one[1]] + codes[one[1]]
-            table += np.bincount(cells, minlength=len(table))
+        for a, code in codes.items():
+            leaves.add(keys * sum(sizes) + starts[a] + code)
+        for (one, other), table in tables.items():
+            table += np.bincount(codes[one] * sizes[other] + codes[other], minlength=len(table))
     for file in opened:
         file.log.raise_if_any()
-    return tables
-
-
-def _singles(sizes: Sequence[int]) -> list[Clique]:
-    return [(a,) for a in range(len(sizes))]
-
-
-def digest(tables: Mapping[Clique, IntArray], pairs: Pairs) -> bytes:
-    """A plain hash of the tables of pairs, then of attributes, each as little-endian 64-bit integers."""
-    hasher = hashlib.sha256(b"spinewise tables of a choice 1\0")
-    for one in (*pairs.possible, *_singles(pairs.domain.sizes)):
-        hasher.update(tables[one].astype("<i8").tobytes())
-    return hasher.digest()
+    return TrueTables(tables, leaves.finish(), sizes)
 
 
 def charge_of(work: ChoiceWork, key: MasterKey, fingerprint: str) -> Charge:
@@ -209,18 +226,16 @@ def charge_of(work: ChoiceWork, key: MasterKey, fingerprint: str) -> Charge:
     return Charge(work.dataset, run, work.release, neighbours, groups, key=use, later=terms.rest)
 
 
-def _drawn(
-    work: ChoiceWork, key: MasterKey, fingerprint: str, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray]
-) -> tuple[Clique, ...]:
+def _drawn(work: ChoiceWork, key: MasterKey, fingerprint: str, tables: TrueTables) -> tuple[Clique, ...]:
     """The pairs: here noise is added to the attributes' tables, and the exponential mechanism chooses."""
     terms, names = work.terms, work.terms.domain.names
     context = (fingerprint, work.spine.fingerprint(), terms.fingerprint())
     sampler = sampler_for(terms.of_attribute)
     noisy = [
         table + sampler.draw(key.stream_key(context, terms.top, attribute_query(name)), 0, len(table))
-        for name, table in zip(names, ones, strict=True)
+        for name, table in zip(names, tables.ones, strict=True)
     ]
-    return chosen_pairs(terms.pairs, tables, noisy, terms.scale, key.stream_key(context, terms.top, _STREAM))
+    return chosen_pairs(terms.pairs, tables.pairs, noisy, terms.scale, key.stream_key(context, terms.top, _STREAM))
 
 
 def _names(work: ChoiceWork, pairs: Sequence[Clique]) -> list[list[str]]:

@@ -1,7 +1,7 @@
 """The private choice of cliques as a stage of a run, before anything else: what is asked, and the spec that follows.
 
 What the measuring process answers is public once the release is: the pairs, where they were charged, and a fingerprint
-of the tables that they were chosen by. An independent redraw needs these tables: they are kept in restricted/.
+of the tables that they were chosen by. An independent redraw needs those of pairs: they are kept in restricted/.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from postprocess.arrays import IntArray
 
 __all__ = ["ChoiceWork", "decided_spec", "keep_tables", "redrawn", "work_of"]
 
-#: In restricted/: the true tables of all pairs that could be chosen, and of all attributes, at the top.
+#: In restricted/: the true tables at the top of all pairs that could be chosen.
 TABLES: Final = "choice.npz"
 
 
@@ -127,9 +127,9 @@ def _terms(spec: ReleaseSpec) -> Terms:
     return together.terms
 
 
-def keep_tables(run: RunDirectory, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray]) -> None:
-    """Keep the true tables in restricted/: arrays named by the attributes' numbers."""
+def keep_tables(run: RunDirectory, tables: Mapping[Clique, IntArray]) -> None:
+    """Keep the true tables of pairs in restricted/: arrays named by the attributes' numbers."""
     file = io.BytesIO()
     named: dict[str, Any] = {"-".join(map(str, pair)): table for pair, table in tables.items()}
-    np.savez_compressed(file, **named | {str(a): table for a, table in enumerate(ones)})
+    np.savez_compressed(file, **named)
     write_bytes(run.restricted / TABLES, file.getvalue(), run.staging, private=True)

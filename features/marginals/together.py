@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from features.marginals.bins import Bins
@@ -39,7 +39,7 @@ class Cliques(Together):
         alike: whether the parts of an area are expected to be alike.
         amounts: the attributes whose values are bins.
         terms: on which the cliques are chosen privately; None where they are declared.
-        is_chosen: whether they are the chosen ones already.
+        chosen_from: published fingerprint of the records that they were chosen from; "" before they are chosen.
     """
 
     tree: JunctionTree
@@ -48,7 +48,7 @@ class Cliques(Together):
     alike: bool
     amounts: tuple[Bins, ...] = ()
     terms: Terms | None = None
-    is_chosen: bool = False
+    chosen_from: str = ""
 
     @classmethod
     def of(cls, stated: MarginalsSection, universes: Sequence[Universe]) -> Cliques:
@@ -57,17 +57,18 @@ class Cliques(Together):
         tree, _ = tree_of_universes(stated, attributes, own)
         names, terms = tuple(universe.name for universe in universes), terms_of_universes(stated, attributes, own)
         amounts = tuple(Bins.of(name, texts) for name, texts in (stated.amounts or {}).items())
-        return cls(tree, names, attributes, stated.alike, amounts, terms, stated.chosen is not None)
+        chosen_from = "" if stated.chosen is None else stated.chosen.records
+        return cls(tree, names, attributes, stated.alike, amounts, terms, chosen_from)
 
     @property
     def earlier(self) -> Earlier | None:
         """See `Together.earlier`: the private choice of the cliques."""
-        return None if self.terms is None else self.terms.earlier
+        return None if self.terms is None else replace(self.terms.earlier, records=self.chosen_from)
 
     @property
     def undecided(self) -> str:
         """See `Together.undecided`."""
-        if self.terms is None or self.is_chosen:
+        if self.terms is None or self.chosen_from:
             return ""
         if self.terms.pairs.further:
             return (

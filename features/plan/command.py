@@ -108,7 +108,7 @@ def plan(
         typer.Option(
             metavar="AMOUNTS",
             help='How many records have which amount, "wages: 10000 = 600, 30000 = 350, 90000+ = 50; ..." '
-            "(how many units, where the ends are of a unit's total); shows what each upper end cuts off.",
+            "(how many units, where the ends are of a unit's total); shows the amount lost to each clipping limit.",
         ),
     ] = None,
     cliques: Annotated[

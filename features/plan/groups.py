@@ -13,7 +13,7 @@ from features.plan.targets import Aim, parse_places
 from pipeline.errors import InputError, SpecError
 from pipeline.estimation.expectation import Expectation
 from pipeline.model.query import Query
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.reader import Reader, open_reader
 from postprocess.arrays import FloatArray
 
 _OPTION = "--worst-group"
@@ -36,7 +36,7 @@ def worst_group_aims(text: str, expectation: Expectation, like: Path) -> tuple[A
     universe = expectation.universe
     if not universe.measure.counts:
         raise InputError(f"{_OPTION}: groups are of people, and {universe.name} has sums of an amount; use --weights")
-    release = open_release(like)
+    release = open_reader(like)
     earlier = release.companion(universe.name) if universe.name else release
     aims = []
     for level, query in parse_places(text, universe, _OPTION):
@@ -60,7 +60,7 @@ def _kind(expectation: Expectation, query: Query, answer: int) -> tuple[int, byt
     return row, factors[:, place].round(9).tobytes()
 
 
-def _means(earlier: Release, level: str, query: Query) -> FloatArray:
+def _means(earlier: Reader, level: str, query: Query) -> FloatArray:
     """Published people of each answer, mean over the areas of a level, `(size,)`."""
     if level not in earlier.levels:
         raise InputError(f"--like: {earlier.name} has no level {level!r}; its levels are {', '.join(earlier.levels)}")

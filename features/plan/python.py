@@ -17,7 +17,6 @@ from features.plan.release_plan import REMARK, Plan, plan_release
 from features.plan.shares import SharedRow, SharesGuess
 from features.plan.show import cost_line, show_plan
 from pipeline.cost.model import Cost
-from pipeline.model.texts.sentences import spoken
 from pipeline.spec.release_spec import ReleaseSpec
 
 _WIDTH = 120
@@ -54,7 +53,7 @@ class ReleasePlan:
     @property
     def promise(self) -> dict[str, str]:
         """What is guaranteed for each universe, as text."""
-        return {one.universe.name: spoken(one.statement.words) for one in self._plan.universes}
+        return {one.universe.name: one.statement.words for one in self._plan.universes}
 
     @property
     def shares(self) -> pd.DataFrame:

@@ -23,7 +23,6 @@ from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.links.link import Link
 from pipeline.model.query import Query
-from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
 from pipeline.privacy.limits import beyond_limits
@@ -123,7 +122,7 @@ class Plan:
     @property
     def promise(self) -> str:
         """The release's one epsilon, and what it is about."""
-        return spoken(promise(self.joint, self.universes[0].statement.delta))
+        return promise(self.joint, self.universes[0].statement.delta)
 
     @property
     def undecided(self) -> str:

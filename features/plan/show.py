@@ -19,7 +19,6 @@ from pipeline.cost.model import Cost
 from pipeline.model.exact import exact_text
 from pipeline.model.labels import beside
 from pipeline.model.texts.catalogue import texts_in
-from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
@@ -80,12 +79,14 @@ def _short_cost(fit: Fitting) -> str:
     if not fit.fits:
         return way_line(fit)
     workers = f"{cost.workers} worker{'s' if cost.workers > 1 else ''}"
-    return f"A run takes about {_time(cost.seconds)} with {workers}, and up to {cost.peak_mb / 1000:.1f} GB of memory."
+    return (
+        f"A run takes about {_time(cost.seconds)} with {workers}, and at most {cost.peak_mb / 1000:.1f} GB of memory."
+    )
 
 
 def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
     name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
-    console.print(f"{name}. {spoken(plan.statement.words)}")
+    console.print(f"{name}. {plan.statement.words}")
     for invariant in plan.statement.invariants:
         console.print(f"Published exactly (not protected): {invariant.query} of every {invariant.level}.")
     _show_expected(plan, console, called)
@@ -342,7 +343,7 @@ def show_best(best: Best, console: Console, called: Called, *, details: bool) ->
     )
     console.print()
     _show_expected(best.planned, console, called)
-    console.print(spoken(best.planned.statement.words))
+    console.print(best.planned.statement.words)
 
 
 def way_line(fit: Fitting) -> str:
@@ -357,8 +358,8 @@ def cost_line(cost: Cost) -> str:
     margins = f", {cost.margins_mb / 1000:.1f} GB of it for the margins of error" if cost.margins_mb else ""
     return (
         f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
-        f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of "
-        f"memory{margins} (both within a factor of 1.5 in 20 measured runs)."
+        f"worker{'s' if cost.workers > 1 else ''} on as many free cores (within a factor of 1.5 in 20 measured runs), "
+        f"and at most {cost.peak_mb / 1000:.1f} GB of memory{margins}."
     )
 
 

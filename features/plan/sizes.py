@@ -13,7 +13,7 @@ from pipeline.estimation.expectation import Expectation
 from pipeline.model.exact import exact_text
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.reader import Reader, open_reader
 from pipeline.release.area_sizes import SIZES, size_classes
 from postprocess.linear.expected import LevelCovariances, answer_variances
 from postprocess.statistics import MEAN_ABSOLUTE
@@ -63,7 +63,7 @@ def size_rows(expectations: Sequence[Expectation], like: Path) -> tuple[SizeRow,
         InputError: it has none of the areas.
         ReleaseError: it is damaged.
     """
-    earlier = open_release(like)
+    earlier = open_reader(like)
     found: list[SizeRow] = []
     for expectation in expectations:
         universe = expectation.universe
@@ -81,7 +81,7 @@ def size_rows(expectations: Sequence[Expectation], like: Path) -> tuple[SizeRow,
     return tuple(found)
 
 
-def _people(expectation: Expectation, release: Release, level: str) -> np.ndarray:
+def _people(expectation: Expectation, release: Reader, level: str) -> np.ndarray:
     """`(n_geounits,)` people of each area in the earlier release; -1 where it has no such area."""
     published = release.histogram(level).sum(axis=1)
     there = dict(zip(release.spine.level(level).geocodes.tolist(), np.asarray(published).ravel().tolist(), strict=True))

@@ -223,9 +223,9 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
     (first, *_) = checked.parts
     if question.statistic != "count" or not isinstance(first, Measured):
         return None
-    from pipeline.reading.release import open_release
+    from pipeline.reading.reader import open_reader
 
-    opened = open_release(folder)
+    opened = open_reader(folder)
     if any(opened.schema.names.count(axis.attribute.name) == 0 for axis in question.axes):
         return None
     level = question.level or opened.levels[0]

@@ -18,7 +18,6 @@ from pipeline.metadata.products import ReleaseScope, area_products, described, p
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
-from pipeline.model.texts.sentences import spoken
 from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Write, nowhere
 from pipeline.pages.facts import HasSection, Shown
@@ -135,7 +134,7 @@ def promised(
         "stated": len(spec.about.rows()) > bool(spec.about.title) + bool(spec.about.publisher),
         "joint": joint,
         "households": households,
-        "promise": spoken(promise(joint, statements[0].delta)),
+        "promise": promise(joint, statements[0].delta),
         "weak": Decimal(joint.epsilon) > _WEAK,
         "odds": _grouped(odds(joint.epsilon), texts),
         "joint_budget": decimal_text(Fraction(joint.budget)),
@@ -224,6 +223,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         n_areas=sum(len(level) for level in sources.spine.levels),
         universes=universes,
         main=universes[0],
+        whom=_whom(sources, universes[0]),
         view=sources.universes[0].source.view(sources.run),
         companions=universes[1:],
         classes=CLASSES,
@@ -249,6 +249,16 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         level_title=sources.words("").level,
         table_title=lambda row: sources.words(row.universe).table(row.table),
     )
+
+
+def _whom(sources: ReportSources, main: UniverseView) -> str:
+    """Of whom the page says that little can be learnt: a person, unless the spec says what a record, or a unit, is."""
+    texts = sources.texts
+    if (column := sources.spec.privacy.unit) is not None:
+        return texts("any one unit (“{column}”)", column=column)
+    if main.universe.series is not None or not sources.words("").labels.records:
+        return texts("any one person")
+    return texts("any one of the {what}", what=main.what)
 
 
 def _sections(sources: ReportSources) -> list[tuple[Any, object]]:

@@ -12,7 +12,7 @@ import numpy as np
 from features.shares.files import path_of, read_public_shares
 from features.shares.public_share import PublicShare, shares_of
 from pipeline.errors import InputError
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.reader import Reader, open_reader
 from postprocess.shares.spread import Spread
 
 #: The name of a share, a level, and the label of an answer.
@@ -91,7 +91,7 @@ def guesses_like(folder: Path, shares: Sequence[PublicShare]) -> dict[GuessPlace
         InputError: it is no finished release, or has no spread of a share at a level.
         ReleaseError: it is damaged.
     """
-    release = open_release(folder)
+    release = open_reader(folder)
     earlier = {share.name: share for share in shares_of(release.universe)}
     found: dict[GuessPlace, Guess] = {}
     for share in shares:
@@ -137,7 +137,7 @@ def _stated(numbers: str, where: str) -> Guess:
     return Guess(values["persons"], spread_guessed(values["tau2"], values.get("a", 0.0)))
 
 
-def _persons(release: Release, share: PublicShare) -> dict[str, float]:
+def _persons(release: Reader, share: PublicShare) -> dict[str, float]:
     """Per answer's label, what was released of it for each 1 of the public number, over the whole area."""
     geocodes = release.spine.level(share.level).geocodes
     numbers = read_public_shares(release.files.readable(path_of(release.files, share.name)), share, geocodes).sum(
@@ -154,7 +154,7 @@ def _persons(release: Release, share: PublicShare) -> dict[str, float]:
     }
 
 
-def _estimated(release: Release, place: GuessPlace) -> Spread | None:
+def _estimated(release: Reader, place: GuessPlace) -> Spread | None:
     """The spread that the manifest states."""
     name, level, label = place
     noted: object = release.manifest.solver

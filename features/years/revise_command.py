@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from features.years.series_command import SeriesArgument
-from pipeline.execution.options import OutOption
+from pipeline.execution.options import OutOption, Output, QuietOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,6 +26,7 @@ def revise(
             "with very many areas; the spec asks for it with [series.change].",
         ),
     ] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Combine the releases of a series so far into one history, from their public files, and print its folder.
 
@@ -42,4 +43,5 @@ def revise(
     from features.years.vintage import write_revision
     from pipeline.execution.settings import load_settings
 
-    typer.echo(str(write_revision(revised(series_at(folder), model=model), load_settings(out=out).out)))
+    made = write_revision(revised(series_at(folder), model=model), load_settings(out=out).out)
+    Output(quiet).result(str(made), {"directory": str(made)})

@@ -279,7 +279,15 @@ def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
 
 def _prefect(settings: Settings) -> Iterator[Examined]:
     """The configured server answers with the same version, and a worker of the pool is online."""
-    from flows.orchestration.probe import authorization, installed_version, open_to_others, server_url, workers_online
+    from flows.orchestration.probe import (
+        ONE_WRITER,
+        authorization,
+        installed_version,
+        may_keep_in_sqlite,
+        open_to_others,
+        server_url,
+        workers_online,
+    )
 
     url = server_url()
     if not url:
@@ -319,8 +327,10 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
     elif not workers:
         yield Examined(
             "Prefect", "note", f"{url} answers; no worker of the pool {settings.work_pool!r} is online",
-            f"prefect worker start --pool {settings.work_pool}",
+            "spinewise worker",
         )  # fmt: skip
+    elif workers > 1 and may_keep_in_sqlite():
+        yield Examined("Prefect", "note", f"{url} answers, {workers} workers online", ONE_WRITER)
     else:
         yield Examined("Prefect", "well", f"{url} answers, {workers} workers online")
 

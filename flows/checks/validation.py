@@ -161,8 +161,7 @@ def validate(
     for check in stated_checks(spec, spec.universes(), i_know=i_know):
         with result.noted("spec"):
             check()
-    if spec.privacy.dataset is not None and (missing := [key for key in ASKED_FOR if not getattr(spec.about, key)]):
-        result.remarks.append(f"{spec_file}: [report] states no {', '.join(missing)}; readers will ask for them")
+    result.remarks += _wanted(spec_file, spec)
     spine: Spine | None = None
     with result.noted("geography"):
         spine = read_spine(spec.geography)
@@ -190,6 +189,17 @@ def validate(
             own = [universe for universe in universes if answers.get(universe.name) is not None and not universe.name]
             result.remarks += _over_periods(own, spine, (*periods_before, data))
     return result
+
+
+def _wanted(spec_file: Path, spec: ReleaseSpec) -> Iterator[str]:
+    """What the spec would have to state, and what to leave out, to be that of a release for readers."""
+    if missing := [key for key in ASKED_FOR if not getattr(spec.about, key)]:
+        yield f"{spec_file}: [report] states no {', '.join(missing)}; readers will ask for them"
+    if spec.privacy.key is not None:
+        yield (
+            f"{spec_file}: privacy.key: {spec.privacy.key!r} is a test key, which everybody has: the release protects "
+            "nobody and says NOT FOR RELEASE; for a release leave it out, and a key is drawn"
+        )
 
 
 def _loaded(spec_file: Path, result: Validation) -> ReleaseSpec | None:

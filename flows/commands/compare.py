@@ -53,12 +53,12 @@ def compare(
     """
     from pipeline.reading.compare import compare as compare_releases
     from pipeline.reading.compare import comparison_html
-    from pipeline.reading.release import open_release
+    from pipeline.reading.reader import open_reader
     from pipeline.storage.page_files import check_page_file, write_page_file
 
     if html is not None:
         check_page_file("--html", html)
-    comparison = compare_releases(open_release(first), open_release(second))
+    comparison = compare_releases(open_reader(first), open_reader(second))
     changed = [comparison.of_area(one) for one in area or ()]
     if html is not None:
         write_page_file("--html", html, comparison_html(comparison))
@@ -80,7 +80,6 @@ def _show(comparison: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from pipeline.model.texts.sentences import spoken
     from pipeline.privacy.accounting.statement_models import promise
 
     console = Console(highlight=False, markup=False)
@@ -89,7 +88,7 @@ def _show(comparison: Comparison) -> None:
     console.print(f"First:  {comparison.first.run.root}\nSecond: {comparison.second.run.root}\n", soft_wrap=True)
     for title, release in (("first", comparison.first), ("second", comparison.second)):
         manifest = release.manifest
-        console.print(f"The {title}: {spoken(promise(manifest.joint, manifest.privacy[0].delta))}", soft_wrap=True)
+        console.print(f"The {title}: {promise(manifest.joint, manifest.privacy[0].delta)}", soft_wrap=True)
     console.print()
     stated = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("differs", "first", "second"):

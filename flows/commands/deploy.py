@@ -58,8 +58,8 @@ def deploy(
 
     Runs are started by --cron, by `prefect deployment run`, or on the server's pages, where the parameters are a form.
     One run of a dataset is active at a time; a run that was stopped is resumed. The same command again changes
-    the deployment. A worker is needed: `prefect worker start --pool spinewise`. What is stored on the server are paths
-    and numbers; keys, the ledger's place and who is notified of failures are settings of the worker's machine.
+    the deployment. A worker is needed: `spinewise worker`. What is stored on the server are paths and numbers; keys,
+    the ledger's place and who is notified of failures are settings of the worker's machine.
 
     Example:
 
@@ -88,24 +88,11 @@ def deploy(
     settings = load_settings(out=out if spec is not None else None, workers=workers, work_pool=work_pool)
     if timeout is not None and timeout <= 0:
         raise InputError(f"--timeout: found {timeout:g}; a number of seconds above 0 is needed")
-    import os
-
     from flows.orchestration.deployments import Plan, check_cron
     from flows.orchestration.deployments import deploy as deploy_flow
-    from flows.orchestration.probe import open_to_others, server_url
+    from flows.orchestration.probe import ONE_WRITER, check_server, may_keep_in_sqlite
 
-    url = os.environ.get("PREFECT_API_URL") or server_url()
-    if not url:
-        raise InputError(
-            "PREFECT_API_URL: missing; it names the Prefect server, such as http://127.0.0.1:4200/api after "
-            "`prefect server start`"
-        )
-    if exposed := open_to_others(url):
-        raise InputError(
-            f"PREFECT_API_URL: {exposed}, without a password: they could run anything as the worker. Start the server "
-            "with PREFECT_SERVER_API_AUTH_STRING=name:password, and give workers and this command "
-            "PREFECT_API_AUTH_STRING; or let it listen on this machine alone: prefect server start --host 127.0.0.1"
-        )
+    check_server()
     if cron is not None:
         check_cron(cron, timezone)
     processes = None if workers is None else settings.workers
@@ -166,7 +153,9 @@ def deploy(
     typer.echo(f"deployed: {full_name}")
     typer.echo(f"  schedule     {'none' if cron is None else f'{cron} ({timezone})'}")
     typer.echo(f"  run it now   prefect deployment run '{full_name}'")
-    typer.echo(f"  worker       prefect worker start --pool {plan.pool}")
+    typer.echo(f"  worker       spinewise worker{'' if plan.pool == 'spinewise' else f' --work-pool {plan.pool}'}")
+    if may_keep_in_sqlite():
+        typer.echo(ONE_WRITER, err=True)
 
 
 def _folders(spec: Path, data: Path | None, key_file: Path | None) -> tuple[str, ...]:

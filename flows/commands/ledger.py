@@ -301,7 +301,7 @@ def close_dataset(
     with _opened(ledger) as opened:
         state = opened.dataset(dataset)
         if not yes:
-            typer.confirm(f"Close {dataset}, of which {state.unit} = {state.left} is left, for ever?", abort=True)
+            typer.confirm(f"Close {dataset}, of which {state.unit} = {state.left} is left, permanently?", abort=True)
         opened.close_dataset(dataset)
         typer.echo(f"{dataset}: closed")
 
@@ -350,14 +350,13 @@ def _judge(what: str, extent: str, problems: list[str]) -> None:
 def _told(report: dict[str, object]) -> list[str]:
     from fractions import Fraction
 
-    from pipeline.model.exact import headline
     from pipeline.privacy.ledger.ledger import amount_text
 
     def amount(key: str, *, up: bool = False) -> str:
         return amount_text(Fraction(str(report[key])), up=up)
 
     unit = report["unit"]
-    epsilon = f"; epsilon {headline(str(report['epsilon']))} at delta {float(Fraction(str(report['delta']))):g}"
+    epsilon = f"; epsilon {report['epsilon']} at delta {float(Fraction(str(report['delta']))):g}"
     lines = [
         "",
         f"{report['dataset']}: {report['population']}{' (closed)' if report['closed'] else ''}",

@@ -92,8 +92,8 @@ def run(
     """Run a release, and print its directory.
 
     The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command resumes an
-    interrupted run, does nothing if the run is finished, and refuses a directory made from other records or another
-    spec.
+    interrupted run, does nothing if the run is finished, and refuses to continue a directory that belongs to other
+    records or another spec.
 
     The privacy losses of releases of the same records add up. After the run, one line states their sum so far: from the
     ledger or, if nothing was charged, from the releases of the same file in the same folder.

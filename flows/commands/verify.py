@@ -66,7 +66,7 @@ def verify(
     """Check that a release is complete and unchanged, and that every number follows from its noisy measurements.
 
     Every file must have the hash that the manifest states, and what is computed again from the measurements must be the
-    same to the last byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
+    same byte for byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
 
     --signed-by: the release must also be signed with that key, which shows whose it is.
 
@@ -83,7 +83,9 @@ def verify(
     its manifest, and every count.
 
     An answer of spinewise ask is verified too: its files, its costs, and what follows from its noisy numbers; where it
-    is combined with a release, also from that release.
+    is combined with a release, also from that release. With --release its areas are compared with those of a release.
+
+    Fields of the manifest that no public file implies, such as versions, are named: their form alone is compared.
 
     Example:
 
@@ -124,7 +126,7 @@ def verify(
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
-    from pipeline.runs.verify import verify_release
+    from pipeline.runs.verify import FORM_ALONE, verify_release
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 
@@ -156,7 +158,13 @@ def verify(
         text += "" if key is None else f"; it is signed by {key.name}"
         if key is None and is_signed(run):
             output.remark(f"{release}: its signature was not checked: name the key with --signed-by")
-        output.result(text, {"release": str(release), "verified": not problems, "problems": problems})
+        if not problems:
+            output.remark(
+                f"{release}: of {', '.join(FORM_ALONE)} the form alone was compared; spinewise audit compares all but "
+                "software with the key and the ledger"
+            )
+        content = {"release": str(release), "verified": not problems, "problems": problems}
+        output.result(text, {**content, "form_alone": () if problems else FORM_ALONE})
     if problems:
         raise typer.Exit(1)
 
@@ -172,21 +180,19 @@ def _refuse(options: Mapping[str, object], beside: str) -> None:
 
 
 def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:
-    from pipeline.errors import InputError
     from pipeline.execution.console import tell_problems
     from pipeline.published import release_at
+    from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.questions.combining import is_combined, release_of
-    from pipeline.runs.questions.public_files import verify_answer
+    from pipeline.runs.questions.public_files import form_alone, verify_answer
     from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, signature_problems
 
     key = None if signed_by is None else PublicKey.read(signed_by)
     run, combined = RunDirectory(answer), is_combined(RunDirectory(answer))
-    if combined_with is not None and not combined:
-        raise InputError(f"--release: {answer} is not combined with a release")
-    release = release_of(run, combined_with) if combined else None
+    release = release_of(run, combined_with) if combined else combined_with
     if combined_with is not None:
         require_signer(release_at(combined_with), (), key)
     problems = [] if key is None else signature_problems(run, key)
@@ -196,12 +202,19 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
     else:
         text = f"{answer}: verified; its numbers follow from its measurements, and its cost from its noise"
         if release is not None:
-            text += f"; combined with {release}"
+            text += f"; combined with {release}" if combined else f"; its areas are those of {release}"
         text += "" if key is None else f"; it is signed by {key.name}"
         if key is None and is_signed(run):
             output.remark(f"{answer}: its signature was not checked: name the key with --signed-by")
         if combined and release is None:
             output.remark(f"{answer}: its combined numbers were not computed again: name the release with --release")
-        output.result(text, {"answer": str(answer), "verified": not problems, "problems": problems})
+        alone = () if problems else form_alone(read_answer(run), release)
+        if alone:
+            output.remark(
+                f"{answer}: of {', '.join(alone)} the form alone was compared; with key and ledger spinewise audit "
+                "compares all but release, software and labels, and spinewise verify --records makes all of them again"
+            )
+        content = {"answer": str(answer), "verified": not problems, "problems": problems}
+        output.result(text, {**content, "form_alone": alone})
     if problems:
         raise typer.Exit(1)

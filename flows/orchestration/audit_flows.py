@@ -39,7 +39,12 @@ from pipeline.runs.rerun import Rerun, repeated_apart, rerun_release  # noqa: E4
 repeating: ContextVar[Repeating | None] = ContextVar("repeating", default=None)
 
 
-@flow(name="spinewise rerun", flow_run_name="rerun of {release}", persist_result=False, log_prints=False)
+def name_of_rerun() -> str:
+    """What Prefect's pages call a rerun: the release's name, which is its directory's."""
+    return f"rerun of {release_at(Path(runtime.flow_run.parameters['release'])).root.resolve().name}"
+
+
+@flow(name="spinewise rerun", flow_run_name=name_of_rerun, persist_result=False, log_prints=False)
 def rerun(
     release: Path,
     data: Path | None = None,
@@ -76,6 +81,7 @@ def rerun(
 
 @flow(
     name="spinewise audit",
+    flow_run_name="audit of the installation",
     persist_result=False,
     log_prints=False,
     timeout_seconds=SETTINGS.timeout,

@@ -33,6 +33,8 @@ from pipeline.errors import InputError, SpinewiseError  # noqa: E402
 TAG: Final = "spinewise"
 #: Seconds without a sign of life after which a run counts as lost, and between two signs.
 LOST_AFTER, HEARTBEAT = 120, 30
+#: How often a run asks again where the server's database is busy or the server is being restarted: four minutes in all.
+REQUESTS_AGAIN = 7
 _SILENT = "spinewise: runs without a sign of life are lost"
 _LOST = "spinewise: lost runs go on"
 
@@ -95,6 +97,7 @@ def job_template(specs: Sequence[str], outputs: Sequence[str]) -> dict[str, Any]
                 "PREFECT_LOGGING_LEVEL": "INFO",
                 "PREFECT_LOGGING_TO_API_ENABLED": "true",
                 "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT),
+                "PREFECT_CLIENT_MAX_RETRIES": str(REQUESTS_AGAIN),
                 DEPLOYED: json.dumps(folders),
             },
             "name": "{{ name }}",

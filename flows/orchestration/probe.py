@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ipaddress
+import os
 import socket
 import urllib.error
 import urllib.parse
@@ -20,8 +21,15 @@ from prefect.client.orchestration import get_client  # noqa: E402
 from prefect.exceptions import ObjectNotFound  # noqa: E402
 from prefect.settings import get_current_settings  # noqa: E402
 
+from pipeline.errors import InputError  # noqa: E402
+
 #: Seconds to wait for the server.
 _PATIENCE: Final = 5
+#: What follows where several workers use one server.
+ONE_WRITER: Final = (
+    "more than one worker needs a server that keeps its records in PostgreSQL; SQLite, the default, lets one write at "
+    'a time, and requests fail with "database is locked" (docs/stopping.md#sqlite-and-postgresql)'
+)
 
 
 def installed_version() -> str:
@@ -67,6 +75,32 @@ def open_to_others(url: str) -> str:
         except OSError:
             continue
     return ""
+
+
+def check_server() -> None:
+    """Refuse to deploy on a server, or to work for one, to which anybody could give orders.
+
+    Raises:
+        InputError: none is named, or it is open to others.
+    """
+    url = os.environ.get("PREFECT_API_URL") or server_url()
+    if not url:
+        raise InputError(
+            "PREFECT_API_URL: missing; it names the Prefect server, such as http://127.0.0.1:4200/api after "
+            "`prefect server start`"
+        )
+    if exposed := open_to_others(url):
+        raise InputError(
+            f"PREFECT_API_URL: {exposed}, without a password: they could run anything as the worker. Start the server "
+            "with PREFECT_SERVER_API_AUTH_STRING=name:password, and give workers and this command "
+            "PREFECT_API_AUTH_STRING; or let it listen on this machine alone: prefect server start --host 127.0.0.1"
+        )
+
+
+def may_keep_in_sqlite() -> bool:
+    """Whether the server may keep its records in SQLite, its default: it tells nobody, but the same may be set here."""
+    url = get_current_settings().server.database.connection_url
+    return url is None or not url.get_secret_value().startswith("postgresql")
 
 
 def _is_loopback(host: str) -> bool:

@@ -30,7 +30,7 @@ from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_
 from pipeline.confidential.custody import KeySource, configured_source  # noqa: E402
 from pipeline.confidential.signing import signing_key  # noqa: E402
 from pipeline.confidential.steps import Measured  # noqa: E402
-from pipeline.errors import InputError  # noqa: E402
+from pipeline.errors import InputError, SpinewiseError  # noqa: E402
 from pipeline.execution.progress import Silent, Together  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
@@ -42,6 +42,7 @@ from pipeline.runs.request import Engine, EngineName, Request, check_request  # 
 from pipeline.runs.run import ReleaseRun, release_run  # noqa: E402
 from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
 from pipeline.signatures.statement import sign_release, signature_of  # noqa: E402
+from pipeline.spec.periods import releases_of  # noqa: E402
 from pipeline.spec.release_spec import load_spec  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began; not a parameter, which Prefect
@@ -57,9 +58,24 @@ def signer_of(settings: Settings) -> SigningKey | None:
     return None if measured_of_run.get() is not None else signing_key(settings, None, None, None)
 
 
+def name_of_run() -> str:
+    """What Prefect's pages call the run: its release's name, which has the period; of several, that of the series."""
+    if server_is_temporary():  # nobody sees it
+        return "release"
+    given = runtime.flow_run.parameters
+    spec = Path(given["spec"])
+    try:
+        if runtime.deployment.id:
+            check_allowed(load_settings(), {"spec": spec}, {})
+        stated = load_spec(spec)
+        return releases_of(stated).get(given.get("period") or "", stated.name)
+    except (SpinewiseError, OSError):  # which the run itself will say
+        return f"release of {spec}"
+
+
 @flow(
     name="spinewise release",
-    flow_run_name="release of {spec}",
+    flow_run_name=name_of_run,
     persist_result=False,
     log_prints=False,
     timeout_seconds=SETTINGS.timeout,

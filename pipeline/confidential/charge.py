@@ -10,6 +10,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from pipeline.confidential.binding import bound_fingerprints
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.model.allocation import allocations
@@ -97,7 +98,7 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> li
     Args:
         job: the run.
         key: the run's master key.
-        fingerprints: of each universe's records, keyed.
+        fingerprints: universe -> of its own table, keyed.
     """
     if not job.universes[0].dataset:
         return []
@@ -105,14 +106,14 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> li
     from pipeline.privacy.ledger.charge import charge_for
     from pipeline.privacy.ledger.key_uses import KeyUse
 
-    charges = []
+    charges, bound = [], bound_fingerprints(key, job.universes, fingerprints)
     for universe in job.universes:
         charge = charge_for(
             universe,
             dataset=universe.dataset,
             release=job.spec.name,
             key=key,
-            input_fingerprint=fingerprints[universe.name],
+            input_fingerprint=bound[universe.name],
             spine_fingerprint=job.spine.fingerprint(),
             level_sizes={
                 level.name: allocation.n_measured(len(level))

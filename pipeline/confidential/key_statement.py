@@ -21,7 +21,7 @@ def key_statement(key: MasterKey, salt: str, fingerprints: Mapping[str, str]) ->
     Args:
         key: the run's master key.
         salt: from `release_salt`; "" for a release that was made before there were salts.
-        fingerprints: universe -> of its records, keyed.
+        fingerprints: universe -> of its records, keyed, from `bound_fingerprints`.
     """
     published = {name: key.published_fingerprint(salt, name, one) for name, one in fingerprints.items()}
     return KeyStatement(salt, key.commitment(salt), published)

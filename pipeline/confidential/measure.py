@@ -283,7 +283,7 @@ def measure_level(
     Args:
         job: the run.
         key: the run's master key.
-        fingerprint: of the records, keyed, from `tabulate_universe`.
+        fingerprint: of the records, keyed, from `bound_fingerprints`.
         universe: the release's own, or a companion.
         level: name of the level.
         carried: of a release in a series whose numbers mix periods, what is added of the others.
@@ -402,7 +402,7 @@ def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Univer
     Args:
         job: the run.
         key: the run's master key.
-        fingerprint: of the records, keyed.
+        fingerprint: of the records, keyed, from `bound_fingerprints`.
         universe: the release's own, or a companion.
         selection: what is chosen, at which level.
     """

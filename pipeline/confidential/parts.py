@@ -40,7 +40,7 @@ class ConfidentialPart(Protocol):
         """Refuse what no release could keep; what is odd, in confidential sentences. Errors as `check_universe`."""
 
     def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
-        """Publish what is measured at a level; `fingerprint` is that of `tabulate`."""
+        """Publish what is measured at a level; `fingerprint` is of the records, from `bound_fingerprints`."""
 
 
 @runtime_checkable

@@ -36,7 +36,7 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
     Args:
         job: the run, whose level above is released.
         key: the run's master key.
-        fingerprint: of the records, keyed, from `tabulate_universe`.
+        fingerprint: of the records, keyed, from `bound_fingerprints`.
         universe: the release's own, or a companion.
         level: name of the level.
     """

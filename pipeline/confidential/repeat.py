@@ -71,7 +71,7 @@ class RepeatedSteps(ConfidentialSteps):
 
     def statement(self) -> KeyStatement:
         """See `MeasuringSteps.statement`; with the release's salt."""
-        return key_statement(self.key, self._manifest.key_salt, self.fingerprints)
+        return key_statement(self.key, self._manifest.key_salt, self.bound_fingerprints())
 
 
 def refuse_changed_records(run: RunDirectory, manifest: Manifest, fingerprints: Mapping[str, str]) -> None:

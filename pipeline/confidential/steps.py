@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from pipeline.confidential.binding import bound_fingerprints
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.key_statement import key_statement, release_salt
 from pipeline.confidential.measure import select_versions
@@ -125,7 +126,7 @@ class ConfidentialSteps(MeasuringSteps):
 
     Attributes:
         parts: what sees the records of a universe, by its source.
-        fingerprints: of each universe's records, keyed; present once they are counted.
+        fingerprints: universe -> of its own table, keyed; present once it is counted.
         warnings: what is odd about the records; confidential.
     """
 
@@ -160,7 +161,7 @@ class ConfidentialSteps(MeasuringSteps):
 
     def statement(self) -> KeyStatement:
         """See `MeasuringSteps.statement`."""
-        return key_statement(self.key, release_salt(self.key, self.job.spec), self.fingerprints)
+        return key_statement(self.key, release_salt(self.key, self.job.spec), self.bound_fingerprints())
 
     @property
     def insecure(self) -> bool:
@@ -169,6 +170,10 @@ class ConfidentialSteps(MeasuringSteps):
 
     def end(self) -> None:
         """See `MeasuringSteps.end`: there is no such process."""
+
+    def bound_fingerprints(self) -> dict[str, str]:
+        """Universe -> what its noise is bound to, once all are counted."""
+        return bound_fingerprints(self.key, self.job.universes, self.fingerprints)
 
     def _part(self, universe: Universe) -> ConfidentialPart:
         return self.parts[type(universe.source)]
@@ -192,19 +197,19 @@ class ConfidentialSteps(MeasuringSteps):
             write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
 
     def _measure(self, universe: Universe, level: str) -> None:
-        fingerprint = self.fingerprints[universe.name]
+        fingerprint = self.bound_fingerprints()[universe.name]
         measure = partial(self._part(universe).measure, self.job, self.key, fingerprint, universe, level)
         shielded(self.job.run, "measure", measure)
 
     def _measure_positive(self, universe: Universe, level: str) -> None:
         part = self._part(universe)
         assert isinstance(part, MeasuresPositive), "other sources are refused"
-        fingerprint = self.fingerprints[universe.name]
+        fingerprint = self.bound_fingerprints()[universe.name]
         measure = partial(part.measure_positive, self.job, self.key, fingerprint, universe, level)
         shielded(self.job.run, MEASURE_POSITIVE, measure)
 
     def _select(self, universe: Universe, selection: Selection) -> None:
-        fingerprint = self.fingerprints[universe.name]
+        fingerprint = self.bound_fingerprints()[universe.name]
         select = partial(select_versions, self.job, self.key, fingerprint, universe, selection)
         shielded(self.job.run, "select", select)
 

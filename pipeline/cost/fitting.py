@@ -11,7 +11,7 @@ from typing import Any
 
 from geography.spine import Spine
 from pipeline.cost.model import Cost, cost_of, sizes_of
-from pipeline.cost.size import Size
+from pipeline.cost.size import WIDE_RECORDS, Size
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS
@@ -41,7 +41,7 @@ class Fitting:
 
     @property
     def fits(self) -> bool:
-        """Whether the expected peak is within the available memory."""
+        """Whether the most that it can take is within the available memory."""
         return self.cost.peak_mb * 1e6 <= self.available
 
     @property
@@ -51,10 +51,10 @@ class Fitting:
 
     @property
     def summary(self) -> str:
-        """How the run is done: "about 3.1 GB of 8.0 GB, in 12 parts, with 2 workers"."""
+        """How the run is done: "at most 3.1 GB of 8.0 GB, in 12 parts, with 2 workers"."""
         parts = f"in {self.cost.parts:,} parts" if self.cost.parts > 1 else "the spine at once"
         return (
-            f"about {_gigabytes(self.cost.peak_mb)} of {_gigabytes(self.available / 1e6)}, {parts}, with "
+            f"at most {_gigabytes(self.cost.peak_mb)} of {_gigabytes(self.available / 1e6)}, {parts}, with "
             f"{self.cost.workers} worker{'s' if self.cost.workers > 1 else ''}"
         )
 
@@ -104,23 +104,28 @@ def _ways(workers: int, sizes: tuple[Size, ...], spine: Spine) -> Iterator[tuple
 
 
 def check_memory(spec: ReleaseSpec, fit: Fitting) -> None:
-    """Refuse a run that will not fit, before anything is charged or written.
+    """Refuse a run that may not fit, before anything is charged or written.
 
     Raises:
-        InputError: it will not fit; the message has the figures and what helps.
+        InputError: it may not fit; the message has the figures and what helps.
     """
     if fit.fits:
         return
     margins = f" ({_gigabytes(fit.cost.margins_mb)} of it for the margins of error)" if fit.cost.margins_mb else ""
     raise InputError(
-        f"{spec.name}: the run is expected to take {_gigabytes(fit.cost.peak_mb)} of memory{margins} with "
+        f"{spec.name}: the run can take up to {_gigabytes(fit.cost.peak_mb)} of memory{margins} with "
         f"{fit.cost.workers} worker{'s' if fit.cost.workers > 1 else ''}{_in_parts(fit)}, and "
-        f"{_gigabytes(fit.available / 1e6)} are available; what helps: {'; '.join(_help(fit))}"
+        f"{_gigabytes(fit.available / 1e6)} are available; what helps: {'; '.join(_help(spec, fit))}"
     )
 
 
-def _help(fit: Fitting) -> Iterator[str]:
+def _help(spec: ReleaseSpec, fit: Fitting) -> Iterator[str]:
     """What would make the run fit, with figures."""
+    if spec.privacy.population is None:
+        yield (
+            f"[privacy] population, if that is public: without it {WIDE_RECORDS:,.0f} records in an area of the lowest "
+            "level are taken for granted, each in a cell of its own"
+        )
     yield "a machine, or a limit of the control group, with more memory"
     if fit.bare:
         yield f"[publish] margins = false and unbiased = false, which take {_gigabytes(fit.bare)}"

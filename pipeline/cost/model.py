@@ -10,10 +10,16 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
            + what joint draws cost (`draw_cost`)
            + what features cost that add to every release (`HasCosts`), such as the report
 
-Memory is the peak of all processes together, with pages that they share counted once (PSS):
+Memory is an upper bound on the peak of all processes together, with pages that they share counted once (PSS). It
+follows from the sizes of the arrays that are alive at once, with each record in a cell of its own:
 
-    main   = MAIN + bytes of what one process holds
+    main   = MAIN + bytes of what one process holds, and of the largest table while it is read for the report
     worker = WORKER + bytes of its batches, or of the run that it simulates
+
+Three figures in it are no bounds: how many cells are positive in the families of a schema of more than 256, taken to be
+`MORE_CELLS` times what is assumed for the seconds (of one of more than `WIDE` the squares `MORE_POSITIVE` times); the
+records of a leaf where the spec does not state the population (`size.WIDE_RECORDS`); and what the records of a spine
+that is cut take while they are counted.
 
 Universes that are estimated together are all held by one process, which also simulates their runs.
 
@@ -165,11 +171,19 @@ REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.0, 7.6e-3, 3.0e-5, 1.0e-7
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
-MAIN_MB, ENGINE_MB, WORKER_MB = 215.0, 220.0, 95.0
-#: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
-#: matrices, cell of the largest batch, and per square of the number of cells.
-GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 350.0
-ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES, FAMILY_BYTES = 50.0, 140.0, 50.0, 15.0, 4.5
+MAIN_MB, ENGINE_MB, WORKER_MB = 240.0, 220.0, 95.0
+#: Seconds that a run takes at most, in those that are foretold: workers that start count for its memory.
+MORE_SECONDS = 10.0
+#: Bytes per geounit, measured number, cell that can have persons (a histogram, its copy, and the numbers of its rows
+#: and cells while it is written), cell above the leaves, number of the matrices, cell of a batch, number of its
+#: matrices, number of the largest table, and per square of the number of cells.
+GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 4_000.0, 2.0, 60.0
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, STACK_BYTES, TABLE_BYTES = 60.0, 140.0, 50.0, 36.0, 70.0
+SQUARE_BYTES, FAMILY_BYTES = 15.0, 4.5
+#: Numbers of a table with margins that are read at a time.
+MOST_READ = 1 << 24
+#: Squares of the positive cells of a wide schema, in those that are assumed.
+MORE_POSITIVE = 1.5
 #: Bytes per answer of a level that is drawn where the area above is positive, while the level is estimated.
 POSITIVE_BYTES = 20.0
 #: Bytes per number of the matrices where nothing but estimates follows from them.
@@ -187,7 +201,7 @@ VALUE_BYTES = 2.0
 ESTIMATED_BYTES = 48.0
 #: Bytes per cell of all geounits of universes that are estimated together, and of a simulated run of these: every cell
 #: is there, in some arrays at a time. Of a run of 13 universes with 34 million cells (features/marginals/README.md).
-TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 58.0, 62.0
+TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 66.0, 72.0
 #: Arrays of `CHUNK_NUMBERS` while errors are counted.
 COUNTING = 1.3
 #: Leaf cells from which on workers are used from the start; else after some seconds of work (`START_AFTER`).
@@ -201,7 +215,7 @@ class Cost:
     Attributes:
         core_seconds: of all processes together.
         seconds: elapsed, with `workers` processes on as many free cores.
-        peak_mb: memory of all processes together; pages that they share count once.
+        peak_mb: memory of all processes together at most; pages that they share count once.
         margins_mb: the part of it that is for the margins: simulated runs, and the report's covariances; 0 without.
         workers: processes.
         parts: parts that the spine is worked on in; 1 where it is worked on at once.
@@ -217,7 +231,8 @@ class Cost:
     def data(self) -> dict[str, Any]:
         """JSON-able."""
         return vars(self) | {
-            "accuracy": "within a factor of 1.5 in 20 runs whose records fill as many cells as a census does"
+            "accuracy": "seconds within a factor of 1.5 in 20 runs whose records fill as many cells as a census does; "
+            "memory is an upper bound"
         }
 
 
@@ -312,6 +327,7 @@ def cost_of(
     # Where this is little, it is worked out while the other steps are; else after them.
     beside = sum(cost.bytes for cost in further if cost.ahead) / 1e6
     after = max((0.0 if cost.ahead else cost.bytes for cost in further), default=0.0) / 1e6
+    tables = max(_published(size, margins=bool(most)) for size in sizes) / 1e6
     if cut is not None:
         # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
@@ -324,7 +340,9 @@ def cost_of(
         parts = workers * (
             WORKER_MB
             + max(
-                _held(size, share, below=cut.level, passes=passed_on) + share * ESTIMATED_BYTES * size.estimated
+                _held(size, share, below=cut.level, passes=passed_on)
+                + share * ESTIMATED_BYTES * size.estimated
+                + _batches(size, 1)
                 for size in sizes
             )
             / 1e6
@@ -336,7 +354,7 @@ def cost_of(
         return Cost(
             core_seconds=start + begun + passes + simulated + drawn + besides,
             seconds=start + (passes + drawn) / workers + waited + besides,
-            peak_mb=main + max(counted, held + beside + max(parts + of_draws, at_once, after)),
+            peak_mb=main + max(counted, held + beside + max(parts + of_draws, at_once, after, tables)),
             margins_mb=beside + max(0.0, max(at_once, after) - parts) if most else 0.0,
             workers=workers,
             parts=len(cut.parts),
@@ -345,27 +363,37 @@ def cost_of(
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
     elapsed += sum(cost.seconds / (workers if cost.ahead else 1) for cost in further)
     large = spine.n_leaves * max(size.cells for size in sizes) > SMALL
-    used = workers if large or pays_workers((1 - SERIAL) * passes + simulated) else 1
-    processes = WORKER_MB * used if used > 1 else 0.0
+    paid = (1 - SERIAL) * passes + simulated
+    used, most_used = (workers if large or pays_workers(times * paid) else 1 for times in (1.0, MORE_SECONDS))
+    processes = WORKER_MB * most_used if most_used > 1 else 0.0
     linear = bool(spec.publish.unbiased or spec.publish.draws)
     held = max(_held(size, passes=linear) for size in sizes) / 1e6
     kept = max(_kept(size) for size in sizes) / 1e6
     if linear:
         kept = held = held + 8.0 * max(size.final for size in sizes) / 1e6
-    batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
-    at_once = min(used, runs) * simulating
+    batches = max(_batches(size, most_used) for size in sizes) / 1e6
+    at_once = min(most_used, runs) * simulating
     if together:
         cells = sum(size.geounits * size.cells for size in together) / 1e6
         held = kept = TOGETHER_BYTES * cells
         batches, at_once = 0.0, TOGETHER_SIMULATED_BYTES * cells * bool(runs)
     # What is worked out beside other steps is so while the others estimate, and is there before runs are simulated.
-    estimated = held + batches if used == 1 else held + batches + beside
-    peak = main + processes + max(estimated, kept + max(at_once, of_draws), after, beside)
+    peak = main + processes + max(held + batches + beside, kept + max(at_once, of_draws, after, tables))
     drawing = min(workers, spec.publish.draws) if pays_workers(drawn) else 1
     started = max(used, drawing)
     begun = WORKER_START * started if started > 1 else 0.0
     core = start + begun + passes + simulated + drawn + besides
     return Cost(core, elapsed, peak, max(at_once, after, beside), workers, 1)
+
+
+def _published(size: Size, *, margins: bool) -> float:
+    """Bytes of the largest table while the report reads it: with margins in parts, if it has many numbers."""
+    return TABLE_BYTES * (min(3 * size.largest_table, MOST_READ) if margins else size.largest_table)
+
+
+def _batches(size: Size, workers: int) -> float:
+    """Bytes of the batches that so many processes work on."""
+    return workers * (BATCH_BYTES * size.batch + STACK_BYTES * size.stack)
 
 
 def pass_seconds(size: Size) -> float:
@@ -403,7 +431,8 @@ def _kept(size: Size) -> float:
 def _largest_family(size: Size, above: int, below: int) -> float:
     """Bytes of the matrices of the largest family whose children are of the levels from `above` to before `below`."""
     top = 0.0 if above else SQUARE_BYTES * size.top_matrix
-    return max(top, FAMILY_BYTES * max(size.at_once[above and above + 1 : below], default=0.0))
+    largest = max(top, FAMILY_BYTES * max(size.at_once[above and above + 1 : below], default=0.0))
+    return largest * (MORE_POSITIVE if size.at_top < size.possible else 1.0)
 
 
 def _simulated_seconds(size: Size, simulations: Simulations) -> float:
@@ -421,4 +450,4 @@ def _simulated(size: Size, simulations: Simulations) -> float:
     counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.simulated))
     upper = (1.0 - simulations.share) * ONLY_MATRIX_BYTES * size.upper
     held = _held(size, simulations.share, passes=False) + upper
-    return held + max(BATCH_BYTES * size.batch, 2 * errors + counted)
+    return held + max(_batches(size, 1), 2 * errors + counted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from postprocess.downward.batch import CHECKED_NUMBERS
 from postprocess.downward.level import CHECKED_LEAST, CHECKED_SHARE
 from postprocess.downward.subtrees import cut_level
 from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
+from postprocess.families.active_set import STACK_NUMBERS
 from postprocess.families.projected import MOST_SUMS, is_projected
-from postprocess.families.stack import is_large
+from postprocess.families.stack import ALONE, is_large
 from postprocess.families.wide import WIDE
 from postprocess.linear.alike import ChildGroups
 from postprocess.marginal import refines
@@ -36,8 +38,9 @@ MOST_RECORDS = 2_000.0
 PATTERNS, ALL_PATTERNS = 3, 64
 
 #: Positive cells of an area of a wide schema whose detail is measured: so many times a power of its persons, with so
-#: many persons in a leaf, but a share of the cells at most. Of the 44,544 cells of 1940's schema 1,836 are positive in
-#: a state of 72,554 persons, 1,028 in counties of 42,000 and 5,091 in two millions (`benchmarks/bench_wide_nation.py`).
+#: many persons in a leaf where the spec does not state the population, but a share of the cells at most. Of the 44,544
+#: cells of 1940's schema 1,836 are positive in a state of 72,554 persons, 1,028 in counties of 42,000 and 5,091 in two
+#: millions (`benchmarks/bench_wide_nation.py`). The bound on memory takes as many persons of any schema.
 POSITIVE, POWER, WIDE_RECORDS, POSITIVE_SHARE = 17.0, 0.4, 400.0, 0.125
 #: Where it is not, at the top a share of the answers of its largest query: of 2,784 about 410, which made 6,622 cells
 #: positive; and the power of the number of areas by which they become fewer from level to level.
@@ -51,6 +54,8 @@ LARGE_SHARE, LARGE_SHARE_COARSE, LARGE_CUBES, TOP_CUBES, SQUARES_PER_CELL = 0.06
 #: Positive cells of an area whose precisions are such, as a share of the possible ones: the detail of so many is not
 #: measured where few have persons.
 FEW_SUMS_SHARE = 0.25
+#: Cells of a family, in those that are assumed to be in it, for the bound on memory.
+MORE_CELLS = 1.5
 
 
 #: Of a schema that is estimated on sums (`benchmarks/bench_dhc.py`): numbers for each possible cell while the top is
@@ -74,7 +79,8 @@ class Size:
         top_matrix: numbers of the matrix of that problem; 0 where its precision is weights on few sums.
         at_once: numbers of the matrices of the largest family of a wide schema, by the level of the children: three of
             all its cells, and one of the positive cells of each child.
-        filled: cells of a geounit that are assumed not to be empty, added up over all levels.
+        filled: cells that can have persons, of the level that has most, where those of the level above count a quarter:
+            a histogram is held, and no copies of it.
         measured: noisy answers.
         positive: of these, those that are drawn where the area above is positive, of the level that has most.
         uses: queries measured, added up over all levels.
@@ -87,8 +93,10 @@ class Size:
         checked: of these, those of the families that cvxpy solves again.
         n_checked: the number of these families.
         cubes: operations on the matrices.
-        batch: cells of the largest batch of families.
+        batch: cells in the families of a batch at most, however many cells each family has.
+        stack: numbers of the matrices of the families that are solved together, or of the largest one.
         published: numbers in tables.
+        largest_table: numbers of the table that has most at a level, but for those that are long and sparse.
         simulated: numbers whose errors are counted in simulated runs: those of tables, and of what features publish
             beside them.
         widest: numbers of the query with an interval that has most at a level, of at most `PLACES` areas.
@@ -119,7 +127,9 @@ class Size:
     n_checked: float
     cubes: float
     batch: float
+    stack: float
     published: int
+    largest_table: int
     simulated: int
     widest: int
     columns: int
@@ -164,12 +174,9 @@ class Size:
         with_parents = zip(counts[1:], counts, in_family[1:], positive[1:], strict=False)
         together = [3 * k * k + n / above * own * own for n, above, k, own in with_parents] if wide else []
         squares, cubes = _solved(few, [1, *counts], in_family, positive, _large_share(universe) if wide else None)
-        batches = [
-            min(n * cells, BATCH_CELLS, max(1.0, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k))) * k)
-            for n, k in zip(counts, in_family, strict=True)
-        ]
         checked, n_checked = _checked(counts, in_family, squares)
         drawn = _drawn(universe, counts, in_family)
+        tables = _published(universe, spine)
         return cls(
             geounits=sum(counts),
             cells=cells,
@@ -177,7 +184,7 @@ class Size:
             at_top=at_top,
             top_matrix=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else at_top**2,
             at_once=(0.0, *together),
-            filled=sum(n * k for n, k in zip(counts, occupied, strict=True)),
+            filled=_at_most(possible, counts, people),
             measured=_everywhere(universe, counts) + sum(drawn),
             positive=max(drawn),
             uses=sum(len(level.queries) for level in universe.strategy.levels),
@@ -190,12 +197,12 @@ class Size:
             checked=checked,
             n_checked=n_checked,
             cubes=float(sum(upward) * block * basis.n_asymmetric) + cubes,
-            batch=max(batches),
-            published=sum(
-                counts[spine.index_of(level)] * measured.query.size
-                for measured in universe.tables
-                for level in measured.levels
+            batch=_batch(spine, cells, at_top),
+            stack=_stack(
+                spine, possible, people, in_family, positive, matrices=not wide and few > MOST_SUMS * possible
             ),
+            published=sum(n * size for n, size in tables),
+            largest_table=_largest(tables),
             simulated=sum(
                 counts[spine.index_of(level)] * measured.query.size
                 for measured in universe.tabulated
@@ -246,7 +253,7 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         in_family.append(min(cells, persons[level - 1]))
     filled = [_filled(universe.schema.n_cells, spine.n_leaves / n, people, common=False) for n in counts]
     drawn = _drawn(universe, counts, in_family)
-    tables = [(counts[spine.index_of(level)], one.query.size) for one in universe.tables for level in one.levels]
+    tables = _published(universe, spine)
     return Size(
         geounits=sum(counts),
         cells=universe.schema.n_cells,
@@ -254,7 +261,7 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         at_top=0.0,
         top_matrix=0.0,
         at_once=(0.0,),
-        filled=sum(n * k for n, k in zip(counts, filled, strict=True)),
+        filled=_at_most(possible, counts, people),
         measured=_everywhere(universe, counts) + sum(drawn),
         positive=max(drawn),
         uses=sum(len(level.queries) for level in universe.strategy.levels),
@@ -268,7 +275,9 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         n_checked=0.0,
         cubes=float(sum(upward[max(first - 1, 0) :]) * sums**3),
         batch=0.0,
+        stack=0.0,
         published=sum(n * size for n, size in tables),
+        largest_table=_largest(tables),
         simulated=0,
         widest=0,
         columns=sum(size for _, size in tables),
@@ -277,6 +286,78 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         filled_cells=tuple(filled[:-1]),
         tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
     )
+
+
+def _published(universe: Universe, spine: Spine) -> list[tuple[int, int]]:
+    """Geounits and numbers of each of them, of each table at each level."""
+    return [
+        (len(spine.levels[spine.index_of(level)]), one.query.size) for one in universe.tables for level in one.levels
+    ]
+
+
+def _largest(tables: Sequence[tuple[int, int]]) -> int:
+    """Numbers of the largest table at a level; those that are long and sparse are never whole in memory."""
+    return max((n * size for n, size in tables if not is_sparse(size)), default=0)
+
+
+def _at_most(possible: int, counts: Sequence[int], people: float | None) -> float:
+    """Cells that can have persons, as `Size.filled` counts them: no more than records, each in a cell of its own."""
+    levels = [0.0, *(min(float(n * possible), _records(counts[-1], people)) for n in counts)]
+    return max(own + above / 4 for above, own in pairwise(levels))
+
+
+def _records(leaves: int, people: float | None) -> float:
+    """Records at most."""
+    return leaves * (WIDE_RECORDS if people is None else people)
+
+
+def _largest_family(spine: Spine) -> int:
+    """Children of the parent that has most."""
+    return max((int(np.diff(spine.child_offsets(level)).max()) for level in range(spine.n_levels - 1)), default=1)
+
+
+def _batch(spine: Spine, cells: int, most: float) -> float:
+    """Cells in the families of a batch: `most` in each, or as many fewer as make it largest."""
+    k = np.arange(1, int(most) + 1, dtype=np.float64)
+    children = np.minimum(BATCH_CELLS / cells, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k)))
+    largest = max(len(level) for level in spine.levels)
+    return max(float((np.minimum(largest, children) * k).max()), _largest_family(spine) * most)
+
+
+def _stack(
+    spine: Spine,
+    possible: int,
+    people: float | None,
+    in_family: Sequence[float],
+    positive: Sequence[float],
+    *,
+    matrices: bool,
+) -> float:
+    """Numbers of the matrices of the families that are solved together, or of the largest one, if that has more.
+
+    Args:
+        spine: the geography.
+        possible: cells; up to `ALONE` of them all are taken to be in every family.
+        people: records in a leaf, where their number is public.
+        in_family: cells that are assumed to be in a family, by the level of the children.
+        positive: of these, those of a child.
+        matrices: whether large families have matrices, too: in single precision one of all cells and two more, and one
+            of the positive cells of each child.
+    """
+    most = float(STACK_NUMBERS)
+    for level in range(1, spine.n_levels):
+        children = np.diff(spine.child_offsets(level - 1))
+        # Of leaves up to the next power of two.
+        powers = np.ceil(np.log2(np.diff(spine.leaf_offsets(level - 1))))
+        for power in np.unique(powers):
+            most_children = int(children[powers == power].max())
+            filled = max(in_family[level], _filled(possible, 2.0**power, people, common=False))
+            k = possible if possible <= ALONE else min(float(possible), MORE_CELLS * filled)
+            if not is_large(most_children, int(k), has_parent=True):
+                most = max(most, most_children * k * k)
+            elif matrices:
+                most = max(most, (3 * k * k + most_children * positive[level] ** 2) / 8)
+    return most
 
 
 def _everywhere(universe: Universe, counts: Sequence[int]) -> int:

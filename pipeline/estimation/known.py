@@ -16,6 +16,7 @@ from pipeline.execution.steps import Notes
 from pipeline.model.universe import Table, Universe
 from postprocess.bounds.declare import FacilityBounds
 from postprocess.marginal import Marginal
+from postprocess.members import Implied
 from postprocess.problem import Problem
 
 
@@ -121,6 +122,11 @@ class Known:
     def origin(self, level: int) -> sp.csr_array | None:
         """See `Knowledge.origin`."""
         return next((origin for one in self.knowledge if (origin := one.origin(level)) is not None), None)
+
+    def implied(self, level: int) -> Implied | None:
+        """See `Knowledge.implied`, of all geounits of a level."""
+        found = (one.implied(level, slice(None)) for one in self.knowledge)
+        return next((implied for implied in found if implied is not None), None)
 
     def notes(self, level: int) -> Notes:
         """See `Knowledge.notes`."""

@@ -17,6 +17,7 @@ from postprocess.arrays import Arrays, FloatArray
 from postprocess.downward.subtrees import in_64_bits
 from postprocess.linear.downward import (
     AnswerVariances,
+    Asked,
     LevelVariances,
     answer_variances_below,
     unbiased_estimates,
@@ -54,7 +55,7 @@ class LinearTask(PartTask):
     """
 
     top: LevelVariances
-    queries: tuple[tuple[Marginal, ...], ...]
+    queries: tuple[tuple[Asked, ...], ...]
     best: FloatArray | None
 
     def problem(self) -> Problem:
@@ -95,7 +96,7 @@ def linear_below(task: LinearTask) -> list[LinearLevel]:
         zip(variances_below(problem, upward, task.top), task.queries, strict=True), 1
     ):
         above = np.concatenate([best for _, best in unbiased_estimates(problem, basis, upward, level, above)])
-        answers = tuple(query.answer(above) for query in queries)
+        answers = tuple(query.answer(above) for query in queries if isinstance(query, Marginal))
         out.append(LinearLevel(variances.of_queries(basis, queries), answers))
     return out
 
@@ -115,7 +116,7 @@ class LinearParts:
         self,
         computed: ComputedBySubtree,
         top: LevelVariances,
-        queries: tuple[tuple[Marginal, ...], ...],
+        queries: tuple[tuple[Asked, ...], ...],
         step: str,
         best: FloatArray | None = None,
     ) -> None:
@@ -161,21 +162,21 @@ class LinearParts:
         self._computed.job.batches.forget(self._step)
 
 
-def level_arrays(level: LinearLevel, queries: Sequence[Marginal]) -> Arrays:
+def level_arrays(level: LinearLevel, queries: Sequence[Asked]) -> Arrays:
     """One level as arrays."""
     arrays: dict[str, np.ndarray] = {"classes": level.variances.classes}
     arrays |= {f"variances{i}": level.variances.by_query[query.key] for i, query in enumerate(queries)}
     return arrays | {f"answers{i}": answers for i, answers in enumerate(level.answers)}
 
 
-def level_of(arrays: Arrays, queries: Sequence[Marginal], *, with_answers: bool) -> LinearLevel:
+def level_of(arrays: Arrays, queries: Sequence[Asked], *, with_answers: bool) -> LinearLevel:
     """What `level_arrays` made."""
     by_query = {query.key: arrays[f"variances{i}"] for i, query in enumerate(queries)}
     answers = tuple(arrays[f"answers{i}"] for i in range(len(queries))) if with_answers else ()
     return LinearLevel(AnswerVariances(arrays["classes"], by_query), answers)
 
 
-def linear_arrays(levels: Sequence[LinearLevel], queries: Sequence[Sequence[Marginal]]) -> Arrays:
+def linear_arrays(levels: Sequence[LinearLevel], queries: Sequence[Sequence[Asked]]) -> Arrays:
     """All levels of a part as arrays."""
     return {
         f"{i}.{name}": array
@@ -184,7 +185,7 @@ def linear_arrays(levels: Sequence[LinearLevel], queries: Sequence[Sequence[Marg
     }
 
 
-def linear_levels(arrays: Arrays, queries: Sequence[Sequence[Marginal]], *, with_answers: bool) -> list[LinearLevel]:
+def linear_levels(arrays: Arrays, queries: Sequence[Sequence[Asked]], *, with_answers: bool) -> list[LinearLevel]:
     """What `linear_arrays` made."""
     of_level = [
         {name.split(".", 1)[1]: array for name, array in arrays.items() if name.split(".", 1)[0] == str(i)}

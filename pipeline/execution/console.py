@@ -195,10 +195,8 @@ def tell_problems(what: str, problems: Iterable[str]) -> None:
 
 def promise_of(run: RunDirectory) -> str:
     """The release's one epsilon, and what it is about."""
-    from pipeline.model.texts.sentences import spoken  # with the catalogue, which only some commands need
-
     manifest = read_manifest(run.manifest)
-    return spoken(promise(manifest.joint, manifest.privacy[0].delta))
+    return promise(manifest.joint, manifest.privacy[0].delta)
 
 
 @runtime_checkable

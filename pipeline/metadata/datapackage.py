@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.metadata.contents import Axis, Column, DataFile
+from pipeline.metadata.facts import fact_lines
 from pipeline.metadata.licences import is_address, licence_of
 from pipeline.model.about import About
 from pipeline.storage.files import sha256_file
@@ -24,13 +25,16 @@ MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _EMAIL = re.compile(r"[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+")
 
 
-def data_package(name: str, about: About, language: str, resources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def data_package(
+    name: str, about: About, language: str, facts: Mapping[str, str], resources: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
     """The descriptor.
 
     Args:
         name: of the release.
         about: what it says of itself.
         language: of labels, "" where it is not stated.
+        facts: from `release_facts`; in the description, too, which every reader of packages shows.
         resources: from `resource`.
     """
     package: dict[str, Any] = {
@@ -38,9 +42,11 @@ def data_package(name: str, about: About, language: str, resources: Iterable[Map
         "profile": "data-package",
         "name": slug(name),
         "title": about.title or name,
+        "description": "\n".join([fact_lines(facts), "\n\n".join(about.notes)]).strip(),
+        "status": facts["status"],
+        "epsilon": facts["epsilon"],
+        "sources": [{"title": facts["source"]}],
     }
-    if about.notes:
-        package["description"] = "\n\n".join(about.notes)
     if about.publisher or about.contact:
         package["contributors"] = [contributor(about)]
     if licence := licence_of(about.licence):

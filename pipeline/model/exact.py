@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal
@@ -65,11 +66,16 @@ def sum_text(shares: dict[str, Fraction]) -> str:
     return f"{sum(shares.values(), Fraction(0))} ({', '.join(f'{name} {share}' for name, share in shares.items())})"
 
 
-def headline(epsilon: str) -> str:
-    """An epsilon as reports and commands show it: four digits, rounded up.
+def epsilon_text(value: float | Fraction) -> str:
+    """An epsilon as everything states it: rounded up to four digits, of which at most four are after the point.
 
-    >>> headline("16.4802")
-    '16.49'
+    So it is the same on every machine, and a text of it can be searched for: no file has other digits of it.
+
+    >>> epsilon_text(16.4802), epsilon_text(Fraction(7, 2)), epsilon_text(0.00321), epsilon_text(math.inf)
+    ('16.49', '3.5', '0.0033', 'infinity')
     """
-    number = Decimal(epsilon)
-    return "infinite" if number.is_infinite() else format(Context(prec=4, rounding=ROUND_CEILING).plus(number), "f")
+    if value == math.inf:
+        return "infinity"
+    ten_thousandths = math.ceil(Fraction(value) * 10_000)
+    context = Context(prec=4, rounding=ROUND_CEILING)
+    return format(context.create_decimal((0, tuple(map(int, str(ten_thousandths))), -4)).normalize(context), "f")

@@ -186,10 +186,12 @@ class Earlier:
     Attributes:
         uses: of all of it.
         words: what the statement says of it; without numbers.
+        records: published fingerprint of the records that it was drawn from; "" before it is drawn.
     """
 
     uses: tuple[EarlierUse, ...]
     words: str
+    records: str = ""
 
     @property
     def cost(self) -> Fraction:

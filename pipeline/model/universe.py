@@ -31,7 +31,7 @@ class TableFact:
     """What keys of a feature state of a published table; it is pickled, and holds no numbers.
 
     What is made of it is asked by protocols of those who make it: `pipeline.publishing.tables.PublishesOfTables`,
-    `pipeline.reading.release.TabulatedOtherwise`.
+    `pipeline.reading.reader.TabulatedOtherwise`.
     """
 
     def tabulated(self, table: Table) -> tuple[Table, ...]:

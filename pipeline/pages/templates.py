@@ -16,7 +16,7 @@ from pipeline.model.texts.sentences import sentence
 
 #: The package of the scripts that pages share.
 _SHARED = "pipeline.pages"
-_NUMERALS = ("number", "decimal", "digits", "rounded_up", "persons", "percent", "average", "fine_margin", "day")
+_NUMERALS = ("number", "decimal", "digits", "persons", "percent", "average", "fine_margin", "day")
 
 
 def content_policy(scripts: Sequence[str] = (), *, loads: bool = False) -> str:

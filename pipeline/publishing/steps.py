@@ -17,6 +17,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
 from pipeline.execution.steps import Notes, Perform, Step, perform_here
 from pipeline.metadata.datapackage import data_package
+from pipeline.metadata.facts import release_facts
 from pipeline.metadata.products import DRAWS, ESTIMATES, TABLES, ReleaseScope, resources
 from pipeline.model.links.link import released_in_order
 from pipeline.model.universe import Universe
@@ -24,6 +25,7 @@ from pipeline.publishing.answers import answer_steps, change_steps
 from pipeline.publishing.files import product_files
 from pipeline.publishing.linked import linked_records, linked_steps, record_files
 from pipeline.publishing.manifest import begin_rows
+from pipeline.publishing.said_before import promises_of
 from pipeline.publishing.tables import PublishesOfTables, publish_microdata, publish_tables
 from pipeline.storage.files import write_json
 
@@ -32,7 +34,10 @@ def write_package(job: Job) -> None:
     """Write public/datapackage.json; sizes and hashes are in the manifest, which lists it, too."""
     spec, run = job.spec, job.run
     described = resources(ReleaseScope(spec, job.universes, run))
-    write_json(run.package, data_package(spec.name, spec.about, spec.report.language or "", described), run.staging)
+    facts = release_facts(spec.name, spec.about, job.status, promises_of(job).joint)
+    write_json(
+        run.package, data_package(spec.name, spec.about, spec.report.language or "", facts, described), run.staging
+    )
 
 
 #: Effort of the simulated runs, which are of a sample: 26,000 geounits are visited several times, millions in part.

@@ -20,7 +20,7 @@ from pipeline.questions.windows import bought, columns_of
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
-from pipeline.release.stated import Stated, read_stated
+from pipeline.release.stated import Digest, Stated, StatedName, read_stated
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import Readable, unchecked
 
@@ -259,8 +259,8 @@ class AnswerManifest(Stated):
     """
 
     spinewise_answer: Literal[1] = 1
-    answer: str
-    release: str
+    answer: StatedName
+    release: StatedName
     dataset: str
     question: str
     statistic: Literal["count", "count units", "sum", "mean", "median", "quantile", "max", "min", "most common", "clip"]
@@ -276,11 +276,11 @@ class AnswerManifest(Stated):
     records_per_person: int = Field(ge=1)
     budget: Positive
     parts: tuple[Annotated[PartStated | RankStated, Field(discriminator="mechanism")], ...]
-    fingerprint: str
-    geography: str
-    key_commitment: str
-    key_salt: str
-    input_fingerprint: str
+    fingerprint: Digest
+    geography: Digest
+    key_commitment: Digest
+    key_salt: Digest
+    input_fingerprint: Digest
     receipts: tuple[Receipt, ...]
     note: str
     files: dict[str, str]

@@ -34,7 +34,7 @@ class AttributeStated(Stated):
 
 
 class GroupStated(Stated):
-    """A group of a recode."""
+    """A group of a recode; without a label are all values of groups that no condition names."""
 
     label: str
     values: tuple[str, ...]
@@ -150,22 +150,33 @@ def stated_domain(asked: Asked, question: Resolved, domain: Domain) -> DomainSta
             columns.append(AttributeStated(name=name, values=column.values))
     return DomainStated(
         attributes=tuple(AttributeStated(name=one.name, values=one.values) for one in attributes),
-        recodes=tuple(_recode(one, looked_at[one.attribute], {word.text for word in asked.by}) for one in recodes),
+        recodes=tuple(_recode(one, looked_at[one.attribute], asked) for one in recodes),
         columns=tuple(columns),
         taken=tuple(taken),
     )
 
 
-def _recode(recode: Recode, attribute: Attribute, told_apart: set[str]) -> RecodeStated:
+def compared_by_order(asked: Asked) -> set[str]:
+    """What a question compares with a number."""
+    return {one.name.text for one in asked.where if one.operator not in ("=", "!=", "in")}
+
+
+def _recode(recode: Recode, attribute: Attribute, asked: Asked) -> RecodeStated:
     """A recode in one form: values as the attribute has them, and groups too where their order says nothing."""
     number = {value: n for n, value in enumerate(attribute.values)}
-    groups = [
+    told_apart = recode.name in {word.text for word in asked.by}
+    all_named = told_apart or recode.name in compared_by_order(asked)
+    named = {word.text for one in asked.where if one.name.text == recode.name for word in one.values}
+    groups: dict[str, list[str]] = {}
+    for label, values in recode.groups:
+        groups.setdefault(label if all_named or label in named else "", []).extend(values)
+    stated = [
         GroupStated(label=label, values=tuple(sorted(values, key=number.__getitem__)))
-        for label, values in recode.groups
+        for label, values in groups.items()
     ]
-    if recode.name not in told_apart:
-        groups.sort(key=lambda group: [number[value] for value in group.values])
-    return RecodeStated(name=recode.name, attribute=recode.attribute, groups=tuple(groups))
+    if not told_apart:
+        stated.sort(key=lambda group: [number[value] for value in group.values])
+    return RecodeStated(name=recode.name, attribute=recode.attribute, groups=tuple(stated))
 
 
 def _taken(domain: Domain, name: str, looked_at: dict[str, Attribute]) -> list[str]:

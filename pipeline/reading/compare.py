@@ -14,6 +14,7 @@ from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import Message, marked, message
 from pipeline.pages.templates import page_template
 from pipeline.privacy.accounting.statement_models import promise
+from pipeline.reading.reader import Reader
 from pipeline.reading.release import Release
 from pipeline.release.tables import MARGIN_SUFFIX, is_count
 from postprocess.differences import DifferenceSums, largest, outside
@@ -132,8 +133,8 @@ class Comparison:
         left_out: tables that only one of them publishes, in words.
     """
 
-    first: Release
-    second: Release
+    first: Reader
+    second: Reader
     same_measurements: bool
     statements: tuple[Difference, ...]
     tables: tuple[TableComparison, ...]
@@ -174,8 +175,8 @@ class Comparison:
         changes = list(self._totals(level, geocode))
         for row in (row for row in self.tables if row.level == level):
             left, right = (
-                (release.companion(row.universe) if row.universe else release).table(row.table, level)
-                for release in (self.first, self.second)
+                Release(one.companion(row.universe) if row.universe else one).table(row.table, level)
+                for one in (self.first, self.second)
             )
             labels = [one for one in left.columns if is_count(one)]
             margins = None
@@ -222,7 +223,7 @@ class Comparison:
         }
 
 
-def compare(first: Release, second: Release) -> Comparison:
+def compare(first: Reader, second: Reader) -> Comparison:
     """Compare two releases and their companions of the same names.
 
     Raises:
@@ -250,7 +251,7 @@ def compare(first: Release, second: Release) -> Comparison:
     return Comparison(first, second, same, tuple(_statements(first, second)), tuple(tables), tuple(left_out), mixed)
 
 
-def _place(release: Release, text: str) -> tuple[str, str, str]:
+def _place(release: Reader, text: str) -> tuple[str, str, str]:
     """Level, geocode and name of an area that is given by its geocode, the lowest level first, or by its name."""
     for level in reversed(release.levels):
         if text in release.spine.level(level).geocodes:
@@ -261,13 +262,13 @@ def _place(release: Release, text: str) -> tuple[str, str, str]:
     return found.level, found.geocode, "" if found.name == found.geocode else found.name
 
 
-def _are_mixed(first: Release, second: Release) -> bool:
+def _are_mixed(first: Reader, second: Reader) -> bool:
     """Whether the numbers of both are mixed of the periods of one series."""
     one, other = first.universe.series, second.universe.series
     return one is not None and other is not None and bool(one.terms.design) and one.whole == other.whole
 
 
-def _identity(release: Release) -> dict[str, Any]:
+def _identity(release: Reader) -> dict[str, Any]:
     return {
         "release": release.name,
         "directory": str(release.run.root),
@@ -278,12 +279,12 @@ def _identity(release: Release) -> dict[str, Any]:
     }
 
 
-def _measurements(release: Release) -> dict[str, str]:
+def _measurements(release: Reader) -> dict[str, str]:
     """The hashes of all measurements, by path."""
     return {name: entry.sha256 for name, entry in release.manifest.files.items() if "measurements" in name.split("/")}
 
 
-def _statements(first: Release, second: Release) -> Iterator[Difference]:
+def _statements(first: Reader, second: Reader) -> Iterator[Difference]:
     """What differs in the spec, and in the software."""
     parts = [(first.manifest.spec, second.manifest.spec, "")]
     here, there = first.manifest.software, second.manifest.software
@@ -314,7 +315,7 @@ def _is_pair(item: object) -> bool:
     return isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)
 
 
-def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComparison], list[Message]]:
+def _tables(first: Reader, second: Reader, same: bool) -> tuple[list[TableComparison], list[Message]]:
     compared: list[TableComparison] = []
     missing: list[Message] = []
     levels = {table.name: table.levels for table in second.universe.tables}
@@ -325,7 +326,7 @@ def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComp
                     message("{table} at {level} is in the first only", table=_named(first, table.name), level=level)
                 )
                 continue
-            left, right = first.table(table.name, level), second.table(table.name, level)
+            left, right = (Release(one).table(table.name, level) for one in (first, second))
             labels = [name for name in left.columns if is_count(name)]
             if labels != [name for name in right.columns if is_count(name)]:
                 missing.append(
@@ -351,7 +352,7 @@ def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComp
     return compared, missing
 
 
-def _named(release: Release, table: str) -> Message:
+def _named(release: Reader, table: str) -> Message:
     return message("table {name}", name=f"{release.universe.name} {table}".strip())
 
 
@@ -408,7 +409,7 @@ def _margin_of_difference(left: pd.DataFrame, right: pd.DataFrame, labels: list[
 
 def _margins(frame: pd.DataFrame, labels: list[str]) -> np.ndarray | None:
     names = [label + MARGIN_SUFFIX for label in labels]
-    return frame[names].to_numpy(dtype=float) if all(name in frame.columns for name in names) else None
+    return frame[names].to_numpy(float, na_value=np.nan) if all(name in frame.columns for name in names) else None
 
 
 def _mean(margins: np.ndarray | None) -> float | None:
@@ -431,7 +432,7 @@ def comparison_html(comparison: Comparison) -> str:
     )
 
 
-def _columns(release: Release, universe: str, name: str) -> dict[str, str]:
+def _columns(release: Reader, universe: str, name: str) -> dict[str, str]:
     """The labels of a table's columns that have another one."""
     of = release.companion(universe) if universe else release
     table = next(one for one in of.universe.tables if one.name == name)

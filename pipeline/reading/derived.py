@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
+from pipeline.reading.margins import ends_column
 from pipeline.reading.numbers import Numbers
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
@@ -193,7 +194,8 @@ def differences(release: Numbers, asked: Asked, first: Sequence[str], second: Se
     reach = half_widths(np.sqrt(variance), least=0.0)
     columns = {
         "first": counts[0], "second": counts[1], "difference": difference,
-        "difference" + LOW_SUFFIX: difference - reach, "difference" + HIGH_SUFFIX: difference + reach,
+        "difference" + LOW_SUFFIX: ends_column(difference - reach),
+        "difference" + HIGH_SUFFIX: ends_column(difference + reach),
     }  # fmt: skip
     return pd.DataFrame(columns, index=pd.Index(list(asked.labels), name="number", dtype=object))
 
@@ -221,9 +223,9 @@ def compared(release: Numbers, asked: Asked, first: Sequence[str], second: Seque
     between = Moments(own.left[:1], own.left[1:], both.left[None])
     ratio = np.divide(counts[0], counts[1], out=np.full(counts.shape[1], np.nan), where=counts[1] > 0)
     ratio_low, ratio_high = ratio_interval(counts[:1], counts[1:], between)
-    ends = found["difference" + LOW_SUFFIX], found["difference" + HIGH_SUFFIX]
+    above, below = found["difference" + LOW_SUFFIX] > 0, found["difference" + HIGH_SUFFIX] < 0
     return found.assign(
-        differs=(ends[0] > 0) | (ends[1] < 0),
+        differs=(above | below).fillna(False).astype(bool),
         **{
             "share difference": gap,
             "share difference" + LOW_SUFFIX: gap_low,

@@ -11,9 +11,11 @@ from importlib import import_module
 from typing import Protocol, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.errors import ReleaseError
 from pipeline.model.universe import Universe
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights
@@ -26,6 +28,20 @@ _PROVIDER = ("pipeline.estimation.sum_margins", "LinearVariances")
 Groups = Sequence[NDArray[np.int64]]
 #: The ends of 90 % intervals, two arrays of one shape; persons, NaN where unknown.
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def ends_column(values: NDArray[np.float64]) -> pd.arrays.IntegerArray:
+    """Ends of intervals, or margins, which are whole persons, as a column of "Int64": missing where unknown (NaN).
+
+    Raises:
+        ReleaseError: they are not whole.
+    """
+    unknown = np.isnan(values)
+    with np.errstate(invalid="ignore"):  # no whole number either
+        whole = np.where(unknown, 0, values).astype(np.int64)
+    if not ((whole == values) | unknown).all():
+        raise ReleaseError("an interval of the release has an end that is no whole number")
+    return pd.arrays.IntegerArray(whole, unknown)
 
 
 class HalfWidths(Protocol):

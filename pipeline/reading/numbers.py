@@ -15,7 +15,7 @@ from pipeline.reading.margins import Ends, Groups, HalfWidths
 
 
 class Numbers(Protocol):
-    """The released numbers of one universe and their margins; `pipeline.reading.release.Release` has them."""
+    """The released numbers of one universe and their margins; `pipeline.reading.reader.Reader` has them."""
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading import derived
 from pipeline.reading.derived import Asked, Places
-from pipeline.reading.margins import Ends
+from pipeline.reading.margins import Ends, ends_column
 from pipeline.reading.numbers import Numbers
 from pipeline.release.tables import INTERVAL_SUFFIXES, check_labels, margins_of
 
@@ -341,12 +342,12 @@ def _frame(
     numbers: Sequence[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]],
 ) -> pd.DataFrame:
     """Counts, lows and highs, each `(n,)`, of each label and then, where there are several, of their sum."""
-    columns: dict[str, NDArray[np.generic]] = {}
+    columns: dict[str, Any] = {}
     shown = [*labels, _sum_of(labels)][: len(numbers)]
     for label, (counts, lows, highs) in zip(shown, numbers, strict=True):
         columns[label] = counts
         for suffix, values in zip(INTERVAL_SUFFIXES, (margins_of(counts, lows, highs), lows, highs), strict=True):
-            columns[label + suffix] = values
+            columns[label + suffix] = ends_column(values)
     return pd.DataFrame(columns, index=pd.Index(names.astype(object), name=index))
 
 

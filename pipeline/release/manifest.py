@@ -23,7 +23,7 @@ from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.provenance import InputProvenance
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
-from pipeline.release.stated import Stated
+from pipeline.release.stated import Digest, Stated
 from pipeline.release.status import Status
 from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
 
@@ -91,7 +91,7 @@ class Manifest(Stated):
         key_salt: of this release, hexadecimal, so that no other release with the same key or records has the same
             commitment and fingerprints; "" where the measurements were made elsewhere, or before there were salts.
         key_commitment: of the master key with the salt, hexadecimal; "" where the measurements were made elsewhere.
-        input_fingerprints: universe -> hash of its confidential histogram and the salt, keyed with the master key,
+        input_fingerprints: universe -> hash of its confidential records and the salt, keyed with the master key,
             hexadecimal; none where the measurements were made elsewhere.
         charging: whether a ledger has counted the release.
         receipts: one for each dataset that was charged; none where nothing was.
@@ -113,9 +113,9 @@ class Manifest(Stated):
     households: tuple[Statement, ...] = ()
     beyond_limits: tuple[str, ...] = ()
     provenance: tuple[InputProvenance, ...] = ()
-    key_salt: str = ""
-    key_commitment: str
-    input_fingerprints: dict[str, str]
+    key_salt: Digest | Literal[""] = ""
+    key_commitment: Digest | Literal[""]
+    input_fingerprints: dict[str, Digest]
     charging: str = ""
     receipts: tuple[Receipt, ...] = ()
     solver: dict[str, JsonValue]

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
+from pipeline.model.exact import epsilon_text
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
+from pipeline.privacy.accounting.conversion import CONVERSION
 from pipeline.privacy.accounting.local import local_promise
 from pipeline.privacy.accounting.mechanisms import MechanismName
-from pipeline.privacy.accounting.neighbours import Change, change_in_words, record_change, vacuous
+from pipeline.privacy.accounting.neighbours import change_in_words, record_change, vacuous
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.release.stated import Stated
 
 _BYPASS = (
-    " A geounit without siblings is not measured: the noise above it is less than stated here, as the budget of both "
-    "levels gives, and on every path from the top to a leaf the budgets add up to the whole."
+    " An area without siblings is not measured by itself: its parent is measured with the budgets of both levels, and "
+    "so with less noise than stated here. On every path from the top to a leaf the budgets add up to the whole."
 )
 _SELECT = (
     " How detailed a table is in each area was chosen in some tables (select) by the exponential mechanism; these "
@@ -63,10 +64,7 @@ class PrivacyStatement(Stated):
         framework: "local" of reports alone; of reports beside a central release, that of the release.
         budget: rho (zcdp) or epsilon (pure), as an exact fraction; `budget_decimal` is rounded up if it does not end.
         delta: "0" in the pure framework, and of reports.
-        epsilon: that holds at `delta`, decimal, rounded up: the bound from rho alone. The account and the headline have
-            the smaller one, where the distribution of the noise gives it, or the epsilon of a
-            report; "Infinity" where nothing is promised.
-        conversion: how epsilon follows from the budget.
+        conversion: how the bound on epsilon follows from the budget that the account calls `zcdp`.
         words: the guarantee as text.
     """
 
@@ -76,7 +74,6 @@ class PrivacyStatement(Stated):
     budget: str
     budget_decimal: str
     delta: str
-    epsilon: str
     conversion: str
     words: str
     noise: tuple[NoiseStatement, ...]
@@ -106,10 +103,6 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         return _of_reports(universe)
     zcdp = universe.framework == "zcdp"
     delta = universe.delta if zcdp else Fraction(0)
-    change = record_change(universe)
-    stated = _stated_budget(universe, change)
-    spent = Fraction(zcdp_epsilon(stated, delta)) if zcdp else stated
-    epsilon = "Infinity" if change is None else decimal_text(spent, digits=6 if zcdp else 12)
     return PrivacyStatement(
         universe=universe.name,
         framework=universe.framework,
@@ -117,7 +110,6 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         budget=str(universe.budget),
         budget_decimal=decimal_text(universe.budget),
         delta=decimal_text(delta),
-        epsilon=epsilon,
         conversion=CONVERSION if zcdp else "none: the budget is epsilon",
         words=_in_words(universe, delta)
         + (_SELECT if universe.selections else "")
@@ -225,24 +217,25 @@ def _in_words(universe: Universe, delta: Fraction) -> str:
     change = record_change(universe)
     if change is None:
         return f"Nothing is promised: {vacuous(universe)}. The noise has its cost all the same."
-    budget = decimal_text(_stated_budget(universe, change))
+    # Of the change that the words are about: of one person, or of two records that swap.
+    budget = universe.budget if change.records == 1 else change.records * universe.record_budget
     if universe.framework == "zcdp":
         guarantee = (
-            f"zero-concentrated differential privacy with rho = {budget}, and so (epsilon, delta)-differential privacy "
-            f"for every delta; the account states epsilon at delta = {decimal_text(delta)}"
+            f"zero-concentrated differential privacy with rho = {decimal_text(budget)}, and so (epsilon, "
+            "delta)-differential privacy for every delta; the account states epsilon at delta = "
+            f"{decimal_text(delta)}"
         )
     else:
-        guarantee = f"pure differential privacy with epsilon = {budget}"
-    subject = f"with respect to {change_in_words(universe, change)}"
+        guarantee = f"pure differential privacy with epsilon = {epsilon_text(budget)}"
+    subject = change_in_words(universe, change)
     if universe.unit.records > 1 and change.records == 1:
         subject = (
-            f"with respect to the change of one person, which alters at most {universe.unit.records} records "
-            f"({change_in_words(universe, change)} is protected better)"
+            f"a change of one person's data, at most {universe.unit.records} records ({subject} is protected better)"
         )
     sentences = (
-        f"All noisy measurements of this universe together satisfy {guarantee}, {subject}. Everything "
-        "else that is published of it is computed from these measurements and from public inputs, which costs "
-        f"nothing{_chosen(universe)}."
+        f"Taken together, all noisy measurements of this universe satisfy {guarantee}; neighbouring inputs differ by "
+        f"{subject}. Everything else published about it is computed from these measurements and from public inputs, "
+        f"at no further cost to privacy{_chosen(universe)}."
     )
     if universe.invariants:
         sentences += (
@@ -257,11 +250,6 @@ def _chosen(universe: Universe) -> str:
     if (end := universe.measure.chosen) is None:
         return ""
     return (
-        f', but for the upper end {end.high}, chosen by the question "{end.question}" (answer {end.answer}), whose '
-        "cost is in the ledger and not in this promise"
+        f', except for the upper end {end.high}: it was chosen by the question "{end.question}" (answer '
+        f"{end.answer}), whose cost is in the ledger and not in this promise"
     )
-
-
-def _stated_budget(universe: Universe, change: Change | None) -> Fraction:
-    """Of the change that the words are about: of one person, or of two records that swap."""
-    return universe.budget if change is None or change.records == 1 else change.records * universe.record_budget

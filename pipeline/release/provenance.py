@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from pipeline.model.input_source import InputSource
-from pipeline.release.stated import Stated, read_stated
+from pipeline.release.stated import Digest, Stated, StatedName, read_stated
 from pipeline.release.status import Status
 from pipeline.storage.readable import Readable
 
@@ -37,9 +35,9 @@ class CentralRelease(Stated):
         manifest_sha256: of its manifest.json, hexadecimal.
     """
 
-    release: str
+    release: StatedName
     status: Status
-    manifest_sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    manifest_sha256: Digest
 
 
 def read_central_release(path: Readable) -> CentralRelease:

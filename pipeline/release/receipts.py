@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.release.stated import Stated
+from pydantic import Field
+
+from pipeline.release.stated import Digest, Stated
 
 #: Of a release that no ledger has counted.
 NOT_CHARGED: Final = "not charged: budgets of repeated runs add up and nobody counts them"
@@ -48,9 +50,9 @@ class Receipt(Stated):
     """
 
     dataset: str
-    ledger: str
-    number: int
-    hash: str
+    ledger: Digest
+    number: int = Field(ge=1)
+    hash: Digest
     unit: str
     cost: str
     exact: tuple[ExactReceipt, ...]

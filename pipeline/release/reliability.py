@@ -45,12 +45,12 @@ CLASSES = (
         marked("Use with care"),
         marked("the margin of error is at most half of the number"),
         marked(
-            "Always quote the margin of error. Treat two such numbers as different only if they are further apart than "
-            "both margins together."
+            "Always quote the margin of error. Treat two such numbers as different only if they differ by more than "
+            "the sum of their margins of error."
         ),
     ),
     Class(
-        "sum",
+        "unreliable",
         marked("Do not use on its own"),
         marked(
             "the margin of error is more than half of the number, or is not known, or the number is 0 and not exact"

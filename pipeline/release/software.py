@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import platform
 from importlib import metadata
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, field_validator
 
 from pipeline.release.stated import Stated
 
@@ -26,17 +29,32 @@ PACKAGES = (
 )
 
 #: Of this program, and its version where it is not installed as a package.
-NAME = "spinewise"
-NOT_INSTALLED = "unknown (not installed)"
+NAME: Final = "spinewise"
+NOT_INSTALLED: Final = "unknown (not installed)"
+
+_NUMBER = "(0|[1-9][0-9]{0,4})"
+#: A version without its local part: which one was installed nobody can compute again, so it holds no words.
+Version = Annotated[
+    str, Field(pattern=rf"^{_NUMBER}(\.{_NUMBER}){{0,3}}((a|b|rc){_NUMBER})?(\.post{_NUMBER})?(\.dev[0-9]{{1,8}})?$")
+]
 
 
 class Software(Stated):
     """The versions that a release was made with: of this program, of Python and of the packages it uses."""
 
-    name: str
-    version: str
-    python: str
-    packages: dict[str, str]
+    name: Literal["spinewise"]
+    version: Version | Literal["unknown (not installed)"]
+    python: Version
+    packages: dict[str, Version]
+
+    @field_validator("packages")
+    @classmethod
+    def _are_used(cls, packages: dict[str, str]) -> dict[str, str]:
+        if others := packages.keys() - set(PACKAGES):
+            raise ValueError(
+                f"found {min(others)[:40]!r}, whose version changes nothing; allowed: {', '.join(PACKAGES)}"
+            )
+        return packages
 
 
 def software() -> Software:
@@ -44,11 +62,16 @@ def software() -> Software:
     versions = {}
     for package in PACKAGES:
         try:
-            versions[package] = metadata.version(package)
+            versions[package] = _public(metadata.version(package))
         except metadata.PackageNotFoundError:
             continue
     try:
-        version = metadata.version(NAME)
+        version = _public(metadata.version(NAME))
     except metadata.PackageNotFoundError:
         version = NOT_INSTALLED
-    return Software(name=NAME, version=version, python=platform.python_version(), packages=versions)
+    return Software(name=NAME, version=version, python=_public(platform.python_version()), packages=versions)
+
+
+def _public(version: str) -> str:
+    """The version without its local part, such as that of a build of Python of one's own, "3.14.0+"."""
+    return version.partition("+")[0]

@@ -1,10 +1,14 @@
-"""What the parts of a manifest have in common, and how files are read that state such a part alone."""
+"""What the parts of a manifest have in common, and how files are read that state such a part alone.
+
+A field that nobody can compute again could carry a confidential number: it has a form that leaves little room for one.
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+import re
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import ReleaseError
 from pipeline.storage.readable import Readable
@@ -15,6 +19,24 @@ class Stated(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+
+def _check_digest(text: str) -> str:
+    # Of 64 random digits 8 or fewer are different with a probability below 1e-15: no hash has a number padded with 0.
+    if not re.fullmatch("[0-9a-f]{64}", text) or len(set(text)) <= 8:
+        raise ValueError(f"found {text[:80]!r}; the 64 hexadecimal digits of a hash are needed")
+    return text
+
+
+def _check_name(text: str) -> str:
+    if not re.fullmatch(r"\w[\w.+-]{0,254}", text):
+        raise ValueError(f"found {text[:80]!r}; the name of a release or an answer is needed")
+    return text
+
+
+#: A SHA-256, keyed or not, a salt, or the id of a ledger.
+Digest = Annotated[str, AfterValidator(_check_digest)]
+#: The name of a release or an answer.
+StatedName = Annotated[str, AfterValidator(_check_name)]
 
 One = TypeVar("One", bound=Stated)
 

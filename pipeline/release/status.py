@@ -12,6 +12,8 @@ Status = Literal[
     "EXAMPLE: made-up data, about nobody",
     "official, but public inputs were made from the records",
 ]
+#: Of a release whose noise anyone can redo.
+TEST_KEY: Final[Status] = "NOT FOR RELEASE: insecure test key"
 #: Of a release whose noise is real, and which no ledger has counted.
 UNCHARGED: Final[Status] = "not charged: budgets of repeated runs add up and nobody counts them"
 #: Of a release whose operator accepted public inputs that were made from the records.
@@ -32,7 +34,7 @@ def status(*, insecure_key: bool, charged: bool, purpose: str | None = None, fro
         from_records: public inputs were made from the records, and the operator accepted that.
     """
     if insecure_key:
-        return "NOT FOR RELEASE: insecure test key"
+        return TEST_KEY
     if purpose == "example":
         return EXAMPLE
     if not charged:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from geography.errors import SpinewiseError
-from pipeline.model.exact import headline
+from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest
@@ -78,11 +78,11 @@ def _total(manifest: Manifest, others: Sequence[Manifest]) -> str:
     ((framework, _),) = kinds
     spent = sum((Fraction(each.joint.budget) for each in every if each.joint is not None), Fraction(0))
     if framework == "pure":
-        return f", together epsilon = {decimal_text(spent)}"
+        return f", together epsilon = {epsilon_text(spent)}"
     if framework != "zcdp":
         return ""
     delta = manifest.privacy[0].delta
-    epsilon = headline(str(zcdp_epsilon(spent, Fraction(delta))))
+    epsilon = epsilon_text(zcdp_epsilon(spent, Fraction(delta)))
     return f", together rho = {decimal_text(spent)}, at most epsilon = {epsilon} at delta = {delta}"
 
 

@@ -174,7 +174,7 @@ class Rerun:
 
     Attributes:
         files: how many public files were compared, the manifest among them.
-        differences: in the order in which a run writes the files; empty if all are the same to the last byte.
+        differences: in the order in which a run writes the files; empty if all are the same byte for byte.
         remarks: what a reader of the differences has to know, such as different versions of the software.
     """
 

@@ -20,8 +20,10 @@ from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.estimation.answers.together import PartByPartError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.checkpoints import Checkpoints
+from pipeline.execution.interrupts import interruption_of
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress, listener_of
+from pipeline.execution.retries import may_be_retried
 from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers
@@ -101,12 +103,14 @@ class Updated:
         changes: what changed in it.
         beyond_limits: what of its promise is beyond what is usual, a sentence each.
         doubts: of answers that may be of other records than the release, a sentence each.
+        done_before: whether an earlier start had finished it, so that nothing was computed.
     """
 
     root: Path
     changes: Changes
     beyond_limits: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    done_before: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +142,8 @@ def update_release(
     Args:
         release: finished; it is not changed.
         answers: directories that `spinewise ask` made.
-        out: the folder in which the new version's directory is made; one that was killed there is gone on with.
+        out: the folder in which the new version's directory is made. One that was stopped there, by a signal or by what
+            may pass, such as a full disk, is gone on with; one that is finished is checked and returned.
         workers: number of processes.
         progress: receives how far it is.
         signed_by: the key that release and answers must be signed by; needed where the release is signed.
@@ -146,9 +151,9 @@ def update_release(
 
     Raises:
         InputError: an answer cannot be used, is of other records, or is not signed as the release is; the release is
-            not finished; the directory is not empty; or with corrected texts a number would be another.
+            not finished; the directory holds something else; or with corrected texts a number would be another.
         SpecError: the file has something else than texts for readers.
-        ReleaseError: a file of the release was changed.
+        ReleaseError: a file of the release, or of the finished version, was changed.
     """
     corrections = _corrections(answers, texts)
     before = open_finished(release, check_hashes=True)
@@ -160,14 +165,21 @@ def update_release(
     if corrections is not None:
         spec = corrected(spec, corrections, str(texts))
     root = out / spec.name
-    # A start that was killed has left what it did, and only the same update goes on with it.
+    # A start that was stopped has left what it did, and only the same update goes on with it.
     identity: dict[str, object] = {"updated": spec.name, "replaces": replaces, "answers": [one.sha256 for one in given]}
     if corrections is not None:
         identity["texts"] = json_sha256(split_texts(spec.public_dict())[0])
-    if not _can_begin(RunDirectory(root), identity):
+    made = RunDirectory(root)
+    done = made.manifest.exists() and _was_begun(made, identity)
+    if not done and not _can_begin(made, identity):
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
-    existed, resumed = root.exists(), RunDirectory(root).record.exists()
-    doubts = [doubt_of_records(one.path, one.folder, one.manifest, before) for one in given]
+    existed, resumed = root.exists(), made.record.exists()
+    found = [doubt_of_records(one.path, one.folder, one.manifest, before) for one in given]
+    doubts = tuple(doubt for doubt in found if doubt is not None)
+    if done:
+        version = open_finished(root, check_hashes=True)
+        changes = read_changes(version.unchanged(version.run.changes))
+        return Updated(root, changes, version.manifest.beyond_limits, doubts, done_before=True)
     with threadpool_limits(1), Workers(workers, told=listener_of(progress)) as pool, open_run(root, identity) as run:
         # Again, now that no other process can change it.
         if run.manifest.exists() or (not resumed and any(run.public.iterdir())):
@@ -187,11 +199,11 @@ def update_release(
                 _refuse_other_numbers(job, before, manifest)
             write_manifest(run, manifest)
             Batches(run).forget()
-            said = tuple(doubt for doubt in doubts if doubt is not None)
-            return Updated(root, read_changes(job.readable(run.changes)), manifest.beyond_limits, said)
-        except BaseException:
-            for made in (run.public, run.restricted, *(() if existed else (root,))):
-                shutil.rmtree(made, ignore_errors=True)
+            return Updated(root, read_changes(job.readable(run.changes)), manifest.beyond_limits, doubts)
+        except Exception as error:
+            if interruption_of(error) is None and not may_be_retried(error):  # the same start would end so again
+                for folder in (run.public, run.restricted, *(() if existed else (root,))):
+                    shutil.rmtree(folder, ignore_errors=True)
             raise
 
 
@@ -229,14 +241,19 @@ def _others(job: Job, before: Manifest, manifest: Manifest) -> list[str]:
 
 
 def _can_begin(run: RunDirectory, identity: Mapping[str, object]) -> bool:
-    """Whether a version may be made in a directory: it is empty, or holds the same one as a killed start left it."""
+    """Whether a version may be made in a directory: it is empty, or holds what a stopped start of the same left."""
     if not run.root.exists() or (run.root.is_dir() and not any(run.root.iterdir())):
         return True
     if run.manifest.exists() or not run.restricted.is_dir():
         return False
     if run.record.exists():
-        return recorded_identity(run) == identity
+        return _was_begun(run, identity)
     return not any(run.public.glob("*")) and not run.key.exists()
+
+
+def _was_begun(run: RunDirectory, identity: Mapping[str, object]) -> bool:
+    """Whether the directory holds this version, finished or not."""
+    return run.record.exists() and recorded_identity(run) == identity
 
 
 def _given(path: Path) -> _Given:

@@ -6,7 +6,6 @@ What is recomputed are the files of `metadata.products` with the role "computed"
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -35,9 +34,9 @@ from pipeline.release.manifest import Manifest, check_public_files, read_manifes
 from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.selected import read_selected
-from pipeline.release.software import PACKAGES
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.beacons import beacon_problems
+from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
 from pipeline.runs.versions import version_differences
 from pipeline.spec.release_spec import ReleaseSpec
@@ -52,6 +51,13 @@ class Verified(Protocol):
 
     def problems(self, spec: ReleaseSpec) -> list[str]:
         """What does not follow, a sentence each; empty if all does."""
+
+
+#: Fields of a manifest that no public file implies, so that their form is all that is compared; all but the last are
+#: compared by an audit with the key and the ledger.
+FORM_ALONE: Final = (
+    "key_salt", "key_commitment", "input_fingerprints", "receipts (ledger, number, hash)", "software",
+)  # fmt: skip
 
 
 def verify_release(run: RunDirectory, workers: int, progress: Progress, central: Path | None = None) -> list[str]:
@@ -183,16 +189,8 @@ def _name(job: Job, path: Path) -> str:
     return path.relative_to(job.run.public).as_posix()
 
 
-# -- the manifest's fields --------------------------------------------------------------------------------------------
-# A field that nobody checks could carry a confidential number.
-
-
-_HEX: Final = re.compile(r"[0-9a-f]{64}")
-_VERSION: Final = re.compile(r"\d+(\.\d+){0,3}((a|b|rc|\.post|\.dev)\d+)?")
-
-
 def manifest_problems(job: Job, manifest: Manifest) -> list[str]:
-    """What is wrong with spec, solver, receipts, hashes and versions in the manifest, one sentence each.
+    """What is wrong with spec, solver and receipts in the manifest, one sentence each.
 
     Args:
         job: a run whose public steps were performed again, with their notes.
@@ -207,18 +205,7 @@ def manifest_problems(job: Job, manifest: Manifest) -> list[str]:
         for field, same in recomputed.items()
         if not same
     ]
-    problems += receipt_problems(job.universes, manifest)
-    hashes = [manifest.key_commitment, *manifest.input_fingerprints.values()]
-    if any(text and not _HEX.fullmatch(text) for text in hashes):
-        problems.append("public/manifest.json: a commitment or fingerprint is not a hash")
-    stated = manifest.software
-    versions = [stated.version, stated.python, *stated.packages.values()]
-    if set(stated.packages) - set(PACKAGES):
-        problems.append("public/manifest.json: software names a package that no release uses")
-    problems += [
-        f"public/manifest.json: {version!r:.60} is not a version" for version in versions if not _is_version(version)
-    ]
-    return problems
+    return problems + receipt_problems(job.universes, manifest)
 
 
 def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[str]:
@@ -229,16 +216,19 @@ def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[
             spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.charged
     unit = "rho" if universes[0].framework == "zcdp" else "epsilon"
     wanted = {dataset: (unit, str(cost)) for dataset, cost in spent.items()}
-    return [
+    exact = [one for universe in universes for one in sorted(exact_of(universe))]
+    named = [(one.universe, one.what) for receipt in manifest.receipts for one in receipt.exact]
+    strange = [
+        f"public/manifest.json: receipts: {what[:60]!r} is stated as exact, and not published so, or twice"
+        for number, (name, what) in enumerate(named)
+        if (name, what) not in exact or (name, what) in named[:number]
+    ]
+    return strange + [
         f"public/manifest.json: receipts: {one.dataset!r} was charged {one.unit} = {one.cost}, and what is measured "
         f"costs {' = '.join(wanted.get(one.dataset, ('nothing', '0')))}"
         for one in manifest.receipts
         if wanted.get(one.dataset) != (one.unit, one.cost)
     ]
-
-
-def _is_version(text: str) -> bool:
-    return _VERSION.fullmatch(text) is not None or text == "unknown (not installed)"
 
 
 def selected_problems(job: Job) -> list[str]:

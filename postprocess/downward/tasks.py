@@ -148,6 +148,24 @@ def _typical(precision: FloatArray) -> FloatArray:
     return np.where(np.isfinite(typical), typical, 1.0)
 
 
+def members_expected(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, parents: sp.csr_array | None
+) -> Implied | None:
+    """The members that households of a level are to have, given the released level above; None where there are none.
+
+    Args:
+        problem, basis, level, parents: as in `level_tasks`.
+        estimate: of the level; only that of the second level of the spine counts.
+    """
+    if not problem.implied:
+        return None
+    implied = problem.implied[level]
+    if parents is None:
+        return implied.at_top()
+    noise = _least_noise(implied, basis, estimate) * (problem.first_level + level == 1)
+    return implied.below(parents, problem.implied[level - 1], problem.spine.levels[level].parents, noise)
+
+
 def _least_noise(implied: Implied, basis: Basis, estimate: LevelEstimate) -> FloatArray:
     """The largest variance `(r,)` of the least members, from the households' own measurements of a level."""
     covariance = basis.answer_covariances(estimate.info.covariance, implied.counted.households)
@@ -196,16 +214,7 @@ def level_tasks(
     blocks, prior = _detail_terms(problem, basis, level, estimate, share)
     terms.append(PassTerms(blocks, None, None if problem.n_cells > WIDE else basis.pattern_table(blocks)))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
-    implied = problem.implied[level] if problem.implied else None
-    if implied is not None and parents is None:
-        implied = implied.at_top()
-    elif implied is not None and parents is not None:
-        implied = implied.below(
-            parents,
-            problem.implied[level - 1],
-            spine.levels[level].parents,
-            _least_noise(implied, basis, estimate) * (problem.first_level + level == 1),
-        )
+    implied = members_expected(problem, basis, level, estimate, parents)
     starts = _batch_starts(offsets, problem.n_cells, parents)
     for first, last in pairwise(starts):
         rows = slice(int(offsets[first]), int(offsets[last]))

@@ -75,9 +75,51 @@ class LevelVariances:
         own = [blocks[used] if len(blocks) > 1 else blocks for blocks in (self.covariance, self.unmeasured, self.known)]
         return LevelVariances(local.ravel(), *own)
 
-    def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
+    def of_queries(self, basis: Basis, queries: Sequence[Asked]) -> AnswerVariances:
         """The variances of some queries' answers alone, without the matrices."""
-        return AnswerVariances(self.classes, {marginal.key: self.of_classes(basis, marginal) for marginal in marginals})
+        by_query = {
+            query.key: self.of_classes(basis, query) if isinstance(query, Marginal) else query.of_classes(self, basis)
+            for query in queries
+        }
+        return AnswerVariances(self.classes, by_query)
+
+
+@dataclass(frozen=True, eq=False)
+class SumCovariances:
+    """The covariances of a query's answers with weighted sums of cells; they are asked for like variances.
+
+    Attributes:
+        query: whose answers.
+        weights: `(r, n_cells)` of the sums.
+    """
+
+    query: Marginal
+    weights: FloatArray
+
+    @property
+    def key(self) -> MarginalKey:
+        """What distinguishes them from other queries."""
+        return (*self.query.key, self.weights.tobytes())
+
+    @property
+    def size(self) -> int:
+        """Number of covariances: for each answer, one with each sum."""
+        return self.query.size * len(self.weights)
+
+    def of_classes(self, variances: LevelVariances, basis: Basis) -> FloatArray:
+        """Those of each class, `(n_classes, size)`."""
+        covariance = variances.covariance
+        out = np.empty((len(covariance), self.query.size, len(self.weights)))
+        for number, folded in enumerate(basis.fold(self.weights)):
+            for some in chunks(len(covariance), self.weights.shape[1]):
+                blocks = covariance[some]
+                products = basis.apply(blocks, np.broadcast_to(folded, (len(blocks), *folded.shape)))
+                out[some, :, number] = self.query.answer(basis.unfold(products))
+        return out.reshape(len(out), -1)
+
+
+#: What is asked for of a level's covariances.
+Asked = Marginal | SumCovariances
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +204,7 @@ def variances_below(
 
 
 def answer_variances_of(
-    problem: Problem, basis: Basis, estimates: list[LevelEstimate], queries: Sequence[Sequence[Marginal]]
+    problem: Problem, basis: Basis, estimates: list[LevelEstimate], queries: Sequence[Sequence[Asked]]
 ) -> list[AnswerVariances]:
     """Of every level the variances of its queries' answers after both passes, as `variances_of` has them.
 
@@ -182,7 +224,7 @@ def answer_variances_below(
     basis: Basis,
     estimates: list[LevelEstimate],
     above: LevelVariances,
-    queries: Sequence[Sequence[Marginal]],
+    queries: Sequence[Sequence[Asked]],
 ) -> list[AnswerVariances]:
     """The same of every level below the top one, whose covariances are `above`.
 
@@ -206,7 +248,7 @@ def answer_variances_below(
 def _find_below(
     levels: Sequence[_Below],
     basis: Basis,
-    queries: Sequence[Sequence[Marginal]],
+    queries: Sequence[Sequence[Asked]],
     found: Sequence[list[dict[MarginalKey, FloatArray]]],
     above: LevelVariances,
     first: int,

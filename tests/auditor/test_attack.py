@@ -135,8 +135,8 @@ def test_guesses_by_chance_are_no_finding_and_others_are(sound: Path, monkeypatc
     """With a small epsilon half of all guesses are right, give or take: more than the bound, and yet chance."""
     release = Release(sound)
     universe, rng = release.form.universes[0], np.random.default_rng(3)
-    (statement,) = release.manifest["privacy"]
-    monkeypatch.setitem(statement, "epsilon", "0.0001")
+    (account,) = release.manifest["accounts"]
+    monkeypatch.setitem(account["record"], "epsilon", "0.0001")
     dues = list(release.due)
     exact = {due.name: release.residuals(due) for due in dues}
     found = []

@@ -31,6 +31,7 @@ from releases.survey import write_survey
 from releases.survey_of_words import write_words
 from releases.updated import DETAILED, PUBLISH, QUESTIONS
 from releases.wages import BALANCES, OVER, write_wages
+from releases.wide import CHOSEN, write_wide
 
 from features.registry import is_installed
 
@@ -126,6 +127,7 @@ _ASKED = (
     ("clip wages among 20000, 40000, 60000 above 1/100", "1/4"),
 )
 _KEY: Final = "key"
+_WITH_CLIQUES: Final = is_installed("marginals")
 
 
 def _charged(folder: Path) -> None:
@@ -221,6 +223,7 @@ RELEASES: Final[Sequence[SmallRelease]] = (
     _one("wages", lambda folder: write_wages(folder, OVER), "wages.toml", "wages"),
     _one("balances", lambda folder: write_wages(folder, *BALANCES), "wages.toml", "wages"),
     _one("jobs", write_jobs, "jobs.toml", "jobs"),
+    *([_one("cliques", lambda folder: write_wide(folder, CHOSEN), "release.toml", "wide")] if _WITH_CLIQUES else ()),
     *(_JOINED if is_installed("joins") else ()),
     _survey("survey", lambda folder: write_survey(folder, "direct_encoding", 4, "1")),
     _survey("unary", lambda folder: write_survey(folder, "unary_encoding", 5, "1")),

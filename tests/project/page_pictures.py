@@ -19,14 +19,16 @@ from releases.browser import chromium, opened  # noqa: E402
 IMAGES = PROJECT / "docs" / "images"
 #: An area that is looked for by its name, misspelt as readers do.
 AREA = "ashbridg"
+TABLE = "race"
 
 
 def numbers_of(browser: Any, page: Path, start: str = "#numbers", **view: Any) -> Any:
-    """The page with an area looked up, scrolled so that an element is at its top."""
+    """The page with an area looked up in a table with groups, scrolled so that an element is at its top."""
     shown = opened(browser, page, **view)
     shown.page.fill("#search", AREA)
     shown.page.wait_for_selector("#found-0")
     shown.wait("press", "#search", "Enter")
+    shown.wait("select_option", "#table", TABLE)
     shown.page.evaluate("document.activeElement.blur()")
     shown.page.locator(start).evaluate("one => window.scrollTo(0, one.getBoundingClientRect().top + scrollY)")
     return shown.page

@@ -28,7 +28,6 @@ import pipeline.privacy.accounting.uses
 import pipeline.privacy.ledger.charge
 import pipeline.privacy.noise.sampler
 import pipeline.privacy.noise.select
-import pipeline.release.privacy_statement
 from auditor.contents import canonical
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
@@ -248,13 +247,13 @@ def _plain_hash(patch: Patch) -> None:
 
 
 def _unbound(patch: Patch) -> None:
-    patch.setattr(MasterKey, "keyed_hash", lambda self, label, data: "0" * 64)  # noqa: ARG005
+    patch.setattr(MasterKey, "keyed_hash", lambda self, label, data: "0123456789abcdef" * 4)  # noqa: ARG005
 
 
 def _lower_zcdp(patch: Patch) -> None:
     sound = zcdp_epsilon
     lower = lambda rho, delta: 0.9 * sound(rho, delta)  # noqa: E731
-    patch.setattr(pipeline.release.privacy_statement, "zcdp_epsilon", lower)
+    patch.setattr(pipeline.privacy.accounting.statements, "zcdp_epsilon", lower)
 
 
 def _lower_losses(patch: Patch) -> None:

@@ -53,11 +53,11 @@ def english_words(text: str) -> set[str]:
     return {"the", "of", "from", "are", "with", "each", "not", "and", "by"} & set(re.findall(r"\w+", text.lower()))
 
 
-def report_in(root: Path, language: str, texts: Texts | None = None) -> str:
-    """The report of a release in a language, with its texts or these."""
+def report_in(root: Path, language: str, texts: Texts | None = None, **changes: object) -> str:
+    """The report of a release in a language, with its texts or these, and with other sections of its spec."""
     release = open_finished(root, check_hashes=False)
     report = release.spec.report.model_copy(update={"language": language})
-    spec = release.spec.model_copy(update={"report": report})
+    spec = release.spec.model_copy(update={"report": report, **changes})
     job = Job(release.run, spec, release.universes, release.spine, Workers(1), Silent(), status=release.manifest.status)
     job.notes.update(cast("dict[str, dict[str, object]]", release.manifest.solver))
     written, ahead, page = (part_of("report", module) for module in ("written", "ahead", "page"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 def prefect_variables(home: Path) -> dict[str, str]:
@@ -40,7 +42,7 @@ def prefect_server(home: Path, host: str = "127.0.0.1") -> Iterator[str]:
         server = subprocess.Popen(command, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             address = f"http://127.0.0.1:{port}/api"
-            until = time.monotonic() + 120
+            until = time.monotonic() + 300
             while not answers(f"{address}/health"):
                 assert server.poll() is None, (home / "server.log").read_text()
                 assert time.monotonic() < until, "the server did not start"
@@ -53,6 +55,17 @@ def prefect_server(home: Path, host: str = "127.0.0.1") -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
+
+
+def ask(address: str, content: object) -> Any:
+    """What a request without any right is answered; the status where it is refused."""
+    data = json.dumps(content).encode()
+    request = urllib.request.Request(address, data=data, headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def answers(address: str) -> bool:

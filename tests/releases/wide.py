@@ -55,6 +55,12 @@ ATTRIBUTES = {
 }
 
 
+#: What leaves the cliques to a private choice of pairs.
+CHOSEN = (
+    'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]',
+    'choose = { share = "1/10", attributes_share = "1/20" }',
+)
+
 #: Those of the spec, attributes in the schema's order.
 CLIQUES = (("school", "work"), ("age", "sex", "school"), ("work", "tenure", "car"), ("tenure", "rooms"))
 

@@ -13,6 +13,7 @@ from releases.surveyed import write_surveyed
 
 import spinewise as sw
 from pipeline.errors import InputError
+from pipeline.reading.release import reader_of
 
 pytest.importorskip("altair", reason="without altair")
 
@@ -69,7 +70,7 @@ def test_a_value_that_is_called_sum_is_drawn_and_the_sum_is_not(tmp_path: Path) 
 
 def test_a_map_shows_one_number_of_each_area(with_polygons: Path) -> None:
     release = sw.open_release(with_polygons)
-    level = next(level for level in release.levels if release.run.polygons(level).is_file())
+    level = next(level for level in release.levels if reader_of(release).run.polygons(level).is_file())
     total = release.table("total", level=level)
     chart = sw.plot(with_polygons, "total", level)
     shapes = drawn(chart)

@@ -20,7 +20,7 @@ from releases.surveyed import write_surveyed
 
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
-from pipeline.reading.release import open_release
+from pipeline.reading.release import open_release, reader_of
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.open_public import open_published
 
@@ -97,12 +97,12 @@ def test_the_reader(surveyed: Path) -> None:
     def read() -> None:
         release = open_release(surveyed)
         for universe in (release, *map(release.companion, release.companions)):
-            for table in universe.universe.tables:
+            for table in reader_of(universe).universe.tables:
                 universe.table(table.name, table.levels[-1])
-            assert universe.half_widths
+            assert reader_of(universe).half_widths
         for name in release.household_tables:
             release.household_table(name, release.levels[0])
-        release.names(release.named_levels[0])
+        release.names(reader_of(release).named_levels[0])
 
     files, wrong = not_refused(surveyed / "public", read)
     assert {name.split("/")[0].split(".")[0] for name in files} >= {"spine", "names", "tables", "companions"}
@@ -114,8 +114,8 @@ def test_pictures(surveyed: Path) -> None:
     from spinewise.pictures import plot
 
     release = open_release(surveyed)
-    level = next(iter(release.spec.report.polygons))
-    table = next(table for table in release.universe.tables if level in table.levels)
+    level = next(iter(reader_of(release).spec.report.polygons))
+    table = next(table for table in reader_of(release).universe.tables if level in table.levels)
     number = table.query.answer_labels()[0]
     files, wrong = not_refused(
         surveyed / "public", lambda: plot(surveyed, table.name, level, number=number, kind="map")

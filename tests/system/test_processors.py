@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import spinewise
+from releases.examples import rhode_island
 from releases.small import QUICK, write_town
 
 from pipeline.release.layout import RunDirectory
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
 FLAGS = Path("/proc/cpuinfo")
 
 
@@ -31,8 +31,7 @@ def needs(core: str, flag: str) -> object:
 def released(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rhode Island, with a few simulated runs, made with the oldest kernels."""
     folder = tmp_path_factory.mktemp("processors")
-    text = EXAMPLE.read_text(encoding="utf-8").replace('"../../shared/data/', f'"{shared_data}/')
-    (folder / "spec.toml").write_text(f"{text}\n[publish]\nreplicates = 2\n", encoding="utf-8")
+    (folder / "spec.toml").write_text(f"{rhode_island(shared_data)}\n[publish]\nreplicates = 2\n", encoding="utf-8")
     done = spinewise("run", folder / "spec.toml", "--out", folder, "--workers", 1, OPENBLAS_CORETYPE="Nehalem")
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())

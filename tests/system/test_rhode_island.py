@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from releases.examples import rhode_island
 from releases.small import run
 
 from pipeline.release.histograms import read_histogram
@@ -24,8 +25,7 @@ PROTOTYPE = {"tract": (2.0, 13.0, 24.0), "block_group": (1.4, 8.9, 16.0), "block
 
 def released(data: Path, folder: Path, estimator: str, key: int) -> Path:
     folder.mkdir()
-    text = EXAMPLE.read_text().replace('"../../shared/data/', f'"{data}/')
-    text = text.replace('"insecure-test:1"', f'"insecure-test:{key}"')
+    text = rhode_island(data).replace('"insecure-test:1"', f'"insecure-test:{key}"')
     (folder / "spec.toml").write_text(f'{text}\nestimator = "{estimator}"\n\n[publish]\nmargins = false\n')
     return run(folder / "spec.toml", folder)
 

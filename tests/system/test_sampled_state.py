@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
+from releases.examples import rhode_island
 from releases.small import run
 
 from pipeline.estimation.sampled_runs import SampledRuns
@@ -17,7 +18,6 @@ from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
 from postprocess.downward.samples import PRECISION, Rates
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
 WHOLE, CUT = (1 << 28, 1 << 26), (1, 1 << 16)
 
 
@@ -37,9 +37,9 @@ def computed(released: Path, root: Path, cut: tuple[int, int], visits: tuple[flo
 
 @pytest.mark.slow
 def test_margins_of_a_state_are_those_of_a_full_simulation(shared_data: Path, tmp_path: Path) -> None:
-    text = re.sub(r"(?ms)^\[report\.?.*?(?=^\[(?!report))", "", EXAMPLE.read_text("utf-8"))
+    text = re.sub(r"(?ms)^\[report\.?.*?(?=^\[(?!report))", "", rhode_island(shared_data))
     spec = tmp_path / "release.toml"
-    bare = text.replace("../../shared/data", str(shared_data)) + "\n[publish]\nreplicates = 1\nmicrodata = false\n"
+    bare = text + "\n[publish]\nreplicates = 1\nmicrodata = false\n"
     spec.write_text(bare, "utf-8")
     released = run(spec, tmp_path / "out")
     full = computed(released, tmp_path / "full", WHOLE, (4.0,) * 5)

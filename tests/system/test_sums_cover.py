@@ -12,7 +12,7 @@ import pytest
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
 from pipeline.estimation.sum_margins import LinearVariances
-from pipeline.reading.release import Release
+from pipeline.reading.release import Release, reader_of
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from spinewise.runs import run
 
@@ -60,7 +60,7 @@ def sums(counts: np.ndarray) -> Mapping[str, np.ndarray]:
 
 def covered(release: Release, areas: Mapping[str, np.ndarray], counts: np.ndarray) -> dict[str, list[np.ndarray]]:
     """Kind of sum -> for each sum, which of its ten numbers are in their intervals."""
-    codes = release.spine.leaf_level.geocodes
+    codes = reader_of(release).spine.leaf_level.geocodes
     found = release.query("ethnicity").over({name: codes[some].tolist() for name, some in areas.items()})
     inside: dict[str, list[np.ndarray]] = {}
     for name, some in areas.items():

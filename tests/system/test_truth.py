@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from releases.examples import rhode_island
 from releases.small import request_of, run, write_town
 
 from pipeline.release.histograms import read_histogram
@@ -42,8 +43,7 @@ def test_the_truth_comes_back(tmp_path: Path, estimator: str, framework: str) ->
 @pytest.mark.slow
 def test_the_truth_of_rhode_island_comes_back(shared_data: Path, tmp_path: Path) -> None:
     spec = tmp_path / "ri.toml"
-    text = (Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml").read_text()
-    text = text.replace('"../../shared/data/', f'"{shared_data}/').replace('rho = "2.56"', 'rho = "1e9"')
+    text = rhode_island(shared_data).replace('rho = "2.56"', 'rho = "1e9"')
     spec.write_text(text + "\n[publish]\nmargins = false\n")
     assert_true(run(spec, tmp_path / "out"), spec)
 

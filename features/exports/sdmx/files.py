@@ -14,8 +14,10 @@ from features.exports.rows import Rows
 from features.exports.sdmx.structure import (
     AREA,
     AREA_NAME,
+    EXPERIMENTAL,
     INTERVAL,
     LEVEL,
+    NO_NUMBERS,
     STATUS,
     STATUS_OF,
     TIME,
@@ -56,7 +58,8 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
     levels = [(level, labels.level(level)) for level in release.spine.level_names]
     named = [level for level, _ in levels if rows.names(level) is not None]
     texts = texts_in(release.spec.report.language)
-    structure = Structure(counted, levels, named, texts, time=_time(about, texts))
+    experimental = release.manifest.status in NO_NUMBERS
+    structure = Structure(counted, levels, named, texts, time=_time(about, texts), experimental=experimental)
     agency = identifier(about.publisher) if about.publisher else _NOBODY
     environment = Environment(
         loader=PackageLoader("features.exports", "assets"),
@@ -139,11 +142,14 @@ def _columns(part: ReleasedTable, answers: dict[str, list[str]], level: str, tim
 def _attributes(flow: Flow, part: ReleasedTable) -> dict[str, pa.Array]:
     """Status and class of every number, and the ends of its interval."""
     found: dict[str, pa.Array] = {}
-    if flow.coded:
+    coded = {one.id for one in flow.coded}
+    if USE in coded:
         unknown = np.full(part.counts.shape, np.nan)
         keys = _KEYS[classes_in(part.counts, unknown if part.margins is None else part.margins)].ravel().tolist()
         found[STATUS] = pa.array([STATUS_OF[key] for key in keys], pa.string())
         found[USE] = pa.array(keys, pa.string())
+    if flow.experimental:
+        found[STATUS] = pa.array([EXPERIMENTAL] * part.counts.size, pa.string())
     if flow.with_margins:
         for name, values in zip(INTERVAL.values(), (part.margins, part.lows, part.highs), strict=True):
             flat = np.full(part.counts.size, np.nan) if values is None else values.ravel()

@@ -15,6 +15,7 @@ from features.exports.chosen import by_table
 from pipeline.metadata.contents import SUFFIX_WORDS, Axis, DataFile
 from pipeline.model.texts.catalogue import Texts
 from pipeline.release.reliability import CLASSES
+from pipeline.release.status import EXAMPLE, TEST_KEY
 from pipeline.release.tables import INTERVAL_SUFFIXES
 
 LEVEL, AREA, TIME, VALUE = "LEVEL", "REF_AREA", "TIME_PERIOD", "OBS_VALUE"
@@ -22,8 +23,11 @@ STATUS, USE, AREA_NAME = "OBS_STATUS", "USE", "AREA_NAME"
 #: Suffix of a column of an interval -> the attribute that holds it.
 INTERVAL = dict(zip(INTERVAL_SUFFIXES, ("MOE90", "LOW90", "HIGH90"), strict=True))
 #: Of SDMX's own list CL_OBS_STATUS, and which of them a class of numbers has.
-NORMAL, UNRELIABLE = "A", "U"
-STATUS_OF = {one.key: UNRELIABLE if one.key == "sum" else NORMAL for one in CLASSES}
+NORMAL, UNRELIABLE, EXPERIMENTAL = "A", "U", "G"
+#: Releases whose numbers are none: every number of them is experimental, "not of guaranteed quality as normally
+#: expected from the provider", however reliable it would be. No code of the list is nearer to a test.
+NO_NUMBERS = (TEST_KEY, EXAMPLE)
+STATUS_OF = {one.key: UNRELIABLE if one.key == "unreliable" else NORMAL for one in CLASSES}
 _RESERVED = (LEVEL, AREA, TIME, VALUE, STATUS, USE, AREA_NAME, *INTERVAL.values())
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -60,6 +64,7 @@ class Flow:
         id: of dataflow, data structure and file.
         files: a file of the release for each level.
         terms: a dimension for each term of the query.
+        experimental: whether its numbers are none, see `NO_NUMBERS`.
         of_intervals, ends: the attributes that follow from an interval, and its ends.
     """
 
@@ -69,13 +74,18 @@ class Flow:
     terms: tuple[Component, ...]
     with_margins: bool
     named: bool
+    experimental: bool
     of_intervals: tuple[Component, ...]
     ends: tuple[Component, ...]
 
     @property
     def coded(self) -> tuple[Component, ...]:
-        """Attributes that follow from the interval; none where nothing is known of errors and no margin says so."""
-        return self.of_intervals if self.with_margins or self.files[0].note else ()
+        """Status, and class of use: neither where nothing is known of errors and no margin says so.
+
+        Of experimental numbers the status is stated all the same.
+        """
+        known = self.with_margins or bool(self.files[0].note)
+        return self.of_intervals if known else self.of_intervals[:1] if self.experimental else ()
 
     @property
     def attributes(self) -> tuple[Component, ...]:
@@ -107,6 +117,7 @@ class Structure:
         levels: name and label of each level, top first.
         named: levels whose areas have names.
         time: what the time of the counts is called; "" where none is known.
+        experimental: see `Flow`.
         texts: of the language.
     """
 
@@ -118,6 +129,7 @@ class Structure:
         texts: Texts,
         *,
         time: str,
+        experimental: bool,
     ) -> None:
         self._names = _Names({name.upper() for name in _RESERVED})
         self._terms: dict[Axis, Component] = {}
@@ -137,6 +149,7 @@ class Structure:
                 tuple(self._term(axis) for axis in own[0].axes),
                 own[0].with_intervals,
                 self.area_name is not None,
+                experimental,
                 _coded(texts),
                 _ends(texts),
             )
@@ -195,7 +208,11 @@ def _clash(names: _Names, value: str) -> bool:
 def _coded(texts: Texts) -> tuple[Component, ...]:
     """Observation status, and the class of the number."""
     status, use = texts("Observation status"), texts("What the number can be used for")
-    statuses = ((NORMAL, texts("Normal value")), (UNRELIABLE, texts("Low reliability")))
+    statuses = (
+        (NORMAL, texts("Normal value")),
+        (UNRELIABLE, texts("Low reliability")),
+        (EXPERIMENTAL, texts("Experimental value")),
+    )
     uses = tuple((one.key, f"{texts(one.label)}: {texts(one.rule)}") for one in CLASSES)
     return (
         Component(STATUS, status, CodeList("CL_OBS_STATUS", status, statuses)),

@@ -83,7 +83,10 @@ def check_sums(
 
 
 def _sum_value(name: str, columns: Mapping[str, Coded], counts: NDArray[np.int64], kept: set[str]) -> str | None:
-    """The value whose counts are, in every combination of the other columns, the sum of those of all other values."""
+    """The value whose counts are, in every combination of the other columns, the sum of those of all other values.
+
+    Of two values each would be the sum of the other; that says nothing.
+    """
     column = columns[name]
     rest = [other for label, other in columns.items() if label != name]
     if rest:
@@ -91,6 +94,8 @@ def _sum_value(name: str, columns: Mapping[str, Coded], counts: NDArray[np.int64
     else:
         group = np.zeros(len(counts), dtype=np.int64)
     n_groups = int(group.max()) + 1
+    if len(np.unique(column.codes)) < 3:
+        return None
     of_group = np.bincount(group, weights=counts, minlength=n_groups)
     of_value = np.bincount(column.codes, weights=counts, minlength=len(column.texts))
     for i in np.flatnonzero((2 * of_value == counts.sum()) & (of_value > 0)).tolist():

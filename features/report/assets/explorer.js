@@ -9,7 +9,7 @@
   } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, MOST_AREAS = 300000, MOST_NUMBERS = 4000000;
-  const SYMBOLS = { good: "\u25cf", care: "\u25d0", sum: "\u25cb" };
+  const SYMBOLS = { good: "\u25cf", care: "\u25d0", unreliable: "\u25cb" };
   const { shownLevels, startLevel, ordered } = levelsShown(content);
   const tableTitle = (table) => table.title + (table.universe ? ` (${spoken(table.universe)})` : "");
 
@@ -155,7 +155,7 @@
   function titleOfPicture(level) {
     const table = content.tables[state.table], counted = content.universes[table.universe];
     const what = table.labels.length > 1 && state.cell !== TOTAL ? `${counted}: ${table.shown[state.cell]}` : counted;
-    const named = { what: what[0].toUpperCase() + what.slice(1), level: level.label };
+    const named = { what: begun(what), level: level.label };
     const said = state.measure === "count" ? text("{what}, by {level}", named) : state.measure === "share" ? text("{what}, in % of the area, by {level}", named)
       : state.measure === "density" ? text("{what} per km², by {level}", named) : text("{what}, margin of error, by {level}", named);
     return content.year ? `${said}, ${content.year}` : said;
@@ -270,10 +270,13 @@
     return element("th", { scope: "col", "aria-sort": order }, many ? label : button);
   }
 
-  // A table that is wider than its place ends there with a whole column, and a line above it says how many more there are.
+  // A table that is wider than its place ends there with a whole column, and a line above it says how many more there are;
+  // its caption is not cut.
   function fit() {
     for (const place of document.querySelectorAll("main .scroll:has(> table)")) {
+      const caption = place.querySelector("caption");
       place.style.maxWidth = "";
+      caption?.style.removeProperty("max-width");
       const left = place.getBoundingClientRect().left - place.scrollLeft;
       const edges = [...(place.querySelector("tr")?.cells ?? [])].map((cell) => cell.getBoundingClientRect().right - left);
       const whole = edges.filter((edge) => edge <= place.clientWidth + 1), wide = place.scrollWidth > place.clientWidth + 1;
@@ -281,6 +284,7 @@
       if (!wide) continue;
       // One column and what stays beside it fit nowhere: then it is cut as it comes.
       if (whole.length > 1) place.style.maxWidth = `${Math.ceil(whole.at(-1))}px`;
+      if (caption) caption.style.maxWidth = `${place.clientWidth}px`;
       place.before(element("p", { className: "more", textContent: text("More columns to the right: {n}. Scroll the table sideways. \u2192", { n: edges.length - whole.length }) }));
     }
   }
@@ -333,7 +337,7 @@
   function notesOf(title, [numbers, rows] = [null, []]) {
     const margins = numbers?.ends ? rows.flatMap((row) => content.tables[state.table].labels.map((_, column) => margin(numbers, row, column))).filter((one) => one !== null) : [];
     const middle = margins.sort((a, b) => a - b)[Math.floor((margins.length - 1) / 2)];
-    const sure = numbers && !numbers.ends ? [] : [text("Intervals hold the true count in 90 % of cases.")
+    const sure = numbers && !numbers.ends ? [] : [text("90 % intervals contain the true count in 90 % of cases.")
       + (middle === undefined ? "" : " " + text("Half of the margins of error of these numbers are at most {margin}.", { margin: whole.format(middle) }))];
     const found = location.protocol === "file:" ? [] : [text("From: {address}", { address: location.href })];
     return [title + (content.year ? `, ${content.year}` : ""), ...content.source, ...sure, ...found];
@@ -449,12 +453,18 @@
       element("p", { className: "actions" }, ...parts, element("a", { href: "#area", textContent: text("More about this area") })));
   }
 
+  function begun(what) { return what[0].toUpperCase() + what.slice(1); }
   function totalSaid(level, row, n) {
     const what = content.universes[content.tables[state.table].universe];
-    return text("{what} in {area}: {n}.", { area: nameOf(level, row), what: what[0].toUpperCase() + what.slice(1), n });
+    return text("{what} in {area}: {n}.", { area: nameOf(level, row), what: begun(what), n });
   }
   const saidOf = ({ value, ends, exact }) => exact ? text("{n} (exact)", { n: whole.format(value) }) : ends === null ? text("{n} (interval not known)", { n: whole.format(value) })
     : text("{n} (90 % interval: {low} to {high})", { n: whole.format(value), low: whole.format(ends[0]), high: whole.format(ends[1]) });
+  const ordinalForm = new Intl.PluralRules(document.documentElement.lang, { type: "ordinal" });
+  function ordinal(number) {
+    const n = whole.format(number);
+    return { one: text("{n}st", { n }), two: text("{n}nd", { n }), few: text("{n}rd", { n }) }[ordinalForm.select(number)] ?? text("{n}th", { n });
+  }
   // An area in three sentences: how many, what part and how it is beside the area that it is in, and its place among others.
   async function sentences(area) {
     const { level: number, row } = area, level = await levelOf(number), table = content.tables[state.table];
@@ -486,9 +496,9 @@
     }
     const rank = level.n > 1 ? (await compared.ranks(state.table, number))(row, state.cell) : null;
     if (rank !== null) {
-      const named = { label: several ? label : what, rank: whole.format(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
-      said.push(rank.low === rank.high ? text("Rank by number, {label}: {rank} of {n} ({level}).", named)
-        : text("Rank by number, {label}: {rank} of {n} ({level}); the true rank may be anywhere from {low} to {high}.", named));
+      const values = { label: begun(what) + (several ? `, ${label}` : ""), rank: ordinal(rank.rank), n: whole.format(level.n), level: level.label, low: whole.format(rank.low), high: whole.format(rank.high) };
+      said.push(rank.low === rank.high ? text("{label}: {rank} of {n} areas at level {level}.", values)
+        : text("{label}: {rank} of {n} areas at level {level} (true rank: {low} to {high}).", values));
     }
     return said;
   }

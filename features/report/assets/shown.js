@@ -54,7 +54,7 @@ window.shownBy = (state, { count, interval, margin, share, classOf }) => {
   function isWeak(numbers, row) {
     if (!numbers.ends) return false;
     if (state.measure === "share") return weakShare(shownOf(numbers, row));
-    return classOf(numbers, row, state.cell) === "sum";
+    return classOf(numbers, row, state.cell) === "unreliable";
   }
   return { shownOf, isWeak };
 };

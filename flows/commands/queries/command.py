@@ -15,7 +15,7 @@ from flows.commands.queries.shown import show_counts, show_derived, show_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.reading.release import Release
+    from pipeline.reading.reader import Reader
 
 
 def add_to(app: typer.Typer) -> None:
@@ -127,9 +127,10 @@ def query(
         spinewise query releases/population-2033 sex --at county --change 2031..2033
     """
     from pipeline.model.query import terms_of
-    from pipeline.reading.release import open_release
+    from pipeline.reading.reader import open_reader
+    from pipeline.reading.release import Release
 
-    opened = open_release(release)
+    opened = open_reader(release)
     if companion:
         opened = opened.companion(companion)
     options = QueryOptions(
@@ -156,18 +157,19 @@ def query(
         show_derived(opened, _household_sizes(opened, options), options)
         return
     if means:
-        show_derived(opened, opened.means(str(table), str(at)), options)
+        show_derived(opened, Release(opened).means(str(table), str(at)), options)
         return
     if question is None and table is None:
         typer.echo(_what_there_is(release, opened))
         return
     cumulative = show is Show.cumulative
-    if options.tidy and options.table is not None and options.table not in opened.household_tables:
-        numbers = opened.table(options.table, str(options.at), tidy=True, cumulative=cumulative)
+    linked = [one.name for one in opened.linked_tables]
+    if options.tidy and options.table is not None and options.table not in linked:
+        numbers = Release(opened).table(options.table, str(options.at), tidy=True, cumulative=cumulative)
         show_frame(opened, numbers.set_index("geocode"), options)
         return
     if options.table is not None and cumulative:
-        show_derived(opened, opened.table(options.table, str(options.at), cumulative=True), options)
+        show_derived(opened, Release(opened).table(options.table, str(options.at), cumulative=True), options)
         return
     if show is not Show.counts:
         compared = tuple(_areas(opened, options.area, options.areas)) if show is Show.difference and at is None else ()
@@ -177,7 +179,7 @@ def query(
     show_counts(opened, numbers, exact, options)
 
 
-def _show_changes(opened: Release, release: Path, change: str, options: QueryOptions) -> None:
+def _show_changes(opened: Reader, release: Path, change: str, options: QueryOptions) -> None:
     """What `--change` asks for, of the feature that has series."""
     from features.registry import part_of
     from pipeline.errors import InputError
@@ -189,14 +191,16 @@ def _show_changes(opened: Release, release: Path, change: str, options: QueryOpt
     show_frame(opened, tables.changes(release, options.question, conditions, options.at, change), options)
 
 
-def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+def _answer(opened: Reader, options: QueryOptions) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """The numbers with their margins and, for text, which of them are certain."""
     if options.table is not None:
-        level = str(options.at)
-        if options.table in opened.household_tables:
-            return opened.household_table(options.table, level), None
-        exact = opened.exact_table(options.table, level) if options.is_text else None
-        return opened.table(options.table, level), exact
+        from pipeline.reading.release import Release
+
+        release, level = Release(opened), str(options.at)
+        if options.table in release.household_tables:
+            return release.household_table(options.table, level), None
+        exact = release.exact_table(options.table, level) if options.is_text else None
+        return release.table(options.table, level), exact
     selection = opened.query(str(options.question)).where(**_conditions(options.where))
     if options.at is not None:
         return selection.at(options.at), selection.exact_at(options.at) if options.is_text else None
@@ -204,7 +208,7 @@ def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.Da
     return selection.over(named), selection.exact_over(named) if options.is_text else None
 
 
-def _derived(opened: Release, options: QueryOptions) -> pd.DataFrame:
+def _derived(opened: Reader, options: QueryOptions) -> pd.DataFrame:
     """What `--show` asks for, with the ends of its intervals."""
     from pipeline.errors import InputError
 
@@ -229,26 +233,30 @@ def _derived(opened: Release, options: QueryOptions) -> pd.DataFrame:
     return selection.difference(*areas.values())
 
 
-def _household_sizes(opened: Release, options: QueryOptions) -> pd.DataFrame:
+def _household_sizes(opened: Reader, options: QueryOptions) -> pd.DataFrame:
     """Average household sizes with their intervals."""
+    from pipeline.reading.release import Release
+
     if options.at is not None:
-        return opened.household_sizes(options.at)
-    return opened.household_sizes_over(_areas(opened, options.area, options.areas))
+        return Release(opened).household_sizes(options.at)
+    return Release(opened).household_sizes_over(_areas(opened, options.area, options.areas))
 
 
-def _what_there_is(directory: Path, opened: Release) -> str:
+def _what_there_is(directory: Path, opened: Reader) -> str:
     """The release in a few lines, and commands to try."""
+    from pipeline.reading.release import Release
+
     begin = f"spinewise query {shlex.quote(str(directory))}"
     level = opened.levels[min(1, len(opened.levels) - 1)]
     attribute = shlex.quote(opened.schema.attributes[0].name)
-    lines = [*repr(opened).splitlines()[:-1], "", "Try:"]
+    lines = [*repr(Release(opened)).splitlines()[:-1], "", "Try:"]
     tables = [table for table in opened.universe.tables if level in table.levels]
     lines += [f"  {begin} total --at {level}"]
     lines += [f"  {begin} --table {shlex.quote(table.name)} --at {level}" for table in tables[:1]]
     lines += [f"  {begin} {attribute} --at {level} --csv"]
     if opened.joined:
         lines += [f"  {begin} --average-household-size --at {level}"]
-        lines += [f"  {begin} --table {shlex.quote(name)} --at {level}" for name in opened.household_tables[:1]]
+        lines += [f"  {begin} --table {shlex.quote(one.name)} --at {level}" for one in opened.linked_tables[:1]]
     return "\n".join(lines)
 
 
@@ -266,7 +274,7 @@ def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
     return conditions
 
 
-def _areas(opened: Release, area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
+def _areas(opened: Reader, area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
     """Area -> its geocodes and names; a name may hold the signs that separate others.
 
     An area that is one geounit is called what it was asked for by.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from pipeline.reading.release import Release
+    from pipeline.reading.reader import Reader
 
 #: Stand for as many decimals as an average, or a share, needs.
 _AVERAGE, _SHARE = "average", "share"
@@ -27,7 +27,7 @@ _INTERVALS = "In brackets: 90 % intervals, nine in ten of which contain the true
 _RANKS = "In brackets: the ranks that each may have, right for all of a column at once in 90 % of cases."
 
 
-def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions, compared: Sequence[str] = ()) -> None:
+def show_derived(opened: Reader, numbers: pd.DataFrame, options: QueryOptions, compared: Sequence[str] = ()) -> None:
     """Print derived numbers, each with its interval in brackets; of a difference, `compared` are the two areas."""
     if not options.is_text:
         show_counts(opened, numbers, None, options)
@@ -51,8 +51,10 @@ def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions, 
     _print_table(opened, numbers, Columns(labels, cells, legend), options)
 
 
-def _show_difference(opened: Release, numbers: pd.DataFrame, options: QueryOptions, areas: Sequence[str]) -> None:
+def _show_difference(opened: Reader, numbers: pd.DataFrame, options: QueryOptions, areas: Sequence[str]) -> None:
     """Print the numbers of two areas, their difference with its interval, and which of the two is larger."""
+    import pandas as pd
+
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 
     names = _names_of_codes(opened, areas) or [""] * len(areas)
@@ -60,7 +62,10 @@ def _show_difference(opened: Release, numbers: pd.DataFrame, options: QueryOptio
     cells = []
     for _, row in numbers.head(options.most).iterrows():
         low, high = row["difference" + LOW_SUFFIX], row["difference" + HIGH_SUFFIX]
-        larger = first if low > 0 else second if high < 0 else "equal" if low == high == 0 else "cannot tell"
+        if pd.isna(low):
+            larger = "cannot tell"
+        else:
+            larger = first if low > 0 else second if high < 0 else "equal" if low == high == 0 else "cannot tell"
         difference = _with_interval("{:+,.0f}", row, "difference")
         cells.append([f"{row['first']:,.0f}", f"{row['second']:,.0f}", difference, larger])
     legend = f'{_INTERVALS}. "Cannot tell": the interval contains 0.'
@@ -96,7 +101,7 @@ def _a_number_a_line(
     return table
 
 
-def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, options: QueryOptions) -> None:
+def _print_table(opened: Reader, numbers: pd.DataFrame, columns: Columns, options: QueryOptions) -> None:
     """Print the first rows of numbers as a table, how many are left, what the intervals mean, and the status."""
     from rich.console import Console
     from rich.table import Table
@@ -140,7 +145,7 @@ def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, optio
         console.print(opened.manifest.status)
 
 
-def _remarks(opened: Release, options: QueryOptions) -> list[str]:
+def _remarks(opened: Reader, options: QueryOptions) -> list[str]:
     """What is said of the numbers, and of the microdata of the attributes that are shown or are conditions."""
     from pipeline.model.query import terms_of
 
@@ -153,7 +158,7 @@ def _remarks(opened: Release, options: QueryOptions) -> list[str]:
     return list(filter(None, [*said, together.remark(terms)]))
 
 
-def _names_of_codes(opened: Release, asked: Sequence[str]) -> list[str]:
+def _names_of_codes(opened: Reader, asked: Sequence[str]) -> list[str]:
     """The names of areas that were asked for by their codes, "" for others; nothing where none has a name."""
     names = [""] * len(asked)
     for level in opened.named_levels:
@@ -197,7 +202,7 @@ def _decimals_of_share(width: float) -> int:
     return min(_MOST_DECIMALS, max(1, 1 - math.floor(math.log10(width))))
 
 
-def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
+def show_counts(opened: Reader, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
     """Print counts with their intervals; those that are `exact` say so."""
     if not options.is_text:
         show_frame(opened, _one_a_row(opened, numbers, options) if options.tidy else numbers, options)
@@ -218,9 +223,9 @@ def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | No
     _print_table(opened, numbers, Columns(labels, cells, legend), options)
 
 
-def show_frame(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
+def show_frame(opened: Reader, numbers: pd.DataFrame, options: QueryOptions) -> None:
     """Print all rows as a program or a page takes them, with the names of their areas."""
-    frame = _with_names(opened, _whole(numbers) if options.tidy else numbers, options)
+    frame = _with_names(opened, numbers, options)
     if frame.index.name in frame.columns:  # a value or an attribute is called like what the rows are of
         frame = frame.rename_axis(f"{frame.index.name} of the row")
     if options.form is Form.csv:
@@ -234,15 +239,6 @@ def show_frame(opened: Release, numbers: pd.DataFrame, options: QueryOptions) ->
     typer.echo("\n".join(_markdown([str(name) for name in frame.columns], rows, numbers=(False,) * len(frame.columns))))
 
 
-def _whole(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns of whole numbers, some of which may be unknown, as such: 233 and not 233.0."""
-    import numpy as np
-
-    floats = frame.select_dtypes("float")
-    whole = [name for name, column in floats.items() if (np.isnan(column) | (np.mod(column, 1) == 0)).all()]
-    return frame.astype(dict.fromkeys(whole, "Int64"))
-
-
 def _plain(value: Any) -> str:
     """A value of a frame as text: nothing where there is none, and no decimals of a whole number."""
     import pandas as pd
@@ -252,12 +248,12 @@ def _plain(value: Any) -> str:
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-def _one_a_row(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
+def _one_a_row(opened: Reader, numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
     """One row a number: what it is of, a column a term of the query where it has terms, its value, low and high."""
     import numpy as np
     import pandas as pd
 
-    from pipeline.reading.release import TIDY_NUMBERS, tidy_heads
+    from pipeline.reading.release import AREA_NAME, TIDY_NUMBERS, tidy_heads
     from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX
 
     labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
@@ -269,7 +265,8 @@ def _one_a_row(opened: Release, numbers: pd.DataFrame, options: QueryOptions) ->
         wanted = [numbers.get(label + suffix, pd.Series(np.nan, numbers.index)) for label in labels]
         return [value for row in zip(*wanted, strict=True) for value in row]
 
-    heads = tidy_heads(terms, (*TIDY_NUMBERS, str(numbers.index.name)))
+    others = (str(numbers.index.name), *([AREA_NAME] if options.at in opened.named_levels else []), *TIDY_NUMBERS)
+    heads = tidy_heads(terms, others)
     columns: dict[str, list[object]] = {
         head: [*(part[place] for part in parts)] * len(numbers) for place, head in enumerate(heads)
     }
@@ -278,7 +275,7 @@ def _one_a_row(opened: Release, numbers: pd.DataFrame, options: QueryOptions) ->
 
 
 def _said_of(
-    opened: Release, labels: Sequence[str], options: QueryOptions
+    opened: Reader, labels: Sequence[str], options: QueryOptions
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """What numbers are of: terms, and of each label the value of each term.
 
@@ -307,22 +304,23 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequ
     return [line(heads), line(["---:" if right else "---" for right in numbers]), *map(line, rows)]
 
 
-def _with_names(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
+def _with_names(opened: Reader, numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
     """The numbers with the names of their areas, where the level has some."""
     from pipeline.model.area_names import as_cell
+    from pipeline.reading.release import AREA_NAME
 
     if options.at is None or options.at not in opened.named_levels:
         return numbers
     names = opened.names(options.at).reindex(numbers.index).tolist()
-    column = "name" if "name" not in numbers else "area name"
-    frame = numbers.copy()
-    frame.insert(0, column, [as_cell(name) if options.form is Form.csv else name for name in names])
-    return frame
+    column = AREA_NAME if options.tidy or AREA_NAME not in numbers else "area name"
+    rest = numbers.drop(columns=AREA_NAME, errors="ignore") if options.tidy else numbers.copy()
+    rest.insert(0, column, [as_cell(name) if options.form is Form.csv else name for name in names])
+    return rest
 
 
-def _titles(opened: Release, options: QueryOptions) -> dict[str, str]:
+def _titles(opened: Reader, options: QueryOptions) -> dict[str, str]:
     """Column of the numbers -> its label for people."""
-    if options.household_size or options.table in opened.household_tables:
+    if options.household_size or options.table in [one.name for one in opened.linked_tables]:
         return {}
     if options.table is not None:
         query = next(table.query for table in opened.universe.tables if table.name == options.table)
@@ -346,9 +344,11 @@ def _cumulative(titles: Mapping[str, str]) -> dict[str, str]:
 
 
 def _cell(count: float, ends: tuple[float | None, float | None], *, exact: bool) -> str:
+    import pandas as pd
+
     low, high = ends
     if exact:
         return f"{count:,.0f} exact"
     if low is None or high is None:
         return f"{count:,.0f}"
-    return f"{count:,.0f} (unknown)" if low != low else f"{count:,.0f} ({low:,.0f} to {high:,.0f})"
+    return f"{count:,.0f} (unknown)" if pd.isna(low) else f"{count:,.0f} ({low:,.0f} to {high:,.0f})"

@@ -52,6 +52,7 @@ def update(
     Reads public files only: no records, no key, no ledger. It costs nothing, since release and answers were charged
     when they were made; the new version states what both cost together. Estimates, whole numbers, intervals, tables and
     report are computed anew, and what changed is in changes.json and in the report. The release itself is not changed.
+    The same command resumes an update that was stopped, and does nothing if it is finished.
 
     --texts: a file with what is to be corrected of [report] (but polygons) and of the labels of levels, attributes,
     values and tables, such as its title. No number changes, or there is no new version; every other key is refused. A
@@ -72,6 +73,7 @@ def update(
 
     spare_pandas()
     from pipeline.confidential.signing import signing_key
+    from pipeline.execution.interrupts import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
@@ -79,6 +81,7 @@ def update(
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed
 
+    stopping_loses_nothing()
     output = Output(quiet, verbose, json)
     progress = output.progress()
     try:
@@ -92,6 +95,8 @@ def update(
     finally:
         progress.close()
     changes = made.changes
+    if made.done_before:
+        output.remark("done before, from the same release: nothing was computed")
     for text in changes.texts:
         output.remark(f"{text.key}: {text.before!r} is now {text.after!r}")
     if changes.texts:

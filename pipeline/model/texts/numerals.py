@@ -13,8 +13,6 @@ from babel.core import get_global
 from babel.dates import format_date
 from babel.numbers import format_decimal
 
-from pipeline.model.exact import headline
-
 #: Digits that must stand before the first separator of thousands, where it is not 1 (CLDR's minimumGroupingDigits,
 #: which Babel leaves out): 1234 is "1234" in Spain and "1,234" in Mexico. A locale has that of the nearest one here.
 _MINIMUM_GROUPING = {
@@ -61,10 +59,6 @@ class Numerals:
     def digits(self, text: str) -> str:
         """A decimal of a statement, such as "2.56", digit by digit; other text, such as "1e-10", as it is."""
         return self.decimal(Decimal(text)) if _NUMERAL.fullmatch(text) else text
-
-    def rounded_up(self, epsilon: str) -> str:
-        """An epsilon as `headline` has it."""
-        return self.digits(headline(epsilon))
 
     def persons(self, value: float | None) -> str:
         """A margin for people: whole from 10 on, with one decimal below, "?" where it is not known."""

@@ -1,10 +1,9 @@
 """Sentences that accounts and statements make in English, said in the language of a page.
 
-What is promised is worded once, where it is computed, and stands in English in the manifest, where its words never
-change: `verify` compares them. Pages and the command line recognise each sentence by the templates below, and say it in
-their language and in today's words, which the catalogue has like other texts; what a template has in braces may be a
-sentence itself. A test asserts that all sentences of all kinds of statements are recognised; one that is not would
-stay as it is.
+What is promised is worded once, where it is computed, and stands so in the manifest, where `verify` compares it, and on
+the command line. Pages recognise each sentence by the templates below, and say it in their language, which the
+catalogue has like other texts; what a template has in braces may be a sentence itself. A test asserts that all
+sentences of all kinds of statements are recognised; one that is not would stay as it is.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ from functools import cache
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 
-#: A sentence as it is stored, where it is said in other words with these.
-Template = str | tuple[str, str]
 #: Of the statements: the first that fits a sentence is the one. Of two that fit, the more special one comes first.
-TEMPLATES: tuple[Template, ...] = (
+TEMPLATES: tuple[str, ...] = (
     marked("nothing is promised: {why}"),
     marked("Nothing is promised: {why}. The noise has its cost all the same."),
     marked(
@@ -30,185 +27,76 @@ TEMPLATES: tuple[Template, ...] = (
         "no record can change, and no two can swap places or values, without moving an invariant: the guarantee would "
         "compare nothing"
     ),
-    (
-        (
-            "the effect of one household of at most {members} members, their records and its own record of "
-            "{companion} all being others, on everything measured together"
-        ),
-        marked(
-            "the effect of changing one household of at most {members} members, with their records and its "
-            "own record of {companion}, on everything measured"
-        ),
+    marked(
+        "the effect of changing one household of at most {members} members, with their records and its "
+        "own record of {companion}, on everything measured"
     ),
-    (
-        (
-            "the effect of one household of at most {members} members, their records and its own record of "
-            "{companion} being there or not, on everything measured together"
-        ),
-        marked(
-            "the effect of adding or removing one household of at most {members} members, with their records "
-            "and its own record of {companion}, on everything measured"
-        ),
+    marked(
+        "the effect of adding or removing one household of at most {members} members, with their records "
+        "and its own record of {companion}, on everything measured"
     ),
-    (
-        "the effect of {who}, which alters at most {records} each, on everything measured together",
-        marked("the effect of {who}, at most {records} each, on everything measured"),
-    ),
-    (
-        "the effect of {who}, which alters at most {records}, on everything measured together",
-        marked("the effect of {who}, at most {records}, on everything measured"),
-    ),
-    (
-        "the effect of {who}, which alters at most {records} each, on all of it",
-        marked("the effect of {who}, at most {records} each, on everything measured"),
-    ),
-    (
-        "the effect of {who}, which alters at most {records}, on all of it",
-        marked("the effect of {who}, at most {records}, on everything measured"),
-    ),
+    marked("the effect of {who}, at most {records} each, on everything measured"),
+    marked("the effect of {who}, at most {records}, on everything measured"),
     marked("{said} (of a unit of whose records none is left out)"),
     marked("the effect of {change}"),
-    (
-        "one person's change",
-        marked("changing one person's data"),
-    ),
-    (
-        "one person's being there or not",
-        marked("adding or removing one person"),
-    ),
-    (
-        "two persons' swapping places or values (none can change alone, an invariant would move)",
-        marked("two people swapping places or values (one alone cannot change without changing an invariant)"),
-    ),
-    (
-        "1 record of its own",
-        marked("1 record of the release itself"),
-    ),
-    (
-        "{n} records of its own",
-        marked("{n} records of the release itself"),
-    ),
+    marked("changing one person's data"),
+    marked("adding or removing one person"),
+    marked("two people swapping places or values (one alone cannot change without changing an invariant)"),
+    marked("1 record of the release itself"),
+    marked("{n} records of the release itself"),
     marked("1 record of {universe}"),
     marked("the total of {universe}"),
     marked("{n} records of {universe}"),
-    (
-        "one record having other values (and {limits}, which the invariants fix)",
-        marked("changing one record within {limits}, which the invariants hold fixed"),
-    ),
-    (
-        "one record being there or not (and {limits}, which the invariants fix)",
-        marked("adding or removing one record within {limits}, which the invariants hold fixed"),
-    ),
-    (
-        "all records of one unit having other values",
-        marked("changing all records of one unit"),
-    ),
-    (
-        "all records of one unit being there or not",
-        marked("adding or removing all records of one unit"),
-    ),
-    (
-        "one record having other values",
-        marked("changing one record"),
-    ),
-    (
-        "one record being there or not",
-        marked("adding or removing one record"),
-    ),
+    marked("changing one record within {limits}"),
+    marked("changing all records of one unit within {limits}"),
+    marked("changing all records of one unit"),
+    marked("adding or removing all records of one unit"),
+    marked("changing one record"),
+    marked("adding or removing one record"),
     marked("two records swapping places or values ({limits})"),
-    (
-        "no record can change alone, an invariant would move",
-        marked("no record can change alone without changing an invariant"),
-    ),
+    marked("no record can change alone without changing an invariant"),
     marked("what can be learnt about {n} records together, such as a household"),
-    (
-        ("what can be learnt about which of two records of {same} has which {attribute}, the rest of them being known"),
-        marked(
-            "what can be learnt about which of two records of {same} has which {attribute} by someone who "
-            "knows everything else about them"
-        ),
+    marked(
+        "what can be learnt about which of two records of {same} has which {attribute} by someone who "
+        "knows everything else about them"
     ),
-    (
-        ("what can be learnt about which of two records has which {attribute}, the rest of them being known"),
-        marked(
-            "what can be learnt about which of two records has which {attribute} by someone who knows "
-            "everything else about them"
-        ),
+    marked(
+        "what can be learnt about which of two records has which {attribute} by someone who knows "
+        "everything else about them"
     ),
-    (
-        "what can be learnt about one record's {attribute}, the rest of it being known ({limits})",
-        marked(
-            "what can be learnt about one record's {attribute} by someone who knows the rest of the record ({limits})"
-        ),
+    marked("what can be learnt about one record's {attribute} by someone who knows the rest of the record ({limits})"),
+    marked("what can be learnt about one record's {attribute} by someone who knows the rest of the record"),
+    marked(
+        "what can be learnt about which of two records of {same} is in which {lowest} by someone who "
+        "knows their {level} and both places"
     ),
-    (
-        "what can be learnt about one record's {attribute}, the rest of it being known",
-        marked("what can be learnt about one record's {attribute} by someone who knows the rest of the record"),
+    marked(
+        "what can be learnt about which of two records is in which {lowest} by someone who knows their "
+        "{level} and both places"
     ),
-    (
-        (
-            "what can be learnt about which of two records of {same} lies in which {lowest}, their {level} "
-            "and both places being known"
-        ),
-        marked(
-            "what can be learnt about which of two records of {same} is in which {lowest} by someone who "
-            "knows their {level} and both places"
-        ),
-    ),
-    (
-        (
-            "what can be learnt about which of two records lies in which {lowest}, their {level} and both "
-            "places being known"
-        ),
-        marked(
-            "what can be learnt about which of two records is in which {lowest} by someone who knows their "
-            "{level} and both places"
-        ),
-    ),
-    (
-        "what can be learnt about the {lowest} in which one record lies, its {level} being known",
-        marked("what can be learnt about a record's {lowest} by someone who knows its {level}"),
-    ),
+    marked("what can be learnt about a record's {lowest} by someone who knows its {level}"),
     marked("only between values that no invariant tells apart: {groups} and {n} more groups"),
     marked("only between values that no invariant tells apart: {groups}"),
     marked("the same group of {attribute} that the invariants show"),
     marked("the same {attribute}"),
-    (
-        (
-            "All noisy measurements of this universe together satisfy {guarantee}, with respect to {change}. "
-            "Everything else that is published of it is computed from these measurements and from public "
-            "inputs, which costs nothing."
-        ),
-        marked(
-            "Taken together, all noisy measurements of this universe satisfy {guarantee}; neighbouring "
-            "inputs differ by {change}. Everything else published about it is computed from these "
-            "measurements and from public inputs, at no further cost to privacy."
-        ),
+    marked(
+        "Taken together, all noisy measurements of this universe satisfy {guarantee}; neighbouring "
+        "inputs differ by {change}. Everything else published about it is computed from these "
+        "measurements and from public inputs, at no further cost to privacy."
     ),
-    (
-        (
-            "All noisy measurements of this universe together satisfy {guarantee}, with respect to {change}. "
-            "Everything else that is published of it is computed from these measurements and from public "
-            'inputs, which costs nothing, but for the upper end {high}, chosen by the question "{question}" '
-            "(answer {answer}), whose cost is in the ledger and not in this promise."
-        ),
-        marked(
-            "Taken together, all noisy measurements of this universe satisfy {guarantee}; neighbouring "
-            "inputs differ by {change}. Everything else published about it is computed from these "
-            "measurements and from public inputs, at no further cost to privacy, except for the upper end "
-            '{high}: it was chosen by the question "{question}" (answer {answer}), whose cost is in the '
-            "ledger and not in this promise."
-        ),
+    marked(
+        "Taken together, all noisy measurements of this universe satisfy {guarantee}; neighbouring "
+        "inputs differ by {change}. Everything else published about it is computed from these "
+        "measurements and from public inputs, at no further cost to privacy, except for the upper end "
+        '{high}: it was chosen by the question "{question}" (answer {answer}), whose cost is in the '
+        "ledger and not in this promise."
     ),
     marked(
         "zero-concentrated differential privacy with rho = {rho}, and so (epsilon, delta)-differential privacy for "
         "every delta; the account states epsilon at delta = {delta}"
     ),
     marked("pure differential privacy with epsilon = {epsilon}"),
-    (
-        "the change of one person, which alters at most {n} records ({change} is protected better)",
-        marked("a change of one person's data, at most {n} records ({change} is protected better)"),
-    ),
+    marked("a change of one person's data, at most {n} records ({change} is protected better)"),
     marked(
         "The invariants are published exactly and are not protected: the guarantee compares only inputs that agree on "
         "them."
@@ -217,17 +105,10 @@ TEMPLATES: tuple[Template, ...] = (
         "How detailed a table is in each area was chosen in some tables (select) by the exponential mechanism; these "
         "choices, and the noise on what was chosen, are part of the guarantee."
     ),
-    (
-        (
-            "A geounit without siblings is not measured: the noise above it is less than stated here, as the "
-            "budget of both levels gives, and on every path from the top to a leaf the budgets add up to the "
-            "whole."
-        ),
-        marked(
-            "An area without siblings is not measured by itself: its parent is measured with the budgets of "
-            "both levels, and so with less noise than stated here. On every path from the top to a leaf the "
-            "budgets add up to the whole."
-        ),
+    marked(
+        "An area without siblings is not measured by itself: its parent is measured with the budgets of "
+        "both levels, and so with less noise than stated here. On every path from the top to a leaf the "
+        "budgets add up to the whole."
     ),
     marked(
         "Answers to questions on the same records are among them ({answers}), with {cost} of it: they were charged "
@@ -324,7 +205,7 @@ _NUMBER = re.compile(r"[0-9]{1,3}(,[0-9]{3})+|[0-9]+(\.[0-9]+)?")
 _MORE = re.compile(r"(?<=\| )([0-9]+) more")
 
 
-def sentence(texts: Texts, words: str, templates: Sequence[Template] = TEMPLATES) -> str:
+def sentence(texts: Texts, words: str, templates: Sequence[str] = TEMPLATES) -> str:
     """What a statement or account says, without its ": epsilon = ..." at the end, in the language of the page.
 
     Args:
@@ -335,13 +216,7 @@ def sentence(texts: Texts, words: str, templates: Sequence[Template] = TEMPLATES
     return _said(texts, words.rsplit(": epsilon = ", 1)[0], tuple(templates))
 
 
-def spoken(words: str) -> str:
-    """A sentence of a statement, or a promise that ends with one after ": ", as people who read English are told it."""
-    figures, colon, about = words.partition(": ") if words.startswith("epsilon = ") else ("", "", words)
-    return figures + colon + _said(Texts(), about, TEMPLATES)
-
-
-def _said(texts: Texts, words: str, templates: tuple[Template, ...]) -> str:
+def _said(texts: Texts, words: str, templates: tuple[str, ...]) -> str:
     if _NUMBER.fullmatch(words):
         return texts.numerals.digits(words.replace(",", ""))
     if len(same := words.split(" and the same ")) > 1 and words.startswith("the same "):
@@ -355,18 +230,17 @@ def _said(texts: Texts, words: str, templates: tuple[Template, ...]) -> str:
     return _MORE.sub(lambda found: texts(MORE, n=int(found[1])), words)
 
 
-def _whole(texts: Texts, words: str, templates: tuple[Template, ...]) -> str | None:
+def _whole(texts: Texts, words: str, templates: tuple[str, ...]) -> str | None:
     """What the first template that fits says; None where none fits."""
     for template in templates:
-        stored, said = (template, template) if isinstance(template, str) else template
-        if found := _pattern(stored).fullmatch(words):
+        if found := _pattern(template).fullmatch(words):
             values = {
                 name: ", ".join(
                     _said(texts, one, templates) for one in (value.split(", ") if name in _LISTS else [value])
                 )
                 for name, value in found.groupdict().items()
             }
-            return texts(said, **values)
+            return texts(template, **values)
     return None
 
 

@@ -137,9 +137,9 @@ window.figures = (content) => {
   }
   function classOf(numbers, row, column) {
     const [value, error] = [count(numbers, row, column), margin(numbers, row, column)];
-    if (error === null) return "sum";
+    if (error === null) return "unreliable";
     if (isExact(numbers, row, column) || 10 * error <= value) return "good";
-    return 2 * error <= value ? "care" : "sum";
+    return 2 * error <= value ? "care" : "unreliable";
   }
   const kindOf = (...place) => content.classes.find((one) => one.key === classOf(...place));
   // The share of a number in its area, in %, with its 90 % interval where moments.js knows it.

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["household_statement", "joint_statement"]
 
+_CHANGING = {"change-one": "changing", "add-remove": "adding or removing"}
+
 
 def joint_statement(
     universes: Sequence[Universe], accounts: Sequence[PrivacyAccount], *, losses: bool = True
@@ -92,10 +94,9 @@ def household_statement(
     )
     zcdp = zcdp_epsilon(budget, main.delta) if main.framework == "zcdp" else None
     delta = main.delta if main.framework == "zcdp" else Fraction(0)
-    change = "all being others" if main.neighbours == "change-one" else "being there or not"
     words = (
-        f"the effect of one household of at most {members} members, their records and its own record of {companion} "
-        f"{change}, on everything measured together"
+        f"the effect of {_CHANGING[main.neighbours]} one household of at most {members} members, with their records "
+        f"and its own record of {companion}, on everything measured"
     )
     return statement_of(("household", companion), budget, (zcdp, None), delta, words, members)
 
@@ -106,18 +107,18 @@ def _two(universe: Universe) -> Fraction:
 
 
 def _words(universes: Sequence[Universe], persons: int) -> str:
-    main, *others = universes
-    if persons == 1:
-        who = "one person's change" if main.neighbours == "change-one" else "one person's being there or not"
+    if persons > 1:
+        who = "two people swapping places or values (one alone cannot change without changing an invariant)"
+    elif universes[0].neighbours == "change-one":
+        who = "changing one person's data"
     else:
-        who = "two persons' swapping places or values (none can change alone, an invariant would move)"
+        who = "adding or removing one person"
     each = "" if persons == 1 else " each"
     alters = ", ".join(
         f"the total of {one.name}"
         if one.measure.total
-        else f"{one.unit.records} record{'s' if one.unit.records > 1 else ''} of {one.name or 'its own'}"
+        else f"{one.unit.records} record{'s' if one.unit.records > 1 else ''} of {one.name or 'the release itself'}"
         for one in universes
         if one.name or one.unit.records > 1
     )
-    together = "everything measured together" if others else "all of it"
-    return f"the effect of {who}, which alters at most {alters}{each}, on {together}"
+    return f"the effect of {who}, at most {alters}{each}, on everything measured"

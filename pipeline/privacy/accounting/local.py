@@ -14,11 +14,11 @@ is stated.
 
 from __future__ import annotations
 
-import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 
@@ -78,7 +78,7 @@ def _mechanism_of(universe: Universe) -> Randomiser:
 
 def local_promise(universe: Universe) -> dict[str, str]:
     """The figures and words of the statement about one universe, by the names of `PrivacyStatement`."""
-    mechanism, epsilon = _mechanism_of(universe), _decimal(universe.budget)
+    mechanism, epsilon = _mechanism_of(universe), epsilon_text(universe.budget)
     stated = ", ".join(f"{name} = {value}" for name, value in mechanism.parameters().items())
     words = (
         f"Every respondent randomised the answer before it was sent, by {mechanism.name} ({stated}): whatever the "
@@ -90,7 +90,7 @@ def local_promise(universe: Universe) -> dict[str, str]:
     if ever is not None and ever.ratio > mechanism.ratio:
         words += (
             " Over time: each report is drawn from one permanent response to an answer, so that any number of reports "
-            f"on the same answer has epsilon = {_decimal(Fraction(ever.epsilon))} together. That an answer has "
+            f"on the same answer has epsilon = {epsilon_text(Fraction(ever.epsilon))} together. That an answer has "
             "changed is not protected."
         )
     elif ever is not None:
@@ -111,9 +111,8 @@ def local_promise(universe: Universe) -> dict[str, str]:
     promise = {
         "framework": "local",
         "budget": str(universe.budget),
-        "budget_decimal": epsilon,
+        "budget_decimal": _decimal(universe.budget),
         "delta": "0",
-        "epsilon": epsilon,
         "conversion": "epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up",
         "words": words,
     }
@@ -131,15 +130,18 @@ def _figures(universe: Universe, central: Central) -> dict[str, str]:
         "budget": str(both),
         "budget_decimal": _decimal(both),
         "delta": _decimal(universe.delta),
-        "epsilon": _decimal(Fraction(zcdp_epsilon(both, universe.delta)), digits=6) if zcdp else _decimal(both),
         "conversion": _ADDED + CONVERSION if zcdp else _SUM,
     }
 
 
 def _of_both(universe: Universe, central: Central) -> str:
     """What holds where counts of a central release are used, of it and of both together."""
-    both, at = _decimal(budget_of_both(central, universe.budget)), ""
-    if central.framework == "zcdp":
+    zcdp, at = central.framework == "zcdp", ""
+    alone, both = (
+        _decimal(budget) if zcdp else epsilon_text(budget)
+        for budget in (central.budget, budget_of_both(central, universe.budget))
+    )
+    if zcdp:
         promise = "zero-concentrated differential privacy with rho"
         at = (
             ", and so (epsilon, delta)-differential privacy for every delta; the account states epsilon at delta = "
@@ -151,7 +153,7 @@ def _of_both(universe: Universe, central: Central) -> str:
         " It holds against everybody who sees the report, the publisher included. At the levels "
         f"{', '.join(central.shares)}, counts of the release {central.release.name} are used too, which were measured "
         "of the true answers of the same persons: who made it has them. Its manifest, of which central.json has the "
-        f"hash, states that all that it publishes satisfies {promise} = {_decimal(central.budget)}. Nothing is "
+        f"hash, states that all that it publishes satisfies {promise} = {alone}. Nothing is "
         "charged here: each report spent its own epsilon when it was sent. Both together: one report of each "
         f"respondent and that release satisfy {promise} = {both}{at}, with respect to the change of one person's "
         "answer."
@@ -180,11 +182,11 @@ def _account_of_both(universe: Universe, central: Central, *, memoised: bool) ->
         budget = budget_of_both(central, universe.budget, reports)
         if central.framework != "zcdp":
             return _statement(about, of, budget, max(1, reports), words)
-        zcdp = _places(Fraction(zcdp_epsilon(budget, universe.delta)))
-        added = _places(Fraction(zcdp_epsilon(central.budget, universe.delta)) + reports * universe.budget)
+        zcdp = Fraction(zcdp_epsilon(budget, universe.delta))
+        added = Fraction(zcdp_epsilon(central.budget, universe.delta)) + reports * universe.budget
         found = _statement(about, of, min(zcdp, added), max(1, reports), words)
         at = f" at delta = {_decimal(universe.delta)}"
-        changes = {"budget": str(budget), "zcdp": _decimal(zcdp), "words": found.words + at}
+        changes = {"budget": str(budget), "zcdp": epsilon_text(zcdp), "words": found.words + at}
         return found.model_copy(update=changes)
 
     return PrivacyAccount(
@@ -213,20 +215,15 @@ def _account_of_both(universe: Universe, central: Central, *, memoised: bool) ->
     )
 
 
-def _places(value: Fraction) -> Fraction:
-    """Rounded up to four, so that it is the same on every machine."""
-    return Fraction(math.ceil(value * 10_000), 10_000)
-
-
-def _decimal(value: Fraction, digits: int = 12) -> str:
-    """Rounded up to so many digits."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
+def _decimal(value: Fraction) -> str:
+    """Rounded up to twelve digits."""
+    context = Context(prec=12, rounding=ROUND_CEILING)
     number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
     return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
 
 
 def _statement(about: str, of: str, budget: Fraction, records: int, words: str) -> Statement:
-    epsilon = _decimal(budget)
+    epsilon = epsilon_text(budget)
     return Statement.model_validate(
         {
             "about": about,

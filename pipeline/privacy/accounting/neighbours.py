@@ -79,7 +79,7 @@ def record_change(universe: Universe) -> Change | None:
     swaps = [attribute_changes(universe, name)[-1:] for name in universe.schema.names]
     swaps += [place_changes(universe, level.level)[-1:] for level in universe.strategy.levels[:-1]]
     if any(change.records == SWAP for changes in swaps for change in changes):
-        return Change(SWAP, "no record can change alone, an invariant would move")
+        return Change(SWAP, "no record can change alone without changing an invariant")
     return None
 
 
@@ -114,15 +114,15 @@ def place_changes(universe: Universe, level: str) -> tuple[Change, ...]:
 
 
 def change_in_words(universe: Universe, change: Change) -> str:
-    """What neighbours differ in: "one record having other values"."""
+    """What neighbours differ in: "changing one record within the same state"."""
     if change.records == SWAP:
         return f"two records swapping places or values ({change.limits})"
     who = "all records of one unit" if universe.measure.total else "one record"
     if (series := universe.series) is not None:
         spells = f"{series.terms.spells} {series.terms.counted}{'s' if series.terms.spells > 1 else ''}"
-        who = f"all records of one person over {series.horizon}, in which they have at most {spells},"
-    words = f"{who} having other values" if universe.neighbours == "change-one" else f"{who} being there or not"
-    return words + (f" (and {change.limits}, which the invariants fix)" if change.limits else "")
+        who = f"all records of one person over {series.horizon} with at most {spells}"
+    within = f" within {change.limits}" if change.limits else ""
+    return f"{'changing' if universe.neighbours == 'change-one' else 'adding or removing'} {who}{within}"
 
 
 class _View:

@@ -8,7 +8,6 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.model.exact import headline
 from pipeline.privacy.budget import Framework, Neighbours
 
 #: From this epsilon on, the odds have more digits than anybody reads.
@@ -39,7 +38,7 @@ def promise(statement: Statement | None, delta: str) -> str:
     if statement is None:
         return ""
     about = statement.words.rsplit(": epsilon", 1)[0]
-    return f"epsilon = {headline(statement.epsilon)}{'' if delta == '0' else f' at delta = {delta}'}: {about}"
+    return f"epsilon = {statement.epsilon}{'' if delta == '0' else f' at delta = {delta}'}: {about}"
 
 
 class _Model(BaseModel):
@@ -53,13 +52,13 @@ class Statement(_Model):
         about: what is protected; `of` names the attribute, the level within which, the size of the group, or the
             companion whose records are the households.
         budget: rho or epsilon, exact.
-        epsilon: that holds at the account's delta: the least of the bounds that are sound.
+        epsilon: that holds at the account's delta: the least of the bounds that are sound; see `exact.epsilon_text`.
         zcdp: the bound from rho; None in the pure framework.
         losses: the bound from the distribution of the privacy loss, two numbers moved in each query; None where it is
             not computed (pure framework, groups, and what `pld.pld_epsilon` leaves out).
         records: how many records change together: 1, or 2 that swap where the invariants leave nothing less; the size
             of a group; the members of a household; 0 where the invariants leave nothing to promise, epsilon is
-            "Infinity" then.
+            "infinity" then.
         words: the guarantee as text.
     """
 

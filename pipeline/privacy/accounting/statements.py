@@ -16,7 +16,7 @@ The difference of an attribute or a place moves two answers of each query by one
 record away from one answer and adds it to another. The 2020 certificates print the same statements, converted from rho
 at delta = 1e-10.
 
-Figures are decimal texts rounded up to four places, so that the same spec gives the same text on every machine.
+Figures are texts of `exact.epsilon_text`, rounded up, so that the same spec gives the same text on every machine.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.composition import (
     advanced_epsilon,
     basic_epsilon,
@@ -154,18 +155,21 @@ def _attribute_words(name: str, change: Change) -> str:
     limits = f" ({change.limits})" if change.limits else ""
     if change.records == SWAP:
         of = f" of {change.limits}" if change.limits else ""
-        return f"what can be learnt about which of two records{of} has which {name}, the rest of them being known"
-    return f"what can be learnt about one record's {name}, the rest of it being known{limits}"
+        return (
+            f"what can be learnt about which of two records{of} has which {name} by someone who knows everything else "
+            "about them"
+        )
+    return f"what can be learnt about one record's {name} by someone who knows the rest of the record{limits}"
 
 
 def _place_words(lowest: str, level: str, change: Change) -> str:
     if change.records == SWAP:
         of = f" of {change.limits}" if change.limits else ""
         return (
-            f"what can be learnt about which of two records{of} lies in which {lowest}, their {level} and both places "
-            "being known"
+            f"what can be learnt about which of two records{of} is in which {lowest} by someone who knows their "
+            f"{level} and both places"
         )
-    return f"what can be learnt about the {lowest} in which one record lies, its {level} being known"
+    return f"what can be learnt about a record's {lowest} by someone who knows its {level}"
 
 
 def _measuring(universe: Universe) -> _Spending:
@@ -297,7 +301,7 @@ class _Account:
     def nothing(self, budget: Fraction, sentence: str) -> Statement:
         """That nothing is promised about any record, whatever the noise costs."""
         return Statement(
-            about="record", of="", budget=str(budget), epsilon="Infinity", zcdp=None, losses=None, records=0,
+            about="record", of="", budget=str(budget), epsilon="infinity", zcdp=None, losses=None, records=0,
             words=sentence,
         )  # fmt: skip
 
@@ -322,11 +326,11 @@ class _Account:
         all_gaussian = len(gaussians) == len(uses)
         epsilon = one_number_epsilon([(use, moved) for use in gaussians], self.delta) if all_gaussian else None
         return Comparison(
-            basic=_up(basic_epsilon(rhos, self.delta)),
-            advanced=_up(advanced_epsilon(rhos, self.delta)),
-            moments=_up(moments_epsilon(rho, self.delta)),
-            one_number=None if epsilon is None else _up(epsilon),
-            gaussian=_up(gaussian_epsilon(rho, self.delta)),
+            basic=epsilon_text(basic_epsilon(rhos, self.delta)),
+            advanced=epsilon_text(advanced_epsilon(rhos, self.delta)),
+            moments=epsilon_text(moments_epsilon(rho, self.delta)),
+            one_number=None if epsilon is None else epsilon_text(epsilon),
+            gaussian=epsilon_text(gaussian_epsilon(rho, self.delta)),
         )
 
     def _made(
@@ -361,24 +365,18 @@ def statement_of(
     """
     zcdp, losses = bounds
     found = [bound for bound in bounds if bound is not None]
-    epsilon = _up(min(found) if found else budget)
+    epsilon = epsilon_text(min(found) if found else budget)
     at = f" at delta = {_short(delta)}" if delta else ""
     return Statement(
         about=about_of[0],
         of=about_of[1],
         budget=str(budget),
         epsilon=epsilon,
-        zcdp=None if zcdp is None else _up(zcdp),
-        losses=None if losses is None else _up(losses),
+        zcdp=None if zcdp is None else epsilon_text(zcdp),
+        losses=None if losses is None else epsilon_text(losses),
         records=records,
         words=f"{sentence}: epsilon = {epsilon}{at}",
     )
-
-
-def _up(value: float | Fraction) -> str:
-    """As a decimal, rounded up to four places."""
-    exact = Fraction(value)
-    return format(Decimal(-(-exact.numerator * 10_000 // exact.denominator)).scaleb(-4, _WIDE), "f")
 
 
 def _short(delta: Fraction) -> str:

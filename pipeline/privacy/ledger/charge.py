@@ -33,7 +33,7 @@ def charge_for(
         dataset: the ledger's name for what the universe's records are about.
         release: the release's name.
         key: the run's master key.
-        input_fingerprint: of the universe's confidential histogram, keyed with it.
+        input_fingerprint: of the universe's confidential records, keyed with it.
         spine_fingerprint: of the public spine.
         level_sizes: number of geounits of each level that are measured. Where others are bypassed, their share of the
             budget is spent above, and what is charged is the cost of a path on which none is: all cost the same.

@@ -42,7 +42,7 @@ class RunFingerprint:
 
         Args:
             key: the run's master key; its commitment goes in.
-            input_fingerprint: of the confidential histogram, keyed with the master key.
+            input_fingerprint: of the confidential records, keyed with the master key.
             spine_fingerprint: of the public spine.
             privacy_fingerprint: of the privacy-relevant part of the spec. The three fingerprints are the context that
                 the stream keys are derived from.

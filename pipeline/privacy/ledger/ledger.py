@@ -241,7 +241,7 @@ class Ledger:
             return self._head(writing.events)
 
     def close_dataset(self, name: str) -> Head:
-        """Refuse every further charge to the dataset; what is left of its budget is given up.
+        """Permanently close the dataset's budget; what is left of it is given up.
 
         Raises:
             InputError: there is none of that name, or it is closed.

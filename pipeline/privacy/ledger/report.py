@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from geography.errors import InputError
+from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
@@ -83,7 +83,7 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
             for purpose in ([*state.purposes, ""] if state.purposes else [])
         ],
         "delta": str(delta) if state.framework == "zcdp" else "0",
-        "epsilon": math.ceil(spent_epsilon(state, delta) * 10_000) / 10_000,
+        "epsilon": epsilon_text(spent_epsilon(state, delta)),
         "allowed": [str(subject) for subject in state.allowed],
         **({"series": _series(state)} if state.series else {}),
         "runs": runs,

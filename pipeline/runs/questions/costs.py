@@ -65,7 +65,9 @@ def _choice_problems(manifest: AnswerManifest) -> list[str]:
 
 
 def _charge_problems(manifest: AnswerManifest) -> list[str]:
-    charged = [receipt.cost for receipt in manifest.receipts if receipt.dataset == manifest.dataset]
-    if charged == [str(manifest.cost)]:
+    unit = "rho" if manifest.framework == "zcdp" else "epsilon"
+    charged = [(one.dataset, one.unit, one.cost, one.exact) for one in manifest.receipts]
+    if charged == [(manifest.dataset, unit, str(manifest.cost), ())]:
         return []
-    return [f"it costs {manifest.cost}, and charged to {manifest.dataset!r} was {charged or 'nothing'}"]
+    found = "; ".join(f"{cost} ({unit}) to {dataset!r}" for dataset, unit, cost, _ in charged)
+    return [f"it costs {manifest.cost} ({unit}) of {manifest.dataset!r}, and charged was {found or 'nothing'}"]

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
 from pipeline.errors import InputError, ReleaseError
+from pipeline.published import open_finished
 from pipeline.questions.derived import Terms, derived
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, manifest_bytes, read_answer
 from pipeline.questions.quantiles import CLIP
 from pipeline.questions.released.combined import COMBINED, SUMMARY
 from pipeline.questions.resolved import EVERYWHERE
-from pipeline.questions.stated_domain import looked_up, stated_domain
+from pipeline.questions.stated_domain import compared_by_order, looked_up, stated_domain
 from pipeline.questions.tables import Measurements, answer_bytes, read_measurements
 from pipeline.questions.text import QuestionError, parse
 from pipeline.release.layout import RunDirectory
-from pipeline.release.software import NAME, NOT_INSTALLED, PACKAGES
 from pipeline.runs.questions.costs import cost_problems, units_problems
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
+
+#: Fields of an answer's manifest that no public file implies, so that their form is all that is compared; all but
+#: "release" and "software" are compared by an audit with the key and the ledger, and the areas with those of a release.
+FORM_ALONE: Final = (
+    "answer", "release", "geography", "key_salt", "key_commitment", "input_fingerprint",
+    "receipts (ledger, number, hash)", "software",
+)  # fmt: skip
+
+
+def form_alone(manifest: AnswerManifest, release: Path | None = None) -> tuple[str, ...]:
+    """Fields of an answer of which the form is all that is compared, with the release given beside it, if one is."""
+    recodes = {one.name for one in manifest.domain.recodes} if manifest.domain is not None else set()
+    labels = ("domain.recodes (labels that are compared by order)",)
+    return (
+        *(field for field in FORM_ALONE if field != "geography" or release is None),
+        *(labels if recodes & compared_by_order(parse(manifest.question)) else ()),
+    )
 
 
 def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
@@ -28,7 +44,7 @@ def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
 
     Args:
         run: the answer.
-        release: that it is combined with, if it is; without it combined numbers are not computed again.
+        release: that it is combined with, or of the same areas; without it combined numbers are not computed again.
 
     Raises:
         ReleaseError: the manifest cannot be read.
@@ -37,7 +53,15 @@ def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
 
     manifest, combined = read_answer(run), is_combined(run)
     problems = [*answer_problems(run.public, manifest), *_unlisted(run, manifest, combined)]
-    return problems + (combination_problems(run, manifest, release) if combined and not problems else [])
+    if problems or not combined:
+        return problems + ([] if problems or release is None else _areas_problems(manifest, release))
+    return combination_problems(run, manifest, release)
+
+
+def _areas_problems(manifest: AnswerManifest, release: Path) -> list[str]:
+    if open_finished(release, check_hashes=True).spine.fingerprint() == manifest.geography:
+        return []
+    return [f"{MANIFEST}: geography: is not that of the areas of {release}"]
 
 
 def _unlisted(run: RunDirectory, manifest: AnswerManifest, combined: bool) -> list[str]:
@@ -51,8 +75,8 @@ def answer_problems(folder: Path, manifest: AnswerManifest, *, of_release: bool 
     """What is wrong with the public files of an answer in a folder, and with its costs.
 
     All of answer.json is computed again from its question, domain, budget and noisy numbers, and compared byte by byte.
-    Stated, and not computed, are name, release, areas, key, records, receipt and software (`FORMS`): these have their
-    form compared, and are bound by a signature, by the ledger and by `rerun`.
+    Stated, and not computed, are the fields of `FORM_ALONE`: these are bound by a signature, by the ledger and by
+    `rerun`.
 
     Args:
         folder: with the files.
@@ -60,7 +84,6 @@ def answer_problems(folder: Path, manifest: AnswerManifest, *, of_release: bool 
         of_release: the question is looked up in the schema of a release, too, so that it need not state its domain.
     """
     problems = [*_file_problems(folder, manifest), *question_problems(manifest), *cost_problems(manifest)]
-    problems += form_problems(manifest)
     if problems:
         return problems
     try:
@@ -110,42 +133,6 @@ def _places(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str,
     if manifest.place == EVERYWHERE:
         return [()]
     return [(code,) for code in dict.fromkeys(key[0] for key in measured.keys)]
-
-
-#: What an answer states and nobody can compute from public files, beside receipts and software: the form of each.
-FORMS: Final[dict[str, str]] = {
-    "answer": r"[\w][\w.+-]{0,254}",
-    "release": r"[\w][\w.+-]{0,254}",
-    "geography": r"[0-9a-f]{64}",
-    "key_commitment": r"[0-9a-f]{64}",
-    "key_salt": r"[0-9a-f]{64}",
-    "input_fingerprint": r"[0-9a-f]{64}",
-}
-_VERSION: Final = r"[0-9]{1,9}(\.[0-9]{1,9}){0,4}[A-Za-z0-9.+-]{0,40}"
-
-
-def form_problems(manifest: AnswerManifest) -> list[str]:
-    """Whether what is stated and cannot be computed has the form that it must have."""
-    problems = [
-        f"{MANIFEST}: {name}: found {str(getattr(manifest, name))[:40]!r}, which is none"
-        for name, form in FORMS.items()
-        if not re.fullmatch(form, getattr(manifest, name))
-    ]
-    for receipt in manifest.receipts:
-        unit = "rho" if manifest.framework == "zcdp" else "epsilon"
-        exact = (receipt.unit, receipt.exact) == (unit, ())
-        if not exact or receipt.number < 1 or not re.fullmatch(r"[0-9a-f]{64}", receipt.hash):
-            problems.append(f"{MANIFEST}: receipts: a receipt is none of an answer")
-        if not re.fullmatch(r"[0-9a-f]{64}", receipt.ledger):
-            problems.append(f"{MANIFEST}: receipts: found the ledger {receipt.ledger[:40]!r}, which is none")
-    software = manifest.software
-    unknown = [name for name in software.packages if name not in PACKAGES]
-    versions = [software.python, *software.packages.values()]
-    if software.version != NOT_INSTALLED:
-        versions.append(software.version)
-    if software.name != NAME or unknown or not all(re.fullmatch(_VERSION, one) for one in versions):
-        problems.append(f"{MANIFEST}: software: is none that this program could have stated")
-    return problems
 
 
 def question_problems(manifest: AnswerManifest) -> list[str]:

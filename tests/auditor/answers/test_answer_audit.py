@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from releases.asked import ask, ledger_of, write_workers
 
-from auditor.answers.audit import NOT_HERE, audit_answer
+from auditor.answers.audit import FORM_ALONE, NOT_HERE, audit_answer
 from auditor.keys import read_key
 from auditor.reading.errors import FormError
 
@@ -50,8 +50,10 @@ def changes(content: Any, at: str = "") -> Iterator[tuple[str, Any]]:
         return
     others: dict[type, Any] = {bool: not content, int: (content or 0) + 1 if isinstance(content, int) else 1}
     if isinstance(content, str):
-        yield at, "5" if content != "5" else "7"
-        yield at, f"{content}x"
+        if at.split(".")[0] not in FORM_ALONE:
+            yield at, "5" if content != "5" else "7"
+        yield at, f"{content}x" if at != "release" else f"{content} x"
+        yield at, f"{content}+There are 80 men"
     elif content is None:
         yield at, 3
     else:

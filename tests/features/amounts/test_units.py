@@ -87,10 +87,11 @@ def test_noise_is_made_for_a_total_or_for_so_many_records(jobs: Path) -> None:
         far, budget = reach[stated["universe"]]
         for entry in stated["noise"]:
             assert Fraction(entry["scale"]) == Fraction(2 * far**2) / (2 * Fraction(entry["share"]) * budget)
-    assert Fraction(manifest["joint"]["budget"]) == 4
-    assert "alters at most 2 records of its own, the total of wages, 2 records of hours" in manifest["joint"]["words"]
+    joint = manifest["joint"]
+    assert Fraction(joint["budget"]) == 4
+    assert "at most 2 records of the release itself, the total of wages, 2 records of hours," in joint["words"]
     accounts = {account["universe"]: account for account in manifest["accounts"]}
-    assert accounts["wages"]["record"]["words"].startswith("the effect of all records of one unit having other values")
+    assert accounts["wages"]["record"]["words"].startswith("the effect of changing all records of one unit")
     for account in accounts.values():
         for statement in (*account["attributes"], *account["places"]):
             assert "(of a unit of whose records none is left out)" in statement["words"]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from releases.asked import ask, asking, key_at, ledger_of, write_workers
+from releases.updated import answer_to, charged_release
 from typer.testing import CliRunner
 
 from auditor.program import main
 from flows.cli import app
 from pipeline.confidential.custody import KeySource
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
@@ -63,6 +65,68 @@ def test_an_answer_without_noise_passes_every_judge_but_the_second_program(
     assert done.exit_code == 1
     assert "FAILED independent: noise redrawn, the count: " in done.output
     assert main([str(root)]) == 1
+
+
+HIDDEN: dict[str, tuple[tuple[str, ...], str]] = {
+    "words in a version": (("software", "packages", "scipy"), "1.17.1+There.are.80.men"),
+    "a commitment of zeros": (("key_commitment",), "0" * 64),
+    "a fingerprint of zeros": (("input_fingerprint",), "80".zfill(64)),
+}
+
+
+@pytest.mark.parametrize(("place", "text"), HIDDEN.values(), ids=HIDDEN)
+def test_a_number_hidden_in_an_answer_is_found_without_its_key(
+    answer: Path, place: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = answer / "public" / "answer.json"
+    content = at = json.loads(path.read_bytes())
+    for step in place[:-1]:
+        at = at[step]
+    at[place[-1]] = text
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (answer / "restricted" / "key").unlink()
+    with pytest.raises(ReleaseError, match=place[-1]):
+        CliRunner().invoke(app, ["verify", str(answer)], catch_exceptions=False)
+    with pytest.raises(ReleaseError, match=place[-1]):
+        CliRunner().invoke(app, ["audit", str(answer)], catch_exceptions=False)
+    assert main([str(answer)]) == 1
+    assert f"{place[-1]}: {text!r}"[:40] in capsys.readouterr().out.replace("scipy ", "scipy: ")
+
+
+def test_what_no_judge_compares_is_named(answer: Path, ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = CliRunner().invoke(app, ["verify", str(answer), "--json"])
+    alone = json.loads(done.stdout)["form_alone"]
+    assert {"geography", "key_commitment", "input_fingerprint", "software", "release"} < set(alone)
+    assert all(field in " ".join(done.stderr.split()) for field in alone)
+    given = [str(answer), "--ledger", str(ledger)]
+    left_out = "compared in form alone: release, software"
+    assert main(given) == 0
+    assert f"{left_out}\n" in capsys.readouterr().out
+    assert left_out in " ".join(CliRunner().invoke(app, ["audit", *given]).stderr.split())
+    (answer / "restricted" / "key").unlink()
+    assert main(given[:1]) == 0
+    assert (
+        "release, software, answer, key_salt, key_commitment, input_fingerprint, receipts (ledger, number, hash)\n"
+        in capsys.readouterr().out
+    )
+
+
+QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
+
+
+def test_other_areas_are_found_by_the_second_program_and_beside_a_release(tmp_path: Path) -> None:
+    with charged_release(tmp_path, QUICK) as (spec, release):
+        answer = answer_to(spec, "count by county", "1/20")
+        assert CliRunner().invoke(app, ["verify", str(answer), "--release", str(release)]).exit_code == 0
+        path = answer / "public" / "answer.json"
+        content = json.loads(path.read_bytes())
+        content["geography"] = hashlib.sha256(b"other areas").hexdigest()
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        assert "geography" in CliRunner().invoke(app, ["verify", str(answer)]).stderr
+        done = CliRunner().invoke(app, ["verify", str(answer), "--release", str(release)])
+        assert done.exit_code == 1
+        assert "geography: is not that of the areas of" in done.output
+        assert main([str(answer)]) == 1
 
 
 @pytest.mark.parametrize("name", ["question.json", "areas.parquet", "counts.parquet", "run.json"])

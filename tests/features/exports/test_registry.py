@@ -9,83 +9,33 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 
 from features.exports.registry import TO_FILL_IN, entry
 from features.exports.release import export_release
 from pipeline.errors import InputError
 from pipeline.published import PublishedRelease, open_finished
 
-#: What the registry's schema (schemas/deployments-schema.yaml, commit 057e5d8) allows, in short: of each section its
-#: keys, "!" those that must be there, and the values of those that are lists of them.
-ALLOWED = {
-    "basic": "name! data_curators! description! intended_use! data_product_type! data_product_region! "
-    "data_product_sector publication_date!",
-    "dp_variant": "variant_name data_domain unprotected_quantities",
-    "privacy_loss": "privacy_unit privacy_unit_details number_of_privacy_units privacy_parameters "
-    "privacy_parameters_details",
-    "deployment_model": "model_name model_name_details trust_assumptions actors release_type release_type_details "
-    "data_source_type data_source_type_details access_type access_type_details",
-    "implementation": "preprocessing_and_hyperparameter_tuning mechanisms composition post_processing justification "
-    "utility additional_information",
-    "administrative": "evidence_sources status! registry_authors! tier!",
-}
-VALUES = {
-    "data_product_type": "Summary statistics, Machine learning model, Dataset, Synthetic data, Interactive API, "
-    "SQL queries",
-    "data_product_sector": "Technology, Healthcare, Education, Government, Energy, Finance",
-    "variant_name": "Pure DP, Approximate DP, Zero-concentrated DP, Renyi DP, Custom",
-    "model_name": "Local, Central, Shuffle, Federated, Varies",
-    "release_type": "One release, Many releases",
-    "data_source_type": "Static, Dynamic",
-    "access_type": "Interactive, Non-interactive",
-    "status": "Converted, Draft, Pending, Changes Required, Approved, Approved (Update Requested), Approved (Pending)",
-}
-TYPES: dict[str, dict[str, Any]] = {
-    "number_of_privacy_units": {"type": "integer"},
-    "tier": {"enum": [1, 2, 3]},
-    "registry_authors": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-    "publication_date": {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
-    "privacy_parameters": {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "epsilon": {"type": "number"},
-            "delta": {"type": ["number", "string"]},
-            "rho": {"type": "number"},
-        },
-    },
-    "data_curators": {
-        "type": "array",
-        "minItems": 1,
-        "items": {
-            "type": "object",
-            "required": ["data_curator_name", "data_curator_type"],
-            "properties": {
-                "data_curator_name": {"type": "string"},
-                "data_curator_type": {"enum": ["Government", "Industry", "Nonprofit"]},
-            },
-        },
-    },
-}
+#: The registry's own, see its first lines.
+SCHEMA = Path(__file__).parent / "registry_schema_2026_07.yaml"
 
 
-def schema() -> dict[str, Any]:
-    """The registry's schema as a JSON Schema."""
+def problems(found: object) -> list[str]:
+    """What the registry's own check of an entry would print."""
+    schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
+    validator = Draft7Validator(schema, format_checker=Draft7Validator.FORMAT_CHECKER)
+    return [f"{'.'.join(map(str, one.path))}: {one.message}" for one in validator.iter_errors(found)]
 
-    def closed(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
 
-    sections = {}
-    for section, keys in ALLOWED.items():
-        names = [key.removesuffix("!") for key in keys.split()]
-        listed = {name: {"enum": VALUES[name].split(", ")} for name in names if name in VALUES}
-        known = {name: {"type": "string"} for name in names} | listed | {k: v for k, v in TYPES.items() if k in names}
-        sections[section] = closed(known, [key.removesuffix("!") for key in keys.split() if key.endswith("!")])
-    deployment = closed(sections, ["basic", "administrative"])
-    return closed({"url_slug": {"type": "string"}, "deployment": deployment}, ["url_slug", "deployment"])
+def texts_in(found: object, path: str = "") -> dict[str, str]:
+    """Every text of an entry, by its place."""
+    if isinstance(found, dict):
+        return {at: text for key, one in found.items() for at, text in texts_in(one, f"{path}.{key}").items()}
+    if isinstance(found, list):
+        return {at: text for one in found for at, text in texts_in(one, path).items()}
+    return {path.removeprefix("."): str(found)}
 
 
 @pytest.fixture(scope="module")
@@ -122,23 +72,51 @@ def test_the_entry_is_what_the_manifest_promises(release: PublishedRelease, tmp_
 
 def test_the_entry_fits_the_schema_of_the_registry(release: PublishedRelease, tmp_path: Path) -> None:
     """Every section that it has, and no key or value that the registry's own tests would refuse."""
-    validator = pytest.importorskip("jsonschema").Draft202012Validator(schema())
     out = export_release(release, "dp-registry", tmp_path / "out")
     (path,) = (one for one in out.iterdir() if one.name != "STATUS.txt")
     found: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
-    assert list(validator.iter_errors(found)) == []
-    assert list(found["deployment"]) == list(ALLOWED)
+    assert problems(found) == []
+    schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
+    assert list(found["deployment"]) == list(schema["properties"]["deployment"]["properties"])
     for section, key, value in (
-        ("basic", "product", "x"),
-        ("deployment_model", "model_name", "central"),
-        ("administrative", "tier", 4),
-        ("privacy_loss", "number_of_privacy_units", "many"),
+        ("basic", "data_curators", [{"data_curator_name": "x"}]),
+        ("basic", "publication_date", "soon"),
+        ("deployment_model", "trust_assumptions", "x"),
+        ("privacy_loss", "number_of_privacy_units", 5),
+        ("implementation", "composition", "x"),
     ):
         wrong = copy.deepcopy(found)
         wrong["deployment"][section][key] = value
-        assert list(validator.iter_errors(wrong)) != [], (section, key)
-    people = pd.read_parquet(release.run.main.table("total", "county"))["total"].sum()
-    assert found["deployment"]["privacy_loss"]["number_of_privacy_units"] == people
+        assert problems(wrong) != [], (section, key)
+    assert len(problems({key: one for key, one in found.items() if key not in ("status", "tier")})) == 2
+
+
+def test_nothing_is_left_blank_that_the_spec_states(surveyed: Path) -> None:
+    """What remains is the publisher's to say; a date of publication and an address follow from the spec."""
+    release = open_finished(surveyed, check_hashes=True)
+    found = texts_in(entry(release))
+    assert [at for at, text in found.items() if TO_FILL_IN in text] == [
+        "deployment.basic.intended_use",
+        "deployment.basic.data_product_region",
+        "deployment.implementation.preprocessing_and_hyperparameter_tuning",
+        "deployment.implementation.justification",
+    ]
+    assert found["url_slug"] == "people-homes-office-of-towns-1900"
+    assert found["deployment.basic.data_curators"] == found["deployment.administrative.registry_authors"]
+    assert found["deployment.dp_variant.data_domain"].splitlines()[0] == (
+        "- residents: every set of records that each have one of 24 areas of level block and a value of Age group "
+        "(3 values), residence (2 values)."
+    )
+    assert found["deployment.privacy_loss.privacy_unit"] == "Person-level"
+    assert "Office of Towns has the records and the key" in found["deployment.deployment_model.actors"]
+    assert found["deployment.administrative.sources"] == "Office of Towns (2031): People & homes"
+    said = {"publication_date": "2031-02-03", "next_release": "2041", "software_url": "https://town.example/code"}
+    spec = release.spec.model_copy(update={"report": release.spec.report.model_copy(update=said)})
+    later = texts_in(entry(dataclasses.replace(release, spec=spec)))
+    assert later["url_slug"] == "people-homes-office-of-towns-2031"
+    assert later["deployment.basic.publication_date"] == "2031-02-03"
+    assert later["deployment.deployment_model.release_type_details"] == "Next release: 2041."
+    assert "https://town.example/code" in later["deployment.implementation.mechanisms"]
 
 
 def test_what_promises_nothing_has_no_entry(release: PublishedRelease) -> None:

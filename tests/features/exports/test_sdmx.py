@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,15 @@ from pipeline.metadata.contents import Axis, Column, DataFile
 from pipeline.model.texts.catalogue import Texts
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
+from pipeline.release.status import EXAMPLE, TEST_KEY, Status
 
 
 @pytest.fixture(scope="module")
 def written(surveyed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export_release(open_finished(surveyed, check_hashes=True), "sdmx", tmp_path_factory.mktemp("sdmx") / "out")
+    """As an official release: all numbers of one with a test key have the same status."""
+    release = open_finished(surveyed, check_hashes=True)
+    official = replace(release, manifest=release.manifest.model_copy(update={"status": "official"}))
+    return export_release(official, "sdmx", tmp_path_factory.mktemp("sdmx") / "out")
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +108,34 @@ def test_tables_by_households_have_no_interval_and_say_so(written: Path, structu
 
 
 def test_the_same_release_gives_the_same_bytes(written: Path, surveyed: Path, tmp_path: Path) -> None:
-    again = export_release(open_finished(surveyed, check_hashes=True), "sdmx", tmp_path / "again")
-    for path in written.iterdir():
+    release = open_finished(surveyed, check_hashes=True)
+    once, again = (export_release(release, "sdmx", tmp_path / name) for name in ("once", "again"))
+    assert {path.name for path in once.iterdir()} == {path.name for path in written.iterdir()}
+    for path in once.iterdir():
         assert (again / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("status", [TEST_KEY, EXAMPLE])
+def test_every_number_of_a_test_or_an_example_is_experimental(surveyed: Path, tmp_path: Path, status: Status) -> None:
+    """Of SDMX's own list: "data not of guaranteed quality". So is a table of which nothing is known of errors."""
+    release = open_finished(surveyed, check_hashes=True)
+    marked = replace(release, manifest=release.manifest.model_copy(update={"status": status}))
+    out = export_release(marked, "sdmx", tmp_path / "out")
+    tables = {path.stem: pd.read_csv(path, dtype=str) for path in out.glob("*.csv")}
+    assert len(tables) == 7
+    assert {name: set(table["OBS_STATUS"]) for name, table in tables.items()} == {name: {"G"} for name in tables}
+    codes = sdmx.read_sdmx(out / "structure.xml").codelist["CL_OBS_STATUS"]
+    assert {code.id: str(code.name) for code in codes} == {
+        "A": "Normal value", "U": "Low reliability", "G": "Experimental value",
+    }  # fmt: skip
+
+
+def test_an_experimental_number_has_its_status_where_nothing_is_known_of_its_error(tmp_path: Path) -> None:
+    columns = (Column("geocode", "string", "Code"), Column("a", "integer", "A"))
+    file = DataFile("a/x", "table", tmp_path, "", "a", "x", "A", "A, by x", columns, axes=())
+    for experimental, expected in ((True, ["OBS_STATUS"]), (False, [])):
+        found = Structure([file], [("x", "X")], [], Texts(), time="", experimental=experimental)
+        assert [one.id for one in found.flows[0].attributes] == expected
 
 
 def test_identifiers_are_allowed_and_differ(tmp_path: Path) -> None:
@@ -116,7 +146,7 @@ def test_identifiers_are_allowed_and_differ(tmp_path: Path) -> None:
         DataFile(path, "table", tmp_path, "", path, "x", path, f"{path}, by x", columns, axes=(axis,))
         for path in ("a.b/x", "a_b/x")
     ]
-    found = Structure(files, [("x", "X"), ("X", "Y")], [], Texts(), time="")
+    found = Structure(files, [("x", "X"), ("X", "Y")], [], Texts(), time="", experimental=False)
     assert [flow.id for flow in found.flows] == ["a_b", "a_b_2"]
     assert [term.id for term in found.flows[0].terms] == ["level_2"]
     (codes,) = [one.codes for one in found.code_lists if one.id == "CL_level_2"]

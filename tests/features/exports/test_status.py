@@ -73,6 +73,15 @@ def test_every_layout_states_the_facts(
         assert [key for key, fact in stated.items() if fact not in text] == []
 
 
+def test_the_data_package_of_the_release_itself_states_the_facts(surveyed: Path) -> None:
+    release = open_finished(surveyed, check_hashes=True)
+    package, stated = json.loads(release.run.package.read_text("utf-8")), facts(release)
+    assert package["description"].splitlines()[: len(stated)] == [f"{key}: {text}" for key, text in stated.items()]
+    assert (package["status"], package["epsilon"]) == (stated["status"], stated["epsilon"])
+    assert package["sources"] == [{"title": stated["source"]}]
+    assert package["citation"] == stated["citation"]
+
+
 def test_the_command_says_the_status(surveyed: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["export", str(surveyed), "--format", "csv", "--out", str(tmp_path / "csv")])
     assert done.stderr.startswith("status: NOT FOR RELEASE")

@@ -52,12 +52,12 @@ def test_each_number_says_what_it_can_be_used_for(books: Path) -> None:
     for label in ("Under 18 * household", "adult * quarters"):
         for count, margin, use in sheet[[label, f"{label}:moe90", f"{label}:use"]].itertuples(index=False):
             if pd.isna(margin):
-                wanted = "sum"
+                wanted = "unreliable"
             elif margin == 0:
                 wanted = "good"
             else:
                 relative = max(margin, 1) / count if count else 9.0
-                wanted = "good" if relative <= 0.1 else "care" if relative <= 0.5 else "sum"
+                wanted = "good" if relative <= 0.1 else "care" if relative <= 0.5 else "unreliable"
             assert use == wanted, (label, count, margin)
             seen.add(use)
     assert len(seen) > 1

@@ -12,7 +12,7 @@ import pytest
 from releases.command import printed
 
 from pipeline.errors import InputError
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
 from postprocess.statistics import NORMAL_QUANTILE
 
 
@@ -53,12 +53,12 @@ def test_districts_have_the_variances_of_what_they_are(public: Path, plan: Path)
     data = json.loads(
         printed("fitness", public, "--plan", plan, "--minority", "sex=f", "--minority", "age=child,adult", "--json")
     )["plan"]
-    counties = open_release(public).query("total").at("county")["total"].tolist()
+    counties = open_reader(public).query("total").at("county")["total"].tolist()
     assert [one["published"] for one in data["districts"]] == counties
     assert [one["spread"] for one in data["districts"]] == [0, 0]
     assert data["low"] == pytest.approx(data["deviation"])
     assert data["high"] == pytest.approx(data["deviation"])
-    question = open_release(public).query("sex")
+    question = open_reader(public).query("sex")
     margins = question.at("county")
     for one in data["majorities"]:
         if one["group"] != "f":
@@ -73,7 +73,7 @@ def test_variance_of_an_excess_by_differences(public: Path) -> None:
     """m - t / 2 is half of members less the others, whose variance the release states in another way."""
     from features.fitness.plans import Group, _variances
 
-    release = open_release(public)
+    release = open_reader(public)
     everybody, women = release.query("total"), release.query("total").where(sex="f")
     men = release.query("total").where(sex="m")
     inside = np.array([code.startswith("A0") for code in release.spine.leaf_level.geocodes.tolist()])
@@ -89,7 +89,7 @@ def test_variance_of_an_excess_by_differences(public: Path) -> None:
 def test_thresholds_use_the_margin(public: Path) -> None:
     data = json.loads(printed("fitness", public, "--threshold", "60", "--at", "tract", "--json"))["thresholds"]
     assert [(one["people"], one["level"]) for one in data] == [(60, "tract")]
-    numbers = open_release(public).query("total").at("tract")
+    numbers = open_reader(public).query("total").at("tract")
     from scipy.stats import norm
 
     spread = numbers["total:moe90"] / NORMAL_QUANTILE

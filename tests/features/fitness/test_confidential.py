@@ -17,7 +17,7 @@ from releases.command import printed
 
 from flows.cli import app
 from pipeline.errors import InputError, RefusedError
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.reader import Reader, open_reader
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +163,11 @@ def test_the_other_estimator_is_that_of_a_run_of_its_own(town: Path) -> None:
     from pipeline.execution.progress import Silent
     from pipeline.spec.sections import PostprocessSection
 
-    opened = open_release(town)
+    opened = open_reader(town)
     with mock.patch.object(PostprocessSection, "model_copy", lambda self, **_: self):
         found = estimated_otherwise(opened.run, 1, Silent())
     (histograms,) = found.values()
-    releases: list[Release] = [opened, opened.companion("units")]
+    releases: list[Reader] = [opened, opened.companion("units")]
     for release in releases:
         for level, other in zip(release.levels, histograms[release.universe.name], strict=True):
             assert (release.histogram(level) != other).nnz == 0

@@ -21,7 +21,7 @@ from features.fitness.other_estimator import estimated_otherwise
 from pipeline.execution.progress import Silent
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import open_finished
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
 
 
 def plan_of(root: Path, path: Path) -> Path:
@@ -41,7 +41,7 @@ def test_the_fitness_from_public_files(spanish_town: Path, tmp_path: Path) -> No
 
 
 def test_the_fitness_against_the_truth(spanish_town: Path) -> None:
-    release = open_release(spanish_town)
+    release = open_reader(spanish_town)
     releases = [release, release.companion("units")]
     others = estimated_otherwise(release.run, 1, Silent())
     found = _judged(releases, (60,), ("tract",), None, (), others)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from features.local.survey import survey_of
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.execution.progress import Silent
-from pipeline.model.exact import headline
+from pipeline.model.exact import epsilon_text
 from pipeline.model.strategy import Central
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import odds
@@ -139,13 +140,13 @@ def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
     (account,) = manifest.accounts
     # From rho = 6/10 it is 7.4; the release's own and that of the report add up to less.
     central = zcdp_epsilon(Fraction(1, 10), Fraction(1, 10**10))
-    assert central + 1 <= float(manifest.joint.epsilon) <= central + 1.0002
+    assert manifest.joint.epsilon == epsilon_text(central + 1)
     assert float(manifest.joint.epsilon) < zcdp_epsilon(Fraction(6, 10), Fraction(1, 10**10))
     assert (account.record.budget, manifest.joint.budget, manifest.privacy[0].budget) == ("3/5", "3/5", "3/5")
     assert (account.record.epsilon, account.delta) == (manifest.joint.epsilon, str(Fraction(1, 10**10)))
     assert [(one.of, one.epsilon) for one in account.groups[:1]] == [("1", "1")]
-    assert float(account.groups[1].epsilon) == pytest.approx(central + 2, abs=2e-4)
-    shown = headline(manifest.joint.epsilon)
+    assert account.groups[1].epsilon == epsilon_text(central + 2)
+    shown = manifest.joint.epsilon
     page = released.report.read_text()
     assert f"<b>ε = {shown}</b>" in page
     assert "of one report and the release register together, ρ = 0.6" in page
@@ -157,7 +158,7 @@ def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
     assert manifest.charging == CHARGED_ELSEWHERE
     deployment = entry(open_finished(released.root, check_hashes=False))["deployment"]
     assert isinstance(deployment, dict)
-    loss = {"epsilon": float(manifest.joint.epsilon), "rho": 0.6, "delta": 1e-10}
+    loss = {"epsilon": Decimal(manifest.joint.epsilon), "rho": Decimal("0.6"), "delta": Decimal("1e-10")}
     assert deployment["privacy_loss"]["privacy_parameters"] == loss
     assert deployment["dp_variant"]["variant_name"] == "Zero-concentrated DP"
     assert deployment["deployment_model"]["model_name"] == "Varies"
@@ -165,14 +166,14 @@ def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
     mechanisms = deployment["implementation"]["mechanisms"]
     assert "direct encoding by every respondent" in mechanisms
     assert "discrete gaussian, sigma^2 = 20 on the counts of register: county" in mechanisms
-    assert deployment["implementation"]["post_processing"].startswith("From the reports and register: ")
+    assert deployment["accounting"]["post_processing"].startswith("From the reports and register: ")
 
 
 def test_a_plan_promises_what_the_manifest_states(mixed: MixedSurvey, released: RunDirectory) -> None:
     joint = read_manifest(released.manifest).joint
     assert joint is not None
     plan = feature_module("features.plan.release_plan").plan_release(mixed.survey.spec, None, 1)
-    promise, shown = joint.words.rsplit(": epsilon", 1)[0], headline(joint.epsilon)
+    promise, shown = joint.words.rsplit(": epsilon", 1)[0], joint.epsilon
     assert plan.promise == f"epsilon = {shown} at delta = 1e-10: {promise}"
 
 
@@ -203,7 +204,7 @@ def test_pure_promises_add_up(mixed: MixedSurvey) -> None:
     central = replace(survey.central, framework="pure", budget=Fraction(1, 2))
     both = replace(universe, source=replace(survey, central=central), delta=Fraction(0))
     statement, account = privacy_statement(both), privacy_statements(both)
-    assert (statement.framework, statement.epsilon, statement.delta) == ("pure", "1.5", "0")
+    assert (statement.framework, statement.budget_decimal, statement.delta) == ("pure", "1.5", "0")
     assert [account.record.epsilon, *(one.epsilon for one in account.groups)] == [
         "1.5",
         "1",

@@ -79,7 +79,7 @@ def test_intervals_hold_the_truth(survey: Survey, released: RunDirectory) -> Non
 def test_the_statement_says_what_holds_and_that_nothing_is_charged(released: RunDirectory) -> None:
     manifest = read_manifest(released.manifest)
     (statement,) = manifest.privacy
-    assert (statement.framework, statement.epsilon, statement.noise) == ("local", "1", ())
+    assert (statement.framework, statement.budget, statement.noise) == ("local", "1", ())
     for words in ("no report is more than 2.7182818", "Not protected: that somebody took part", "add up"):
         assert words in statement.words
     assert manifest.charging == NOTHING_TO_CHARGE

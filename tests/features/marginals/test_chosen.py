@@ -21,7 +21,7 @@ from releases.command import spinewise
 from releases.killed import kill_at
 from releases.repeated import rerun
 from releases.small import public_bytes, run
-from releases.wide import ATTRIBUTES, records, write_wide
+from releases.wide import ATTRIBUTES, CHOSEN, records, write_wide
 
 import features.marginals.confidential as confidential
 import features.marginals.stage as stage
@@ -56,8 +56,7 @@ from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.arrays import IntArray
 
-DECLARED = 'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]'
-CHOSEN = (DECLARED, 'choose = { share = "1/10", attributes_share = "1/20" }')
+DECLARED = CHOSEN[0]
 #: Three pairs beyond a tree.
 FURTHER = (DECLARED, 'choose = { share = "1/10", attributes_share = "1/20", further = 3, all_cells = 200 }')
 #: Some key; not one of a pattern, which the second program would find.

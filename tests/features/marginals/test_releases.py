@@ -22,6 +22,7 @@ from releases.small import public_bytes, run
 from releases.wide import ATTRIBUTES, CLIQUES, leaves, records, write_wide
 
 import pipeline.confidential.measure
+import pipeline.confidential.steps
 import spinewise as sw
 from auditor.check.release import check_release
 from auditor.form import read_form
@@ -377,6 +378,20 @@ def test_it_is_verified_checked_and_audited(made: Made) -> None:
     assert verify_release(RunDirectory(made.root), 1, Silent()) == []
     assert check_release(made.root) == []
     assert [one for one in audit(made.root) if not one.passed] == []
+
+
+def test_noise_that_is_bound_to_each_clique_alone_is_caught_by_the_second_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stayed the same under one key would show which attributes did not change."""
+    with monkeypatch.context() as planted:
+        planted.setattr(pipeline.confidential.steps, "bound_fingerprints", lambda _key, _universes, own: dict(own))
+        root = run(write_wide(tmp_path / "in"), tmp_path / "out")
+    wrong = {f"{one.check}: {one.subject}": one.detail for one in audit(root) if not one.passed}
+    assert wrong.keys() == {"key: commitment and records", "noise redrawn: measurements"}
+    assert wrong["noise redrawn: measurements"].endswith(
+        "; and 7 more"
+    )  # five are named, of four cliques at three levels
 
 
 def test_a_rerun_has_the_same_bytes(made: Made) -> None:

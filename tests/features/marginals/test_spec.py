@@ -12,6 +12,8 @@ from releases.wide import CLIQUES, SPEC
 
 from features.registry import slots
 from pipeline.errors import SpecError
+from pipeline.privacy.budget import MOVED
+from pipeline.privacy.ledger.events import Group, by_losses, cost_of, per_person
 from pipeline.publishing.provenance import accepted_inputs, check_inputs, from_records
 from pipeline.publishing.public_inputs import named_inputs
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_of
@@ -51,6 +53,22 @@ def test_other_frameworks_and_records_of_a_person_are_divided_alike() -> None:
         ('rho = "3"', 'framework = "pure"\nepsilon = "2"'), ('name = "wide"', 'name = "wide"\nrecords_per_person = 2')
     )
     assert {(one.budget, one.unit.records) for one in pure.universes()} == {(Fraction(1, 2), 2)}
+
+
+def test_what_a_choice_leaves_to_the_cliques_is_by_the_records_of_a_person() -> None:
+    """By the ledger's prices; the epsilon of a choice is rounded for one record, so that for two it is another one."""
+    declared = (
+        'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]'
+    )
+    chosen = 'choose = { share = "1/10", attributes_share = "1/20" }'
+    universes = _spec((declared, chosen), ('name = "wide"', 'name = "wide"\nrecords_per_person = 2')).universes()
+    (earlier,) = (one.earlier for one in universes if one.earlier is not None)
+    prices = Fraction(0)
+    for one in earlier.uses:
+        query = one.query + by_losses(max(1, one.weight * MOVED["change-one"])) + per_person(2)
+        prices += cost_of(Group(one.level, query, one.mechanism, one.scale, one.size), "zcdp", "change-one")
+    assert sum(one.own_budget for one in universes) + prices == 3
+    assert {one.unit.records for one in universes} == {2}
 
 
 def test_with_fill_a_wider_table_is_estimated_from_the_cliques_inside_it() -> None:

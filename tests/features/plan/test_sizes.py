@@ -12,7 +12,7 @@ import pytest
 from releases.command import printed
 
 from pipeline.errors import InputError
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 
 
@@ -45,7 +45,7 @@ def test_over_all_sizes_they_are_the_errors_of_the_level(town: Path, town_spec: 
     data = planned(town_spec, "--like", town)
     for universe in data["universes"]:
         whole = {(row["level"], frozenset(row["query"].split(" * "))): row for row in universe["expected"]}
-        release = open_release(town)
+        release = open_reader(town)
         release = release.companion(universe["universe"]) if universe["universe"] else release
         queries = {table.name: frozenset(table.query.name.split(" * ")) for table in release.universe.tables}
         own = [row for row in data["by_size"] if row["universe"] == universe["universe"]]

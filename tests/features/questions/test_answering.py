@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,9 @@ from features.questions.explaining import explain_question
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, ReleaseError, SpecError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.questions.derived import Terms
 from pipeline.questions.manifest import read_answer
+from pipeline.questions.resolved import Resolved
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
 
@@ -129,6 +133,22 @@ def test_one_key_is_for_one_set_of_records(spec: Path, ledger: Path) -> None:
     with pytest.raises(InputError, match="the key of this run was used over other records before"):
         ask(spec, "count by tract", key=key, name="second")
     assert spent(ledger) == Fraction(1, 20)
+
+
+def test_an_answer_is_bound_to_what_it_counts(spec: Path, ledger: Path) -> None:
+    """As docs/privacy.md says: where an amount changes, an answer without it is the same; one with it is refused."""
+    key = key_at(spec.parent / "key")
+    first = ask(spec, "count by sex", key=key, name="first")
+    ask(spec, "sum wages by sex", key=key, name="paid")
+    cost, records = spent(ledger), pd.read_csv(spec.parent / "workers.csv", dtype=str)
+    row = records["pay"].notna().idxmax()
+    records.loc[row, "pay"] = "1"
+    records.to_csv(spec.parent / "workers.csv", index=False)
+    second = ask(spec, "count by sex", key=key, name="second")
+    assert public_files(first)["measurements.csv"] == public_files(second)["measurements.csv"]
+    with pytest.raises(InputError, match="the key of this run was used over other records before"):
+        ask(spec, "sum wages by sex", key=key, name="again")
+    assert spent(ledger) == cost
 
 
 def test_nothing_is_drawn_before_the_charge(spec: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +316,24 @@ def test_an_answer_is_verified_and_drawn_again(spec: Path, ledger: Path) -> None
         "answer.csv: was changed: it has not the hash that the manifest states"
     ]
     assert again(spec, root) == ["answer.csv"]
+
+
+def test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again(
+    spec: Path,
+    ledger: Path,  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its run is known by question and budget; another version of this program might give these less noise."""
+    root = ask(spec, "count by tract")
+    sound = Terms.parts
+
+    def quieter(own: Terms, question: Resolved, n_places: int) -> tuple[Any, ...]:
+        parts: tuple[Any, ...] = sound(own, question, n_places)
+        return tuple(replace(one, noise=replace(one.noise, scale=one.noise.scale / 100)) for one in parts)
+
+    monkeypatch.setattr(Terms, "parts", quieter)
+    with pytest.raises(InputError, match="has no charge of this answer to 'workers'; nothing was drawn"):
+        again(spec, root)
 
 
 def test_a_forged_manifest_is_no_way_to_read_the_records(spec: Path, ledger: Path, tmp_path: Path) -> None:  # noqa: ARG001

@@ -244,7 +244,7 @@ def test_a_release_whose_amount_ends_there_holds_for_all_who_look(spec: Path) ->
     (stated,) = (one for name, one in manifest["spec"]["companions"] if name == "wages")
     end = int(stated["between"][1])
     assert end == next(e for e in ENDS if (wages(spec) > e).sum() <= len(wages(spec)) / 50)
-    said = f'but for the upper end {end}, chosen by the question "{CLIP}" (answer {root.name}), whose cost'
+    said = f'except for the upper end {end}: it was chosen by the question "{CLIP}" (answer {root.name}), whose cost'
     (words,) = (one["words"] for one in manifest["privacy"] if one["universe"] == "wages")
     assert said in words
     page = html.unescape((released.public / "report.html").read_text("utf-8"))
@@ -255,7 +255,7 @@ def test_a_release_whose_amount_ends_there_holds_for_all_who_look(spec: Path) ->
     (audited,) = (one for one in SecondRelease(released.root).form.universes if one.name == "wages")
     (stated,) = (one for one in manifest["privacy"] if one["universe"] == "wages")
     assert noise_problems(audited, stated) == []
-    for forged in (words.replace(", but for the upper end", ". And"), words.replace("above 1/50", "above 1/40")):
+    for forged in (words.replace(", except for the upper end", ". And"), words.replace("above 1/50", "above 1/40")):
         assert noise_problems(audited, {**stated, "words": forged})
     assert noise_problems(replace(audited, chosen=""), stated)
     means = open_release(released.root).companion("wages").means("total", "county")

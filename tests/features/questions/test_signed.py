@@ -21,7 +21,7 @@ from pipeline.runs.questions.public_files import verify_answer
 from pipeline.signatures.statement import drop_stale_signature, sign_release, signature_problems
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
-OTHER = "9" * 64
+OTHER = "0123456789abcdef" * 4
 
 
 @pytest.fixture

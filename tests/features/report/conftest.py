@@ -23,6 +23,6 @@ def mapped_town(tmp_path_factory: pytest.TempPathFactory) -> Release:
 @pytest.fixture
 def shown(browser: Any, mapped_town: Release) -> Iterator[Opened]:
     """Its report, opened."""
-    found = opened(browser, mapped_town.run.report)
+    found = opened(browser, mapped_town.report)
     yield found
     assert found.complaints == []

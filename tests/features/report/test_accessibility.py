@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.reading.compare import compare, comparison_html
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 
 _WIDTHS = (360, 800, 1280)
@@ -128,7 +128,7 @@ def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
     browser: Any, town: Path, town_spec: Path, tmp_path: Path
 ) -> None:
     """Comparison, audit, plan, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
-    release = open_release(town)
+    release = open_reader(town)
     (tmp_path / "compare.html").write_text(comparison_html(compare(release, release)), encoding="utf-8")
     findings = feature_module("features.audit.findings")
     found = findings.Audit("Audit", (findings.Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"})

@@ -14,7 +14,7 @@ from releases.small import QUICK, SPEC, run, write_town
 
 from pipeline.execution.progress import Silent
 from pipeline.reading.question import Question
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.runs.verify import verify_release
 
 #: [table, [areas], number of the answer] -> what the page says of each; areas are [level, row].
@@ -63,7 +63,7 @@ def release(town: Path) -> Release:
 
 
 def asked_of(release: Release, function: str, asked: list[Any], browser: Any) -> Any:
-    shown = opened(browser, release.run.report)
+    shown = opened(browser, release.report)
     found = shown.page.evaluate(function, asked)
     assert shown.complaints == []
     shown.page.context.close()
@@ -71,7 +71,7 @@ def asked_of(release: Release, function: str, asked: list[Any], browser: Any) ->
 
 
 def codes(release: Release, areas: list[Area]) -> list[str]:
-    return [str(release.spine.levels[level].geocodes[row]) for level, row in areas]
+    return [str(reader_of(release).spine.levels[level].geocodes[row]) for level, row in areas]
 
 
 def ends_of_page(release: Release, areas: list[Area], query: Question, over: Any) -> np.ndarray:
@@ -79,15 +79,15 @@ def ends_of_page(release: Release, areas: list[Area], query: Question, over: Any
 
     The page has no unbiased estimates, around which the reader's are.
     """
-    inside = np.zeros(release.spine.n_leaves, dtype=bool)
+    inside = np.zeros(reader_of(release).spine.n_leaves, dtype=bool)
     for level, row in areas:
-        leaves = release.spine.leaf_offsets(level)
+        leaves = reader_of(release).spine.leaf_offsets(level)
         inside[leaves[row] : leaves[row + 1]] = True
     labels = query.query.answer_labels()
-    if release.geounit_of(inside) is not None:
+    if reader_of(release).geounit_of(inside) is not None:
         return np.array([[over[f"{label}:{end}90"] for label in labels] for end in ("low", "high")], dtype=float)
     counts = np.array([over[label] for label in labels], dtype=float)
-    halves = release.half_widths.of_area(inside, query.query.groups)
+    halves = reader_of(release).half_widths.of_area(inside, query.query.groups)
     return np.stack([np.maximum(counts - halves, 0), counts + halves])
 
 
@@ -103,7 +103,7 @@ def test_sums_and_shares_are_the_readers(browser: Any, release: Release) -> None
         [(0, 0), (1, 3)], [(2, n) for n in range(0, 20, 3)], [(0, 0), (0, 1)],
     ]  # fmt: skip
     asked, expected = [], []
-    for number, table in enumerate(release.universe.tables):
+    for number, table in enumerate(reader_of(release).universe.tables):
         query = release.query(table.query.name)
         for areas in places:
             if all(release.levels[level] in table.levels for level, _ in areas):
@@ -134,7 +134,7 @@ def test_comparisons_are_the_readers(browser: Any, release: Release) -> None:
         ([(1, 1)], [(1, 1)]),
     ]  # fmt: skip
     asked, expected = [], []
-    for number, table in enumerate(release.universe.tables):
+    for number, table in enumerate(reader_of(release).universe.tables):
         for first, second in pairs:
             if all(release.levels[level] in table.levels for level, _ in first + second):
                 places = codes(release, first), codes(release, second)
@@ -163,7 +163,7 @@ def test_comparisons_are_the_readers(browser: Any, release: Release) -> None:
 
 def test_ranks_are_the_readers(browser: Any, release: Release) -> None:
     asked, expected = [], []
-    for number, table in enumerate(release.universe.tables):
+    for number, table in enumerate(reader_of(release).universe.tables):
         for level in table.levels:
             asked.append((number, release.levels.index(level)))
             expected.append(release.query(table.query.name).ranks_at(level))
@@ -188,8 +188,8 @@ def test_medians_are_the_readers(browser: Any, tmp_path: Path) -> None:
     without_units = ("[companions.units]" + SPEC.split("[companions.units]")[1], "")
     spec = write_town(tmp_path, *QUICK[:1], table, without_units)
     release = open_release(run(spec, tmp_path / "out"))
-    assert not verify_release(release.run, 1, Silent())
-    labels = list(release.universe.tables[-1].query.answer_labels())
+    assert not verify_release(reader_of(release).run, 1, Silent())
+    labels = list(reader_of(release).universe.tables[-1].query.answer_labels())
     assert labels == ["child", "adult", "old"]
     found, others = asked_of(release, _MEDIANS, [0, 1, 2], browser)
     assert others == [None] * 3
@@ -233,10 +233,10 @@ def alike(folder: Path, seed: int) -> Release:
 def test_areas_that_are_equal_in_truth_differ_one_time_in_ten(browser: Any, tmp_path: Path) -> None:
     """In the page itself; with margins half as wide, or sums as if errors were independent, it would be far more."""
     release = alike(tmp_path, 7)
-    n = len(release.spine.levels[2])
+    n = len(reader_of(release).spine.levels[2])
     near = [([(2, row)], [(2, row + 1)]) for row in range(0, n, 2)]
     far = [([(2, row)], [(2, row + n // 2)]) for row in range(n // 2)]
-    size = len(release.universe.tables[2].query.answer_labels())
+    size = len(reader_of(release).universe.tables[2].query.answer_labels())
     for pairs in (near, far):
         asked = [(2, first, second, j) for first, second in pairs for j in range(size)]
         found = asked_of(release, _COMPARED, asked, browser)

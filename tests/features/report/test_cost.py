@@ -134,7 +134,7 @@ def test_the_report_is_part_of_the_cost_of_a_run(tmp_path: Path, monkeypatch: py
         assert after[workers].seconds - without.seconds == pytest.approx(found.seconds)
         assert beside[workers].seconds - without.seconds == pytest.approx(found.seconds / workers)
     processes = model.MAIN_MB + model.ENGINE_MB + 2 * model.WORKER_MB
-    assert after[2].peak_mb == pytest.approx(processes + found.bytes / 1e6)
+    assert after[2].peak_mb == pytest.approx(processes + found.bytes / 1e6, rel=1e-3)  # and the histograms
     assert cost_of(spec, spine, 2).peak_mb < after[2].peak_mb < beside[2].peak_mb < 1.1 * after[2].peak_mb
 
 

@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 from releases.browser import WEBSITE, Opened, opened
 
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
+from pipeline.reading.release import open_release, reader_of
 from pipeline.release.layout import RunDirectory
 
 _STATUS = "NOT FOR RELEASE: insecure test key"
@@ -44,7 +45,7 @@ def notes(path: Path) -> list[str]:
 def stored(root: Path, table: str) -> pd.DataFrame:
     """All areas of all levels, from the Parquet files, with the names of the areas."""
     release, parts = open_release(root), []
-    levels = next(one.levels for one in release.universe.tables if one.name == table)
+    levels = next(one.levels for one in reader_of(release).universe.tables if one.name == table)
     for level in (name for name in release.levels if name in levels):
         part = pd.read_parquet(RunDirectory(root).main.table(table, level))
         part.insert(0, "level", level)
@@ -55,11 +56,11 @@ def stored(root: Path, table: str) -> pd.DataFrame:
 def test_the_whole_table_is_every_area_of_every_level(shown: Opened, named_town: Path, tmp_path: Path) -> None:
     """As CSV and as a workbook, with the numbers of the Parquet files; what is not known is empty in both."""
     release = open_release(named_town)
-    for number, table in enumerate(release.universe.tables):
+    for number, table in enumerate(reader_of(release).universe.tables):
         shown.wait("select_option", "#table", str(number)) if number else None
         expected = stored(named_town, table.name)
         text = taken(shown, "#all-csv", tmp_path)
-        assert text.name == f"{release.spec.name}-{table.name}.csv"
+        assert text.name == f"{reader_of(release).spec.name}-{table.name}.csv"
         found = pd.read_csv(text, dtype={"geocode": str})
         assert found.columns[-1] == "notes"
         book = openpyxl.load_workbook(taken(shown, "#all-xlsx", tmp_path))
@@ -98,7 +99,7 @@ def test_r_reads_a_file_as_it_is(shown: Opened, tmp_path: Path) -> None:
 def test_the_total_is_a_group_with_its_own_interval(shown: Opened, named_town: Path) -> None:
     """Chosen as a group it is on the picture, in comparisons and in the address, with the number of table "total"."""
     release = open_release(named_town)
-    names = [one.name for one in release.universe.tables]
+    names = [one.name for one in reader_of(release).universe.tables]
     shown.wait("select_option", "#table", str(names.index("sex")))
     assert shown.page.locator("#cell option").first.text_content() == "total"
     shown.wait("select_option", "#cell", "-1")
@@ -124,7 +125,7 @@ def test_the_total_is_a_group_with_its_own_interval(shown: Opened, named_town: P
 
 
 def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path) -> None:
-    about = open_release(named_town).spec.about
+    about = open_reader(named_town).spec.about
     title = shown.page.locator("h1").text_content()
     shown.wait("select_option", "#table", "1")
     lines = notes(taken(shown, "#download", tmp_path))
@@ -133,7 +134,7 @@ def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path)
     assert title in lines
     assert f"Publisher: {about.publisher}" in lines
     assert any(line.startswith("Reference date: ") for line in lines) == bool(about.reference_date)
-    assert lines[-1].startswith("Intervals hold the true count in 90 % of cases. Half of the margins")
+    assert lines[-1].startswith("90 % intervals contain the true count in 90 % of cases. Half of the margins")
     picture = ElementTree.parse(taken(shown, "#as-svg", tmp_path)).getroot()
     words = " ".join(" ".join(picture.itertext()).split())
     for line in (shown.page.locator("#picture-title").text_content(), *lines[1:]):

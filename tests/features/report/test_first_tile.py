@@ -76,6 +76,8 @@ def test_of_several_areas_at_the_top_and_of_exact_numbers(tmp_path: Path) -> Non
     assert "interval" not in people
     companion = release.companion("units")
     everybody = companion.query("total").query.groups
-    (half,) = companion.half_widths.of_area(np.ones(companion.spine.n_leaves, dtype=bool), everybody)
+    (half,) = reader_of(companion).half_widths.of_area(
+        np.ones(reader_of(companion).spine.n_leaves, dtype=bool), everybody
+    )
     assert interval(text) == (max(0, units - half), units + half)
     assert half > 0

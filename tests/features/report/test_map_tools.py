@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from releases.browser import Opened
 
-from pipeline.reading.release import Release
+from pipeline.reading.release import Release, reader_of
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_map_begins_with_what_does_not_grow_with_its_areas(shown: Opened, rele
     assert set(densities) == set(range(6))
     for row, value in densities.items():
         assert value == pytest.approx(counts[row] / square(row // 3), rel=1e-3)
-    names = [one.name for one in release.universe.tables]
+    names = [one.name for one in reader_of(release).universe.tables]
     shown.wait("select_option", "#table", str(names.index("quarters")))
     assert shown.page.input_value("#measure") == "share"
     shown.wait("select_option", "#level", "2")  # blocks have no map
@@ -44,7 +44,7 @@ def test_a_map_begins_with_what_does_not_grow_with_its_areas(shown: Opened, rele
 
 
 def test_what_should_not_be_used_is_hatched_and_the_legend_says_so(shown: Opened, release: Release) -> None:
-    names = [one.name for one in release.universe.tables]
+    names = [one.name for one in reader_of(release).universe.tables]
     shown.page.select_option("#table", str(names.index("detail")))
     shown.wait("select_option", "#measure", "count")
     hatched = (
@@ -135,16 +135,16 @@ def compared(shown: Opened) -> list[str]:
 def says_the_readers(shown: Opened, release: Release, codes: list[str]) -> None:
     """The sum in words: of whole areas the published interval, else around the sum with the reader's half width."""
     said = shown.page.locator("#compare-sum").text_content()
-    inside = np.zeros(release.spine.n_leaves, dtype=bool)
-    leaves = release.spine.levels[-1].geocodes
+    inside = np.zeros(reader_of(release).spine.n_leaves, dtype=bool)
+    leaves = reader_of(release).spine.levels[-1].geocodes
     inside[[str(code)[:3] in codes for code in leaves]] = True
     query = release.query("total")
     total = int(release.table("total", "tract").loc[codes, "total"].sum())
-    if release.geounit_of(inside) is not None:
+    if reader_of(release).geounit_of(inside) is not None:
         over = query.over({"x": codes})
         (low,), (high,) = over["total:low90"].astype(int).tolist(), over["total:high90"].astype(int).tolist()
     else:
-        (half,) = release.half_widths.of_area(inside, query.query.groups)
+        (half,) = reader_of(release).half_widths.of_area(inside, query.query.groups)
         low, high = total - round(half), total + round(half)
     interval = "exact" if low == high else f"90 % interval: {low:,} to {high:,}"
     assert said == f"These {len(codes)} areas together: total, {total:,} ({interval})."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from releases.browser import Opened, opened
 from releases.command import needs
@@ -16,7 +17,7 @@ from releases.small import write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.reading.release import Release
+from pipeline.reading.release import Release, reader_of
 from pipeline.release.layout import RunDirectory
 
 #: What a script writes of a value that it does not have.
@@ -34,12 +35,12 @@ def words(release: Release, table: str, level: str, code: str, label: str) -> st
     low, high = row[label + ":low90"], row[label + ":high90"]
     if release.exact_table(table, level).loc[code, label]:
         return f"{row[label]:,.0f} exact"
-    return f"{row[label]:,.0f} " + ("(not known)" if np.isnan(low) else f"({low:,.0f}\N{EN DASH}{high:,.0f})")
+    return f"{row[label]:,.0f} " + ("(not known)" if pd.isna(low) else f"({low:,.0f}\N{EN DASH}{high:,.0f})")
 
 
 def reliability(release: Release, table: str, level: str, code: str, label: str) -> str:
     row = release.table(table, level).loc[code]
-    margin = max(1.0, row[label + ":moe90"]) if not np.isnan(row[label + ":moe90"]) else np.inf
+    margin: float = max(1.0, row[label + ":moe90"]) if not pd.isna(row[label + ":moe90"]) else np.inf
     if release.exact_table(table, level).loc[code, label] or 10 * margin <= row[label]:
         return "Good for most uses"
     return "Use with care" if 2 * margin <= row[label] else "Do not use on its own"
@@ -48,7 +49,7 @@ def reliability(release: Release, table: str, level: str, code: str, label: str)
 @pytest.mark.parametrize(("table", "level"), [("total", "tract"), ("quarters", "tract"), ("quarters", "block")])
 def test_tooltips_say_what_the_file_says(shown: Opened, release: Release, table: str, level: str) -> None:
     """With a real mouse, over every area of the map and every dot."""
-    names = [one.name for one in release.universe.tables]
+    names = [one.name for one in reader_of(release).universe.tables]
     if table != "total":
         shown.wait("select_option", "#table", str(names.index(table)))
     number = str(release.levels.index(level))
@@ -72,7 +73,7 @@ def test_tooltips_say_what_the_file_says(shown: Opened, release: Release, table:
 
 @pytest.mark.slow
 def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) -> None:
-    names = [one.name for one in release.universe.tables]
+    names = [one.name for one in reader_of(release).universe.tables]
     for table, level in (("detail", "tract"), ("detail", "block"), ("sex", "tract")):
         shown.page.select_option("#table", str(names.index(table)))
         shown.wait("select_option", "#level", str(release.levels.index(level)))
@@ -95,7 +96,7 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
         assert [f"{value} {margin}" for value, margin, *_ in said] == [
             words(release, table, level, rows[0][0], label) for label in labels
         ]
-        query = next(one.query.name for one in release.universe.tables if one.name == table)
+        query = next(one.query.name for one in reader_of(release).universe.tables if one.name == table)
         ranks = release.query(query).ranks_at(level).loc[[rows[0][0]]].to_numpy().reshape(len(labels), 3).tolist()
         for one, (rank, low, high) in zip(said, ranks, strict=True):
             wanted = f"{rank}" if low == high else f"{rank} ({low}\N{EN DASH}{high})"
@@ -108,7 +109,7 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
 
 def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release: Release) -> None:
     """Shares are ordered by the low end of their intervals, which are the reader's, and lie within them."""
-    names = [one.name for one in release.universe.tables]
+    names = [one.name for one in reader_of(release).universe.tables]
     shown.wait("select_option", "#table", str(names.index("quarters")))
     shown.wait("select_option", "#level", "2")
     shown.wait("select_option", "#measure", "share")
@@ -144,7 +145,7 @@ def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release:
 @pytest.mark.slow
 def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Release) -> None:
     """All tables, levels and measures of the report, and the agency's page beside it."""
-    shown = opened(browser, release.run.report)
+    shown = opened(browser, release.report)
     options = "[...document.querySelectorAll('#%s option')].map(one => one.value)"
     for table in shown.page.evaluate(options % "table"):
         shown.page.select_option("#table", table)
@@ -161,7 +162,7 @@ def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Releas
                 assert all(len(set(pair)) == 2 for pair in ends)
                 assert all(one[1] != two[0] for one, two in itertools.pairwise(ends)), legend
     assert shown.complaints == []
-    accuracy = opened(browser, RunDirectory(release.run.root).accuracy_page, ready=False)
+    accuracy = opened(browser, RunDirectory(release.directory).accuracy_page, ready=False)
     assert not _MISSING.findall(accuracy.page.locator("body").inner_text())
 
 
@@ -170,7 +171,7 @@ def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Releas
 def test_no_other_page_shows_it_either(browser: Any, release: Release, tmp_path: Path) -> None:
     """The comparison of a release that has undetermined numbers, and the picture of its plan."""
     compared, planned = tmp_path / "compared.html", tmp_path / "planned.html"
-    root = str(release.run.root)
+    root = str(release.directory)
     (tmp_path / "spec").mkdir()
     coarse = [change for change in MAPPED if change[0].startswith("county = ")]
     spec = write_town(tmp_path / "spec", *coarse)
@@ -195,7 +196,7 @@ def test_on_paper_and_on_screens_no_name_is_broken_and_no_number_cut(shown: Open
       return [lines("tbody th button"), lines("tbody td small"), table.scrollWidth - box.clientWidth, first];
     }"""
     fitting = 0
-    for number, table in enumerate(release.universe.tables):
+    for number, table in enumerate(reader_of(release).universe.tables):
         if "tract" not in table.levels:
             continue
         shown.page.set_viewport_size({"width": 1280, "height": 900})

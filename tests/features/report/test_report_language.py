@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from releases.pages import english_in, marked_texts, outside_of_signs, report_in, visible
 
+from pipeline.reading.release import open_release
+
 #: Words of the town's spec and its units: names of levels, tables, queries and attributes, and what is in the notes.
 DATA = set(
     re.findall(
@@ -45,12 +47,34 @@ def test_no_english_is_left_in_the_spanish_page(named_town: Path, spanish: str) 
 def test_scripts_are_handed_their_texts(spanish: str, named_town: Path) -> None:
     handed = re.findall(r'<script type="application/json" id="texts">(.*?)</script>', spanish)
     assert '"Areas found: {n}":"Zonas encontradas: {n}"' in handed[0]
-    assert "In short" not in handed[0], "what no script asks for"
+    assert "Key facts" not in handed[0], "what no script asks for"
     (english,) = re.findall(r'<script type="application/json" id="texts">(.*?)</script>', report_in(named_town, "en"))
     assert english == "{}"
+
+
+@pytest.mark.parametrize(
+    ("records", "unit", "whom"),
+    [
+        (None, None, "any one person"),
+        ({"en": "homes"}, None, "any one of the homes"),
+        ({"en": "visits"}, "patient", "any one unit (“patient”)"),
+    ],
+)
+def test_it_says_of_whom_little_can_be_learnt(
+    named_town: Path, records: dict[str, str] | None, unit: str | None, whom: str
+) -> None:
+    """A person only where the spec names neither what a record is nor a column of units."""
+    spec = open_release(named_town).spec
+    assert spec.schema_section.labels is not None
+    labels = spec.schema_section.labels.model_copy(update={"records": records})
+    schema = spec.schema_section.model_copy(update={"labels": labels})
+    privacy = spec.privacy.model_copy(update={"unit": unit, "at_most": unit and 2})
+    text = visible(report_in(named_town, "en", schema_section=schema, privacy=privacy))
+    assert f"there is a limit on what they can learn about {whom} from this release" in text
+    assert f"makes a guess about {whom} can improve the odds" in text
 
 
 def test_a_language_of_names_alone_leaves_the_texts_in_english(named_town: Path) -> None:
     page = report_in(named_town, "mi")
     assert '<html lang="en">' in page
-    assert "In short" in visible(page)
+    assert "Key facts" in visible(page)

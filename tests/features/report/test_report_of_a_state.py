@@ -8,18 +8,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from releases.browser import chromium, opened
+from releases.examples import rhode_island
 from releases.small import run
 
 from pipeline.release.layout import RunDirectory
-
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "rhode_island.toml"
 
 
 @pytest.mark.slow
 def test_rhode_island_with_maps_of_tracts(shared_data: Path, tmp_path: Path) -> None:
     """Under 5 MB with all five levels, blocks too; what is not looked at is not drawn."""
-    text = EXAMPLE.read_text().replace('"../../shared/data/', f'"{shared_data}/')
-    (tmp_path / "spec.toml").write_text(f"{text}\n[publish]\nreplicates = 2\n")
+    (tmp_path / "spec.toml").write_text(f"{rhode_island(shared_data)}\n[publish]\nreplicates = 2\n")
     directory = RunDirectory(run(tmp_path / "spec.toml", tmp_path / "out", workers=2))
     assert directory.report.stat().st_size < 5_000_000
     names = json.loads(directory.report.read_text("utf-8").split('id="content">')[1].split("</script>")[0])

@@ -86,6 +86,22 @@ def test_the_view_is_downloaded(shown: Opened, town: Path, tmp_path: Path) -> No
     pd.testing.assert_frame_equal(found.drop(columns=shown_too), stored, check_dtype=False)
 
 
+def test_the_place_among_others_is_an_ordinal(shown: Opened, town: Path) -> None:
+    """Of every block, such as "People: 3rd of 29 areas at level block (true rank: 1 to 5)"."""
+    ranks = open_release(town).query("total").ranks_at("block")
+    shown.wait("select_option", "#level", "2")
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    found = set()
+    for code, (rank, low, high) in zip(ranks.index, ranks.to_numpy().tolist(), strict=True):
+        shown.wait("click", f"#counts-body button:text-is('{code}')")
+        ordinal = f"{rank}{'th' if rank in (11, 12, 13) else endings.get(rank % 10, 'th')}"
+        true = "" if low == high else f" (true rank: {low} to {high})"
+        said = shown.page.locator("#area p").all_text_contents()
+        assert f"People: {ordinal} of {len(ranks)} areas at level block{true}." in said
+        found |= {ordinal}
+    assert {"1st", "2nd", "3rd", "4th", "11th", "12th"} <= found
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_search_and_answer_are_in_the_first_view(browser: Any, town: Path, width: int) -> None:
     """On a screen of 844 pixels, without scrolling: the search, the answer in one sentence, and its bar to scale."""
@@ -130,6 +146,14 @@ def test_a_wide_table_ends_with_a_whole_column_and_says_that_more_follow(browser
         if edges[1] <= place + 1:
             assert min(abs(edge - place) for edge in edges) <= 1.5 or not after
     assert after or width == 1280
+    cut = shown.page.evaluate(
+        """() => [...document.querySelectorAll(".scroll > table > caption")].filter((caption) => {
+          const words = document.createRange();
+          words.selectNodeContents(caption);
+          return words.getBoundingClientRect().right > caption.closest(".scroll").getBoundingClientRect().right + 1;
+        }).map((caption) => caption.textContent)"""
+    )
+    assert cut == []
     assert shown.complaints == []
 
 

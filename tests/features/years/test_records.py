@@ -70,7 +70,7 @@ def test_a_series_of_few_records_a_person(tmp_path: Path, monkeypatch: pytest.Mo
     assert chain_problems(*read_ledger(str(place))) == []
     stated = json.loads((release / "public" / "manifest.json").read_text("utf-8"))
     words = stated["privacy"][0]["words"]
-    assert "all records of one person over 2031 to 2033, in which they have at most 2 records, having other" in words
+    assert "changing all records of one person over 2031 to 2033 with at most 2 records. " in words
     assert (
         "A person with 2 records or fewer loses no more than the budget; with 1, 0.5 of it; with 3, 1.5 of it." in words
     )

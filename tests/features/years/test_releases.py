@@ -146,7 +146,7 @@ def test_what_a_release_states(town_series: Made) -> None:
     assert [one["spec"]["series"]["predecessor"] for one in (first, second, third)] == ["first", *hashes[:2]]
     assert first["spec"]["series"]["terms"] == third["spec"]["series"]["terms"]
     words = third["privacy"][0]["words"]
-    assert "with respect to all records of one person over 2031 to 2033, in which they have at most 2 spells" in words
+    assert "inputs differ by changing all records of one person over 2031 to 2033 with at most 2 spells. " in words
     assert "This is the release of 2033 in the series padron, 2031 to 2033." in words
     assert "with 2 spells or fewer loses no more than the budget; with 1, 1 of it; with 3, 1.62 of it." in words
     account = third["accounts"][0]

@@ -26,7 +26,7 @@ from geography.errors import InputError
 from pipeline.errors import ReleaseError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.reading.compare import compare
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import parse_spec
@@ -170,7 +170,7 @@ def test_commands(own_series: Made, tmp_path: Path) -> None:
     assert [one["period"] for one in report["periods"]] == list(YEARS)
     assert report["rho"] == "2"
     folder = Path(spinewise("revise", own_series.out, "--out", tmp_path / "a").strip())
-    again = Path(spinewise("revise", own_series.out, "--out", tmp_path / "b").strip())
+    again = Path(spinewise("revise", own_series.out, "-q", "--out", tmp_path / "b").strip())
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     assert Path("changes/sex/tract.parquet") in files
     assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in files)
@@ -280,7 +280,7 @@ def test_what_no_history_is_made_of_is_refused(own_series: Made, tmp_path: Path)
 
 
 def test_two_releases_of_a_series_are_not_said_to_be_independent(town_series: Made) -> None:
-    both = [open_release(town_series.release(year)) for year in YEARS[:2]]
+    both = [open_reader(town_series.release(year)) for year in YEARS[:2]]
     found = compare(*both)
     assert found.one_series
     assert "`spinewise query --change`" in str(found.remark)

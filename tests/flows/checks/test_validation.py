@@ -13,7 +13,7 @@ from releases.patients import write_patients
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
-from flows.checks.validation import validate
+from flows.checks.validation import Validation, validate
 from flows.cli import app
 from pipeline.errors import RefusedError, SpecError
 from pipeline.records import strict_csv
@@ -34,11 +34,16 @@ def spoil(file: Path, rows: dict[int, dict[str, str | int | None]]) -> None:
     frame.to_csv(file, index=False)
 
 
+def remarks_on_records(found: Validation, folder: Path) -> list[str]:
+    """Those that are not about what the spec states of the release, or leaves out."""
+    return [remark for remark in found.remarks if not remark.startswith(f"{folder / 'release.toml'}: ")]
+
+
 def test_what_is_right_passes(folder: Path) -> None:
     found = validate(folder, folder / "release.toml")
     persons, units = pd.read_csv(folder / "persons.csv"), pd.read_csv(folder / "units.csv")
     assert found.passed
-    assert found.remarks == []
+    assert remarks_on_records(found, folder) == []
     assert found.n_rows == len(persons) + len(units)
     assert found.n_counted == len(persons) + units["count"].sum()
     assert found.n_leaves == len(pd.read_csv(folder / "blocks.csv"))
@@ -251,7 +256,7 @@ def test_inputs_that_are_to_be_accepted_are_refused_as_by_a_run(folder: Path, tm
     spec.write_text(good + '[provenance.inputs]\ngeography = { source = "records" }\n')
     found = validate(folder, spec)
     assert [one.text for one in found.findings] == [refusal_of(spec, tmp_path)]
-    assert found.remarks == []
+    assert remarks_on_records(found, folder) == []
     done = CliRunner().invoke(app, ["validate", str(spec), str(folder)])
     assert done.exit_code == 2
     spec.write_text(
@@ -284,15 +289,33 @@ def test_units_are_no_surprise_and_are_told_apart_by_their_texts(tmp_path: Path)
     assert not any(name in remark for name in ("p1", "P2", "p3"))
 
 
-def test_a_charged_release_is_asked_for_what_readers_ask_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("changes", [(), (("[privacy]\n", '[privacy]\ndataset = "town"\n'),)])
+def test_a_spec_is_asked_for_what_readers_ask_for(tmp_path: Path, changes: tuple[tuple[str, str], ...]) -> None:
+    """Whether it is charged or not yet: publisher, date and contact are missed before the release, not after."""
+    spec = write_town(tmp_path, *changes)
+    keys = ["publisher", "reference_date", "publication_date", "version", "contact", "next_release"]
+    told = CliRunner().invoke(app, ["validate", str(spec)])
+    assert f"remark: {spec}: [report] states no {', '.join(keys)}; readers will ask for them\n" in told.output
     stated = '\n[report]\npublisher = "Office of Towns"\nreference_date = 2030-04-01\ncontact = "office@example.org"\n'
-    missing = "[report] states no publication_date, version, next_release; readers will ask for them"
-    for number, (changes, asked) in enumerate(
-        {
-            (): False,
-            (("[privacy]\n", '[privacy]\ndataset = "town"\n'),): True,
-        }.items()
-    ):
-        spec = write_town(tmp_path / str(number), *changes)
-        spec.write_text(spec.read_text("utf-8") + stated, encoding="utf-8")
-        assert any(missing in remark for remark in validate(None, spec).remarks) is asked
+    spec.write_text(spec.read_text("utf-8") + stated, encoding="utf-8")
+    (remark,) = [one for one in validate(None, spec).remarks if "[report]" in one]
+    assert remark == f"{spec}: [report] states no publication_date, version, next_release; readers will ask for them"
+
+
+@pytest.mark.usefixtures("shared_data")
+def test_rhode_island_states_what_readers_ask_for() -> None:
+    """And has a name for each area; all that it lacks of a release is a key."""
+    found = validate(None, Path(__file__).resolve().parents[3] / "examples" / "rhode_island.toml")
+    assert found.passed
+    assert ["privacy.key: 'insecure-test:1' is a test key" in remark for remark in found.remarks] == [True]
+
+
+def test_a_test_key_is_called_one(tmp_path: Path) -> None:
+    spec = write_town(tmp_path)
+    (said,) = [one for one in validate(None, spec).remarks if "privacy.key" in one]
+    assert said.startswith(f"{spec}: privacy.key: 'insecure-test:")
+    assert "is a test key, which everybody has: the release protects nobody and says NOT FOR RELEASE" in said
+    text = spec.read_text("utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith('key = "insecure-test:')]
+    spec.write_text(text.replace(line, ""), encoding="utf-8")
+    assert not [one for one in validate(None, spec).remarks if "privacy.key" in one]

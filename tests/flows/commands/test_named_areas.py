@@ -18,7 +18,7 @@ from features.exports.pl94171_files import GEO_FIELDS, SummaryFiles
 from features.exports.release import export_release
 from pipeline.errors import InputError
 from pipeline.published import open_finished
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.release import Release, open_release, reader_of
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,11 @@ def test_names_and_labels_stand_beside_the_numbers(town: Path, release: Release)
     assert {row["geocode"]: row["name"] for row in found} == TRACTS
     assert release.names("tract").to_dict() == TRACTS
     assert release.names("county", "es")["B"] == "Condado de Abedules"
-    assert release.names("block").tolist() == release.spine.leaf_level.geocodes.tolist()
-    assert (release.about.reference_date, release.about.licence) == ("2030-04-01", "CC-BY-4.0")
-    assert release.labels.value("sex", "f") == "Women"
-    assert release.companion("units").labels.value("status", "occupied") == "Lived in"
+    assert release.names("block").tolist() == reader_of(release).spine.leaf_level.geocodes.tolist()
+    about = reader_of(release).spec.about
+    assert (about.reference_date, about.licence) == ("2030-04-01", "CC-BY-4.0")
+    assert reader_of(release).labels.value("sex", "f") == "Women"
+    assert reader_of(release.companion("units")).labels.value("status", "occupied") == "Lived in"
 
 
 def test_exported_files_have_names_and_lists_of_labels(town: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli import app
 from pipeline.errors import InputError
+from pipeline.runs.verify import FORM_ALONE
 
 
 def call(*arguments: object) -> Result:
@@ -79,7 +80,9 @@ def test_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_verify(town: Path, spoilt: tuple[Path, str]) -> None:
     result = call("verify", town, "--workers", "1", "--json")
-    assert json.loads(result.stdout) == {"release": str(town), "verified": True, "problems": []}
+    stated = json.loads(result.stdout)
+    assert stated == {"release": str(town), "verified": True, "problems": [], "form_alone": [*FORM_ALONE]}
+    assert ", ".join(FORM_ALONE) in " ".join(result.stderr.split())
     said = f"{town}: verified; all of it follows from its measurements\n"
     quiet = call("verify", town, "--workers", "1", "--quiet")
     assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, said, "")

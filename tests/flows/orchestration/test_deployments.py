@@ -6,12 +6,15 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from releases.command import PROJECT, spinewise
+from releases.command import PROJECT, needs, spinewise
+from releases.series_town import write_series_town
 from releases.small import write_town
 
+from flows.orchestration import probe
 from flows.orchestration.allowed import DEPLOYED, check_allowed, deployed_folders
 from flows.orchestration.deployments import Plan, _deployment, check_cron, job_template, queue_of
 from pipeline.errors import InputError
@@ -32,6 +35,9 @@ def test_a_deployment_says_of_its_environment_how_often_runs_are_retried_and_not
     assert set(re.findall(r"{{ (.*?) }}", text)) == {"name", "retries", "retry_delay", "timeout"}
     assert not {"command", "working_dir"} & template["job_configuration"].keys()
     assert template["variables"]["additionalProperties"] is False
+    # SQLite refuses a write at once while another is under way; Prefect's client waits 2, 4, 8 ... seconds in between.
+    again = int(template["job_configuration"]["env"]["PREFECT_CLIENT_MAX_RETRIES"])
+    assert sum(2**number for number in range(1, again + 1)) > 240
     assert deployed_folders(template["job_configuration"]["env"][DEPLOYED]) == {
         "specs": ["/srv/a"], "outputs": ["/srv/out"],
     }  # fmt: skip
@@ -73,6 +79,39 @@ def test_what_is_deployed_has_a_module_for_a_place_and_a_form() -> None:
     schema = made._parameter_openapi_schema.model_dump()
     assert schema["properties"]["seed"]["maximum"] == 10**6
     assert all(field["description"] for field in schema["properties"].values())
+
+
+@needs("years")
+def test_runs_are_called_as_their_releases_and_not_by_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows.orchestration import release_flow
+
+    monkeypatch.setenv(DEPLOYED, json.dumps({"specs": [str(tmp_path)], "outputs": []}))
+
+    def name_of(spec: Path, **given: object) -> str:
+        run = SimpleNamespace(parameters={"spec": str(spec), **given})
+        runtime = SimpleNamespace(flow_run=run, deployment=SimpleNamespace(id="a deployment"))
+        monkeypatch.setattr(release_flow, "runtime", runtime)
+        return release_flow.name_of_run()
+
+    series = write_series_town(tmp_path / "series")
+    assert name_of(write_town(tmp_path / "town"), period=None) == "town"
+    assert name_of(series, period="2032") == "padron-2032"
+    assert name_of(series, period=None, arrival="persons-{period}.csv") == "padron"
+    # What the run itself refuses is no reason to fail before it has said why.
+    assert name_of(tmp_path / "missing.toml") == f"release of {tmp_path / 'missing.toml'}"
+    monkeypatch.setenv(DEPLOYED, "{}")
+    assert name_of(series) == f"release of {series}"
+    assert release_flow.release.flow_run_name is release_flow.name_of_run
+
+
+def test_a_server_is_taken_to_keep_its_records_in_sqlite_unless_the_settings_here_say_otherwise() -> None:
+    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
+
+    assert probe.may_keep_in_sqlite()
+    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: "postgresql+asyncpg://spinewise@localhost/p"}):
+        assert not probe.may_keep_in_sqlite()
+    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: "sqlite+aiosqlite:////srv/prefect.db"}):
+        assert probe.may_keep_in_sqlite()
 
 
 @pytest.mark.slow

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -18,7 +15,7 @@ from typing import Any
 
 import pytest
 from releases.command import spinewise
-from releases.prefect_server import prefect_server, prefect_variables
+from releases.prefect_server import ask, prefect_server, prefect_variables
 from releases.small import QUICK, write_town
 
 from flows.orchestration import probe
@@ -58,17 +55,6 @@ def test_a_server_that_listens_to_others_needs_a_password(monkeypatch: pytest.Mo
         assert probe.open_to_others(url) == f"{url} does what anybody asks who can reach 127.0.0.1"
     with server("0.0.0.0", 401) as port:
         assert probe.open_to_others(f"http://127.0.0.1:{port}/api") == ""
-
-
-def ask(address: str, content: object) -> Any:
-    """What a request without any right is answered; the status where it is refused."""
-    data = json.dumps(content).encode()
-    request = urllib.request.Request(address, data=data, headers={"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read() or b"null")
-    except urllib.error.HTTPError as error:
-        return error.code
 
 
 @pytest.mark.slow

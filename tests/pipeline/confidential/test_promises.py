@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from releases.command import needs
 from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 from typer.testing import CliRunner
 
 import pipeline.confidential.parts
+import pipeline.runs.verify as verifying
 from flows.cli import app
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, InputError
@@ -122,6 +128,63 @@ def test_manifest_report_and_ledger_name_what_is_exact_and_the_receipt_is_repeat
     before = (folder / "out" / "town" / "public" / "manifest.json").read_bytes()
     run(folder / "in" / "release.toml", folder / "out")
     assert (folder / "out" / "town" / "public" / "manifest.json").read_bytes() == before
+
+
+# Fields of the manifest that could carry a number
+
+
+def leaves(content: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every value of JSON that is no container, with its place."""
+    if isinstance(content, dict | list):
+        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+            yield from leaves(value, (*place, key))
+    else:
+        yield place, content
+
+
+def others(value: Any) -> list[Any]:
+    """What might stand in its place: another number, the same with words, a number padded as a hash, a real hash."""
+    if isinstance(value, str):
+        return [f"{value}+There.are.80.men", "80".zfill(64), hashlib.sha256(value.encode()).hexdigest(), "1.2.3"]
+    return [not value] if isinstance(value, bool) else [80] if value is None else [value + 80]
+
+
+def test_each_field_of_a_manifest_is_compared_or_named_as_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that are named, hashes have no number padded with zeros in them, and versions no words."""
+    run_directory, manifest = RunDirectory(folder / "out" / "town"), manifest_of(folder)
+    for name in ("row_roots", "promises_of", "provenance_of", "sha256_file"):  # the same for each manifest
+        monkeypatch.setattr(verifying, name, cache(getattr(verifying, name)))
+    accepted: dict[str, list[Any]] = {}
+    with verifying._recomputed(run_directory, manifest, 1, Silent()) as job:
+        assert verifying._compare(job, manifest) == []
+        tried = 0
+        for place, value in leaves(manifest.model_dump(mode="json")):
+            tried += 1
+            if place[0] == "files" or (place[0] in ("spec", "privacy", "accounts", "rows", "solver") and tried % 20):
+                continue  # the files' own hashes are compared before; the others are compared as a whole
+            for other in others(value):
+                content = manifest.model_dump(mode="json")
+                at: Any = content
+                for step in place[:-1]:
+                    at = at[step]
+                at[place[-1]] = other
+                try:
+                    changed = Manifest.model_validate_json(json.dumps(content))
+                except ValidationError:
+                    continue
+                if not verifying._compare(job, changed):
+                    accepted.setdefault(".".join(map(str, place)), []).append(other)
+    assert tried > 200
+    named = {
+        "receipts (ledger, number, hash)": r"receipts\.\d\.(ledger|number|hash)",
+        "software": r"software\.(version|python|packages\..*)",
+        "input_fingerprints": r"input_fingerprints\..*",
+    }
+    patterns = "|".join(named.get(one, one) for one in verifying.FORM_ALONE)
+    assert {name for name in accepted if not re.fullmatch(patterns, name)} == set()
+    texts = [text for found in accepted.values() for text in found if isinstance(text, str)]
+    assert not [text for text in texts if "men" in text or "000" in text]
+    assert {"software.version", "key_salt", "receipts.0.hash"} <= accepted.keys()
 
 
 # Reruns
@@ -291,7 +354,7 @@ def test_a_fork_and_an_undeclared_number_are_found_without_the_ledger(
     monkeypatch.setenv("SPINEWISE_LEDGER", str(folder / "none.sqlite"))
     original = folder / "original.json"
     shutil.copy(folder / "out" / "town" / "public" / "manifest.json", original)
-    planted(folder, lambda content: content["receipts"][0].update(hash="0" * 64))  # type: ignore[index]
+    planted(folder, lambda content: content["receipts"][0].update(hash="0123456789abcdef" * 4))  # type: ignore[index]
     assert "used twice from there (a fork)" in verified(original, folder / "out")
     planted(folder, lambda content: content["spec"].update(invariants={"block": ["detailed"]}))  # type: ignore[attr-defined]
     told = verified(folder / "out")

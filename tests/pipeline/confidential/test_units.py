@@ -63,7 +63,7 @@ def test_what_is_left_out_is_counted_where_nobody_else_sees_it(tmp_path: Path) -
     assert sentence in run.warnings.read_text()
     assert sentence not in "".join(path.read_text(errors="replace") for path in run.public.rglob("*") if path.is_file())
     statement = read_manifest(run.manifest).privacy[0]
-    assert "alters at most 3 records" in statement.words
+    assert "a change of one person's data, at most 3 records" in statement.words
     # D = 2 for each of three records that move together: sigma^2 = 2 * 9 / (2 * 4.5).
     assert {noise.scale for noise in statement.noise} == {"2"}
     assert public_bytes(one) == public_bytes(other)

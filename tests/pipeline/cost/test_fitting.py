@@ -99,7 +99,7 @@ def test_the_setting_says_how_much_may_be_taken(monkeypatch: pytest.MonkeyPatch)
 def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = write_town(tmp_path / "in", *QUICK)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.05")
-    with pytest.raises(InputError, match=r"town: the run is expected to take .* and 0\.1 GB|0\.0 GB are available"):
+    with pytest.raises(InputError, match=r"town: the run can take up to .* and 0\.1 GB|0\.0 GB are available"):
         run(spec, tmp_path / "out")
     assert not (tmp_path / "out" / "town").exists()
 
@@ -114,6 +114,6 @@ def test_a_run_in_parts_publishes_the_same_bytes(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("SPINEWISE_MEMORY", f"{(least.peak_mb + whole.peak_mb) / 2000:.3f}")
     root = run(path, tmp_path / "parts")
     log = (root / "restricted" / "run.log").read_text()
-    assert re.search(r"memory: about .* in [2-9] parts, with 1 worker", log), log
+    assert re.search(r"memory: at most .* in [2-9] parts, with 1 worker", log), log
     after = public_bytes(root)
     assert {name for name in before if before[name] != after.get(name)} <= {"public/manifest.json"}

@@ -113,7 +113,7 @@ def test_a_run_is_not_refused_for_its_plan_alone(tmp_path: Path) -> None:
 def test_what_one_machine_does_not_hold_is_refused_by_its_run_alone(tmp_path: Path) -> None:
     """16 attributes of two values: planned, and a run on a machine with 8 GB is refused with what it would take."""
     spec = load_spec(write_binary(tmp_path, 16))
-    with pytest.raises(InputError, match=r"the run is expected to take [0-9.]+ GB of memory .* 8\.0 GB are available"):
+    with pytest.raises(InputError, match=r"the run can take up to [0-9.]+ GB of memory .* 8\.0 GB are available"):
         check_memory(spec, fitting(spec, read_spine(spec.geography), 1, 8 * 10**9))
 
 

@@ -158,15 +158,15 @@ def test_universes_that_are_estimated_together_are_all_in_memory_at_once_in_one_
     for margins, used in ((False, 2_300), (True, 4_400)):
         spec = _together(margins=margins)
         one, four = cost_of(spec, spine, 1, engine=False), cost_of(spec, spine, 4, engine=False)
-        assert used / 1.15 < one.peak_mb < used * 1.15
+        assert used < one.peak_mb < 1.5 * used
         assert one.peak_mb < four.peak_mb < one.peak_mb + 600
         assert four.seconds > 0.9 * one.seconds
         # In parts there is no less: no universe is estimated in parts.
         assert cost_of(spec, spine, 1, engine=False, most_cells=1, part_cells=1) == one
     short = fitting(_together(margins=True), spine, 2, 3_000_000_000, engine=False)
-    with pytest.raises(InputError, match=r"together: the run is expected to take 4\.\d GB .* 3\.0 GB are available"):
+    with pytest.raises(InputError, match=r"together: the run can take up to [56]\.\d GB .* 3\.0 GB are available"):
         check_memory(_together(margins=True), short)
-    assert fitting(_together(margins=True), spine, 2, 6_000_000_000, engine=False).fits
+    assert fitting(_together(margins=True), spine, 2, 7_000_000_000, engine=False).fits
 
 
 def test_what_is_published_beside_tables_is_foretold() -> None:

@@ -26,7 +26,8 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Notes, Step, perform_here
 from pipeline.execution.workers import WorkerError, Workers
 from pipeline.publishing.steps import perform_public_steps
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.reader import open_reader
+from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
 from postprocess.arrays import Arrays
@@ -46,9 +47,14 @@ def draws_of(root: Path) -> dict[str, bytes]:
 
 
 def test_every_table_has_its_file_and_verify_gives_every_byte_again(drawn: Release) -> None:
-    names = {path.relative_to(drawn.run.public).as_posix() for path in drawn.run.public.rglob("draws/*/*.parquet")}
-    tables = {f"draws/{table.name}/{level}.parquet" for table in drawn.universe.tables for level in table.levels}
-    units = drawn.companion("units").universe
+    names = {
+        path.relative_to(reader_of(drawn).run.public).as_posix()
+        for path in reader_of(drawn).run.public.rglob("draws/*/*.parquet")
+    }
+    tables = {
+        f"draws/{table.name}/{level}.parquet" for table in reader_of(drawn).universe.tables for level in table.levels
+    }
+    units = reader_of(drawn.companion("units")).universe
     assert names == tables | {f"companions/units/draws/{t.name}/{v}.parquet" for t in units.tables for v in t.levels}
     assert verify_release(RunDirectory(drawn.directory), 1, Silent()) == []
     assert check_release(drawn.directory) == []
@@ -151,7 +157,7 @@ def test_draws_that_are_not_of_the_part_are_refused(
 def test_a_file_of_another_table_or_level_is_refused(drawn: Release, tmp_path: Path) -> None:
     root = tmp_path / "town"
     shutil.copytree(drawn.directory, root)
-    files = open_release(root).files
+    files = open_reader(root).files
     shutil.copy(files.draws("total", "block"), files.draws("detail", "block"))
     with pytest.raises(ReleaseError, match="was changed: "):
         open_release(root).draws("detail", "block")
@@ -179,7 +185,7 @@ def test_invariants_and_impossible_cells_are_exact(drawn: Release) -> None:
         assert (counties["total"].to_numpy() == released.to_numpy()).all()
     detail = drawn.draws("detail", "block")
     assert (detail[["child * f * prison", "child * m * prison"]] == 0).all(axis=None)
-    facilities = pd.read_parquet(drawn.files.constraint(0)).set_index("geocode")
+    facilities = pd.read_parquet(reader_of(drawn).files.constraint(0)).set_index("geocode")
     nowhere = facilities.index[facilities["dorm"] == 0]
     dorms = detail.filter(like="dorm")
     assert (dorms.loc[pd.IndexSlice[:, nowhere], :] == 0).all(axis=None)
@@ -188,7 +194,7 @@ def test_invariants_and_impossible_cells_are_exact(drawn: Release) -> None:
 
 
 def test_draws_centre_on_the_unbiased_estimates_and_spread_as_they_say(drawn: Release) -> None:
-    frame = pd.read_parquet(drawn.files.estimates("tract"))
+    frame = pd.read_parquet(reader_of(drawn).files.estimates("tract"))
     estimates, variances = (np.stack(frame[name].tolist()) for name in ("detail", "detail:variance"))
     draws = drawn.draws("detail", "tract").to_numpy().reshape(19, *estimates.shape)
     free = variances > 0
@@ -211,7 +217,7 @@ def test_what_is_not_measured_is_not_made_up(tmp_path: Path) -> None:
 
 
 def test_the_file_says_what_it_is(drawn: Release) -> None:
-    metadata = pq.read_schema(drawn.files.draws("total", "tract")).metadata or {}
+    metadata = pq.read_schema(reader_of(drawn).files.draws("total", "tract")).metadata or {}
     header = json.loads(metadata[b"spinewise"])
     assert header["kind"] == "draws"
     assert header["draws"] == 19

@@ -10,7 +10,7 @@ import pytest
 from releases.small import run, write_town
 
 from pipeline.estimation.unbiased import _significant, unbiased_leaves
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 
 
@@ -69,7 +69,7 @@ def test_variances_keep_six_digits() -> None:
 
 def test_estimates_of_a_finished_release_are_those_that_it_publishes(town: Path) -> None:
     """From the published measurements alone; sums over areas are those of their leaves."""
-    release = open_release(town)
+    release = open_reader(town)
     found = unbiased_leaves(release.universe, release.files, release.spine)
     leaves = release.spine.leaf_level
     assert np.abs(found[np.argsort(leaves.geocodes)] - estimates(town, leaves.name, "detail")).max() < 0.001

@@ -232,6 +232,15 @@ def test_each_setting_of_a_folder_untrusted_and_trusted(name: str, linked: bool,
         assert getattr(load_settings(), name) == expected
 
 
+def test_a_link_from_a_trusted_folder_to_another_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "spinewise.toml").write_text('key_command = "harm"')
+    Path("spinewise.toml").symlink_to(tmp_path / "other" / "spinewise.toml")
+    user_says(tmp_path, f'trust = ["{Path.cwd()}"]')
+    with pytest.raises(InputError, match=r"^spinewise\.toml: key_command: .* trust = \[\".*/other\"\]$"):
+        load_settings()
+
+
 PLACES = ("flag", "variable", "project", "user")
 
 

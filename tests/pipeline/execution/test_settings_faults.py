@@ -73,6 +73,12 @@ FAULTS = (
         (("name", "key_file"), ("linked", True)),
     ),
     Fault(
+        "a link is followed to a folder that is not trusted",
+        "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]",
+        "[Path.cwd().resolve(), path.parent.resolve()]",
+        "test_a_link_from_a_trusted_folder_to_another_is_not_followed",
+    ),
+    Fault(
         "what is below a trusted folder is trusted",
         "if folder not in trusted]",
         "if not any(folder.is_relative_to(one) for one in trusted)]",

@@ -47,7 +47,6 @@ def test_figures_of_statements_keep_their_digits() -> None:
     assert [spanish.digits(text) for text in ("2.56", "1e-10", "64/25", "15000000")] == [
         "2,56", "1e-10", "64/25", "15.000.000",
     ]  # fmt: skip
-    assert spanish.rounded_up("16.4802") == "16,49"
 
 
 def test_figures_for_people() -> None:

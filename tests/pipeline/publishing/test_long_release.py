@@ -24,7 +24,7 @@ from features.exports.release import export_release
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
 from pipeline.reading.compare import compare
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import read_table, write_table
@@ -52,14 +52,14 @@ def copy(released: Path, tmp_path: Path) -> Path:
 
 def _true(release: Release, root: Path, level: str) -> np.ndarray:
     path = root / "public" / "histograms" / f"{level}.parquet"
-    counts = read_histogram(unchecked(path), release.spine.level(level).geocodes, release.schema)
+    counts = read_histogram(unchecked(path), reader_of(release).spine.level(level).geocodes, reader_of(release).schema)
     return np.asarray(counts.toarray())
 
 
 def test_the_table_is_the_histogram_and_small(released: Path, release: Release) -> None:
     for level in ("county", "tract"):
         table = release.table("all", level)
-        assert table.shape == (len(release.spine.level(level)), 4 * SIZE)
+        assert table.shape == (len(reader_of(release).spine.level(level)), 4 * SIZE)
         labels = [name for name in table.columns if ":" not in name]
         assert np.array_equal(table[labels], _true(release, released, level))
         frame = pd.read_parquet(released / "public" / "tables" / "all" / f"{level}.parquet")
@@ -124,7 +124,11 @@ def test_every_export_has_its_numbers(released: Path, release: Release, tmp_path
 @pytest.mark.slow
 def test_two_of_them_are_compared_number_by_number(release: Release, tmp_path: Path) -> None:
     other = open_release(run(write_long(tmp_path / "in", key=6, margins=False), tmp_path / "out"))
-    (found,) = [one for one in compare(release, other).tables if (one.table, one.level) == ("all", "tract")]
+    (found,) = [
+        one
+        for one in compare(reader_of(release), reader_of(other)).tables
+        if (one.table, one.level) == ("all", "tract")
+    ]
     first, second = release.table("all", "tract"), other.table("all", "tract")
     labels = list(second.columns)
     assert found.numbers == 5 * SIZE

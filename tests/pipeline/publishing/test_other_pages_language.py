@@ -30,7 +30,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.published import open_finished
 from pipeline.reading.compare import compare, comparison_html
-from pipeline.reading.release import open_release
+from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 
 
@@ -49,14 +49,14 @@ def test_the_page_of_errors(spanish_town: Path) -> None:
 
 @pytest.mark.usefixtures("marked")
 def test_the_comparison_of_two_releases(spanish_town: Path, named_town: Path) -> None:
-    first, second = open_release(spanish_town), open_release(named_town)
+    first, second = open_reader(spanish_town), open_reader(named_town)
     text = visible(comparison_html(compare(first, second)))
     assert text.count(OPEN) > 30
     assert outside_of_signs(text) - data_of(spanish_town) == set()
 
 
 def test_the_comparison_is_in_the_language_of_the_first(spanish_town: Path, named_town: Path) -> None:
-    spanish, english = open_release(spanish_town), open_release(named_town)
+    spanish, english = open_reader(spanish_town), open_reader(named_town)
     page = comparison_html(compare(spanish, english))
     assert '<html lang="es">' in page
     assert english_in(visible(page)) == []

@@ -154,4 +154,4 @@ def test_a_pure_release_is_run_the_same_way(tmp_path: Path) -> None:
     directory = RunDirectory(run(write_town(tmp_path / "in", *changes), tmp_path / "out"))
     manifest = read_manifest(directory.manifest)
     assert {noise.mechanism for one in manifest.privacy for noise in one.noise} == {"discrete_laplace"}
-    assert [one.epsilon for one in manifest.privacy] == ["2", "1"]
+    assert [one.budget for one in manifest.privacy] == ["2", "1"]

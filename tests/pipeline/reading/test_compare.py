@@ -22,7 +22,7 @@ from flows.cli import app
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.labels import Labels
 from pipeline.reading.compare import Change, Comparison, compare, comparison_html
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.reader import Reader, open_reader
 from pipeline.spec.release_spec import ReleaseSpec
 
 PLAIN = (("replicates = 3\nunbiased = true", "replicates = 1\nmicrodata = false"),)
@@ -46,7 +46,7 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def compared(towns: dict[str, Path], other: str) -> Comparison:
-    return compare(open_release(towns["town"]), open_release(towns[other]))
+    return compare(open_reader(towns["town"]), open_reader(towns[other]))
 
 
 def test_differences_are_those_of_the_files(towns: dict[str, Path]) -> None:
@@ -114,7 +114,7 @@ def test_nothing_in_common(towns: dict[str, Path], tmp_path: Path) -> None:
     spec.write_text((start + tables + end).split("[companions.units]")[0])
     other = run(spec, tmp_path / "releases")
     with pytest.raises(InputError, match="have no table in common"):
-        compare(open_release(towns["town"]), open_release(other))
+        compare(open_reader(towns["town"]), open_reader(other))
 
 
 def test_command(towns: dict[str, Path], tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
     pq.write_table(pa.concat_tables([rows, rows.slice(2, 1)]), path)
     resealed(spoilt)
     with pytest.raises(ReleaseError) as caught:
-        compare(open_release(towns["other key"]), open_release(spoilt))
+        compare(open_reader(towns["other key"]), open_reader(spoilt))
     assert str(caught.value) == f"{path} is damaged: it has several rows for the geocode {code!r}"
     ended = CliRunner().invoke(app, ["compare", str(towns["other key"]), str(spoilt)])
     assert ended.exception is not None
@@ -159,13 +159,13 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
 def test_the_page_calls_areas_and_numbers_by_their_names(
     towns: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = open_release(towns["town"])
+    first = open_reader(towns["town"])
     codes = first.spine.levels[first.index_of("tract")].geocodes.tolist()
-    monkeypatch.setattr(Release, "named_levels", ("tract",))
-    monkeypatch.setattr(Release, "names", lambda *_: pd.Series([f"Vale <{code}>" for code in codes], index=codes))
+    monkeypatch.setattr(Reader, "named_levels", ("tract",))
+    monkeypatch.setattr(Reader, "names", lambda *_: pd.Series([f"Vale <{code}>" for code in codes], index=codes))
     labels = Labels(levels={"tract": "Tract"}, tables={"detail": "All & everything"}, values={"sex": {"f": "Women"}})
     monkeypatch.setattr(ReleaseSpec, "labels", lambda *_: labels)
-    found = compare(first, open_release(towns["other key"]))
+    found = compare(first, open_reader(towns["other key"]))
     named = {one.geocode: one.name for row in found.tables if row.level == "tract" for one in row.largest}
     assert named
     assert all(name == f"Vale <{code}>" for code, name in named.items())
@@ -243,7 +243,7 @@ def test_the_total_of_an_area_comes_first_where_no_table_is_of_it(tmp_path: Path
     for key in (1, 2):
         changes = (('key = "insecure-test:1"', f'key = "insecure-test:{key}"'), ('total = "total"\n', ""))
         parts.append(run(write_town(tmp_path / str(key), *PLAIN, *changes), tmp_path / str(key) / "releases"))
-    first, second = map(open_release, parts)
+    first, second = map(open_reader, parts)
     assert not [one.name for one in first.universe.tables if one.query.size == 1]
     found = compare(first, second).of_area("B02").changes[0]
     left, right = (one.query("total").at("tract").loc["B02"] for one in (first, second))

@@ -10,17 +10,17 @@ import pandas as pd
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.release import Release, open_release, reader_of
 
 
 def truth(release: Release, level: str, terms: list[str]) -> pd.DataFrame:
     """True counts by some attributes, a row for each geounit."""
-    frame = pd.read_parquet(release.files.true_histogram(level))
+    frame = pd.read_parquet(reader_of(release).files.true_histogram(level))
     frame = frame.astype({name: str for name in frame.columns if name != "count"})
     table = frame.pivot_table("count", "geocode", terms, "sum", fill_value=0)
     if len(terms) > 1:
         table.columns = [" * ".join(column) for column in table.columns]
-    return table.reindex(release.spine.level(level).geocodes, fill_value=0)
+    return table.reindex(reader_of(release).spine.level(level).geocodes, fill_value=0)
 
 
 def covered(found: pd.DataFrame, true: pd.DataFrame) -> float:
@@ -57,8 +57,8 @@ def test_shares_of_those_that_a_condition_leaves(release: Release) -> None:
 
 
 def test_shares_of_areas_are_those_of_geounits(release: Release) -> None:
-    county = release.spine.level("county").geocodes[2]
-    tracts = [code for code in release.spine.level("tract").geocodes if code.startswith(county)]
+    county = reader_of(release).spine.level("county").geocodes[2]
+    tracts = [code for code in reader_of(release).spine.level("tract").geocodes if code.startswith(county)]
     one, many = (release.query("age").shares_over({"x": codes}) for codes in ([county], tracts))
     pd.testing.assert_frame_equal(one, many)
     at = release.query("age").shares_at("county").loc[[county]]
@@ -87,13 +87,13 @@ def test_a_ratio_is_that_of_what_is_asked_for_or_is_refused(town: Path, named_to
     opened += [one.companion(name) for one in opened for name in one.companions]
     assert len(opened) > 5
     for one, other in product(opened, opened):
-        same = (one.directory, one.universe.name) == (other.directory, other.universe.name)
+        same = (one.directory, reader_of(one).universe.name) == (other.directory, reader_of(other).universe.name)
         counts, below = one.query("total"), other.query("total")
         if not same:
             with pytest.raises(InputError, match=r"ratio: found numbers of .* and, to divide by, of "):
                 counts.ratios_at("tract", to=below)
             with pytest.raises(InputError, match=r"ratio: found numbers of "):
-                counts.ratios_over(list(one.spine.levels[1].geocodes), to=below)
+                counts.ratios_over(list(reader_of(one).spine.levels[1].geocodes), to=below)
             continue
         expected = counts.at("tract")["total"] / below.at("tract")["total"]
         found = counts.ratios_at("tract", to=below)["total"]
@@ -156,19 +156,19 @@ def test_ranks_hold_the_true_ranks(release: Release) -> None:
 
 def test_differences_know_what_the_areas_share(release: Release) -> None:
     """Counties of one state whose total is exact: what one has too much, the others have too little."""
-    counties = list(release.spine.level("county").geocodes)
+    counties = list(reader_of(release).spine.level("county").geocodes)
     query = release.query("total")
     found = query.difference([counties[0]], counties[1:]).loc["total"]
     assert found["difference"] == found["first"] - found["second"]
     half = found["difference:high90"] - found["difference"]
     margin = query.over({"x": counties[1:]})["total:moe90"].iloc[0]
-    assert abs(half - 2 * release.half_widths.of_level(1, query.query.groups)[0, 0]) <= 1
+    assert abs(half - 2 * reader_of(release).half_widths.of_level(1, query.query.groups)[0, 0]) <= 1
     assert half > 1.5 * margin
     assert query.difference(counties, counties).loc["total", "difference:high90"] == 0
 
 
 def test_differences_cover_the_truth(release: Release) -> None:
-    blocks = list(release.spine.level("block").geocodes)
+    blocks = list(reader_of(release).spine.level("block").geocodes)
     true = truth(release, "block", ["sex"])
     inside = []
     for one, other in zip(blocks[:60], blocks[60:120], strict=True):

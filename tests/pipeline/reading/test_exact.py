@@ -12,7 +12,7 @@ from releases.small import QUICK, run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.release import Release, open_release, reader_of
 
 #: The detail is measured in counties alone, and below them totals.
 _COARSE = (
@@ -35,14 +35,14 @@ class Dense:
 
     def __init__(self, root: Path) -> None:
         self.release = open_release(root)
-        spine, universe = self.release.spine, self.release.universe
+        spine, universe = reader_of(self.release).spine, reader_of(self.release).universe
         self.shape = (spine.n_leaves, universe.schema.n_cells)
         facts = [self.row(self._leaf(leaf), cell) for leaf in range(self.shape[0])
                  for cell in np.eye(self.shape[1], dtype=bool)[universe.structural_zeros]]  # fmt: skip
         for level, query in universe.invariants:
             facts += self.rows(level, query.cell_answer)
         bound = universe.bounds[0]
-        facilities = pd.read_parquet(self.release.files.constraint(0)).set_index("geocode")
+        facilities = pd.read_parquet(reader_of(self.release).files.constraint(0)).set_index("geocode")
         for leaf, code in enumerate(spine.leaf_level.geocodes):
             for column, label in zip(sorted(bound.columns), facilities.columns, strict=True):
                 if facilities.loc[code, label] == 0:
@@ -60,7 +60,7 @@ class Dense:
         return np.arange(self.shape[0]) == leaf
 
     def leaves(self, level: str) -> list[np.ndarray]:
-        ancestors = self.release.spine.leaf_ancestors(self.release.index_of(level))
+        ancestors = reader_of(self.release).spine.leaf_ancestors(reader_of(self.release).index_of(level))
         return [ancestors == row for row in range(ancestors.max() + 1)]
 
     def row(self, leaves: np.ndarray, cells: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ def dense(coarse: Path) -> Dense:
 
 
 def _tables(release: Release) -> Iterator[tuple[str, str, np.ndarray]]:
-    for table in release.universe.tables:
+    for table in reader_of(release).universe.tables:
         for level in table.levels:
             yield table.name, level, table.query.cell_answer
 
@@ -107,12 +107,12 @@ def test_undetermined_numbers_have_no_margin(dense: Dense) -> None:
     empty = 0
     for name, level, answer in _tables(dense.release):
         frame = dense.release.table(name, level)
-        margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy()
+        margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy(float)
         assert np.array_equal(np.isnan(margins), ~dense.determined(level, answer)), (name, level)
         empty += int(np.isnan(margins).sum())
     assert empty > 100
     block = dense.release.query("age").at("block")
-    margins = block[[c for c in block.columns if c.endswith(":moe90")]].to_numpy()
+    margins = block[[c for c in block.columns if c.endswith(":moe90")]].to_numpy(float)
     age = dense.release.query("age").query.cell_answer
     assert np.array_equal(np.isnan(margins[:, :-1]), ~dense.determined("block", age))
 
@@ -124,7 +124,7 @@ def test_exact_is_what_the_facts_fix(dense: Dense, coarse: Path) -> None:
         expected = dense.exact(level, answer)
         assert np.array_equal(dense.release.exact_table(name, level).to_numpy(), expected), (name, level)
         frame = dense.release.table(name, level)
-        margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy()
+        margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy(float)
         assert (margins[expected] == 0).all()
         certain += int(expected.sum())
     assert certain > 100
@@ -132,7 +132,7 @@ def test_exact_is_what_the_facts_fix(dense: Dense, coarse: Path) -> None:
     expected = dense.exact("block", question.query.cell_answer)
     found = question.exact_at("block")
     assert np.array_equal(found.drop(columns="sum").to_numpy(), expected)
-    leaves = {code: [code] for code in dense.release.spine.leaf_level.geocodes.tolist()}
+    leaves = {code: [code] for code in reader_of(dense.release).spine.leaf_level.geocodes.tolist()}
     assert np.array_equal(question.exact_over(leaves).to_numpy(), found.to_numpy())
     printed = CliRunner().invoke(app, ["query", str(coarse), "age*quarters", "--at", "block"]).stdout
     numbers = printed.split("In brackets")[0]
@@ -144,7 +144,7 @@ def test_what_is_not_exact_has_an_interval(tmp_path: Path) -> None:
     root = run(write_town(tmp_path, *QUICK, ('rho = "2"', 'rho = "200"')), tmp_path)
     release = open_release(root)
     frame = release.table("sex", "tract")
-    margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy()
+    margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy(float)
     exact = int(release.exact_table("sex", "tract").to_numpy().sum())
     assert exact < margins.size
     assert (margins[release.exact_table("sex", "tract").to_numpy()] == 0).all()
@@ -163,7 +163,7 @@ def test_a_number_has_one_margin(dense: Dense) -> None:
     as_sum = release.query("sex").at("tract")
     assert as_sum["sum"].tolist() == table["total"].tolist()
     assert as_sum["sum:moe90"].tolist() == table["total:moe90"].tolist()
-    blocks = release.spine.leaf_level.geocodes
+    blocks = reader_of(release).spine.leaf_level.geocodes
     areas = {code: [str(block) for block in blocks if block.startswith(code)] for code in table.index}
     assert release.query("total").over(areas)["total:moe90"].tolist() == table["total:moe90"].tolist()
     sex = release.table("sex", "county")

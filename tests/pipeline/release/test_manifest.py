@@ -30,6 +30,9 @@ strategy = { levels = { state = "1/5", tract = "4/5" }, queries = { sex = "1" } 
 """).universes()[0]
 
 
+HASH = "0123456789abcdef" * 4
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
     """A small release with its manifest."""
@@ -50,8 +53,8 @@ def _manifest(run: RunDirectory) -> Manifest:
         spec={"name": "test", "privacy": {"rho": "2.56"}},
         public_seed=0,
         privacy=(privacy_statement(UNIVERSE),),
-        key_commitment="ab" * 32,
-        input_fingerprints={"": "cd" * 32},
+        key_commitment=HASH,
+        input_fingerprints={"": HASH[::-1]},
         solver={"iterations": 12, "worst": 1.5e-5},
         files=public_files(run),
     )

@@ -17,7 +17,6 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, ChosenEnd, Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text, privacy_statement
 
 SCHEMA = Schema((Attribute("sex", ("m", "f")), Attribute("age", ("young", "old"))))
@@ -74,26 +73,22 @@ def test_the_noise_is_stated_exactly() -> None:
     ]
 
 
-def test_epsilon_is_rounded_up_and_says_how_it_was_found() -> None:
+def test_the_budget_is_exact_and_the_statement_says_how_epsilon_follows() -> None:
     statement = _statement()
-    exact = zcdp_epsilon(Fraction("2.56"), Fraction("1e-10"))
-    assert exact <= float(statement.epsilon) <= exact * (1 + 1e-5)
     assert "2004.00010" in statement.conversion
     assert (statement.budget, statement.budget_decimal, statement.delta) == ("64/25", "2.56", "1e-10")
     pure = _statement(framework="pure", budget=Fraction(542, 339))
-    assert (pure.budget, pure.epsilon, pure.delta) == ("542/339", "1.598820059", "0")
-    assert Fraction(pure.epsilon) >= Fraction(542, 339)
+    assert (pure.budget, pure.budget_decimal, pure.delta) == ("542/339", "1.598820059", "0")
+    assert "pure differential privacy with epsilon = 1.599;" in pure.words
 
 
 def test_the_words_say_what_is_compared_and_what_is_not_protected() -> None:
-    assert "one record having other values" in _statement().words
-    assert "one record being there or not" in _statement(neighbours="add-remove", invariants=()).words
+    assert "inputs differ by changing one record within the same state. " in _statement().words
+    assert "by changing one record. " in _statement(invariants=()).words
+    assert "by adding or removing one record. " in _statement(neighbours="add-remove", invariants=()).words
     nothing = _statement(neighbours="add-remove")
     assert nothing.words.startswith("Nothing is promised")
-    assert nothing.epsilon == "Infinity"
     assert "rho = 2.56" in _statement().words
-    assert "the same state, which the invariants fix" in _statement().words
-    assert _statement().epsilon not in _statement().words  # the larger bound; the headline is the account's
     assert "the account states epsilon at delta = 1e-10" in _statement().words
     assert "invariants are published exactly and are not protected" in _statement().words
     assert "invariants" not in _statement(invariants=()).words
@@ -111,8 +106,8 @@ class CountsByClip(Counts):
 def test_an_end_that_a_question_chose_is_excepted_from_what_costs_nothing(framework: str) -> None:
     end = ChosenEnd("80000", "clip wages among 20000, 80000 above 1/50", "clip2")
     said = (
-        'which costs nothing, but for the upper end 80000, chosen by the question "clip wages among 20000, 80000 above '
-        '1/50" (answer clip2), whose cost is in the ledger and not in this promise.'
+        'no further cost to privacy, except for the upper end 80000: it was chosen by the question "clip wages among '
+        '20000, 80000 above 1/50" (answer clip2), whose cost is in the ledger and not in this promise.'
     )
     assert (
         said
@@ -121,7 +116,7 @@ def test_an_end_that_a_question_chose_is_excepted_from_what_costs_nothing(framew
             measure=CountsByClip(end),
         ).words
     )
-    assert "which costs nothing." in _statement(framework=framework).words
+    assert "at no further cost to privacy." in _statement(framework=framework).words
 
 
 def test_a_budget_without_noise_is_refused() -> None:

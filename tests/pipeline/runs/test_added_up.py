@@ -13,7 +13,7 @@ from releases.series_town import SPEC as SERIES_TOWN
 from releases.small import QUICK, public_bytes, run, run_period, write_town
 from releases.updated import charged_release, key_of
 
-from pipeline.model.exact import headline
+from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
@@ -41,7 +41,7 @@ def test_losses_of_one_file_are_added_up(folder: Path) -> None:
     """Of all universes of both releases; the total is the sum of what each states of a person."""
     totals = [read_manifest(RunDirectory(folder / name).manifest).joint for name in ("first", "second")]
     rho = sum((Fraction(one.budget) for one in totals if one is not None), Fraction(0))
-    epsilon = headline(str(zcdp_epsilon(rho, Fraction("1e-10"))))
+    epsilon = epsilon_text(zcdp_epsilon(rho, Fraction("1e-10")))
     said = (
         "Releases of the same records add up: {} in this folder counted the same file, together rho = "
         f"{float(rho):g}, at most epsilon = {epsilon} at delta = 1e-10. No ledger counts them."

@@ -123,7 +123,7 @@ def test_a_level_without_queries_hands_nothing_down() -> None:
 
 def test_the_promise_says_so(release: Path) -> None:
     words = read_manifest(RunDirectory(release).manifest).privacy[0].words
-    assert "A geounit without siblings is not measured" in words
+    assert "An area without siblings is not measured by itself" in words
 
 
 def noise_failed(directory: RunDirectory) -> list[Any]:

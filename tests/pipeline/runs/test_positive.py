@@ -17,6 +17,7 @@ from releases.positive_town import AGES, BLOCKS, EVERYWHERE, POSITIVE, RACES, TO
 from releases.small import public_bytes, request_of, run
 from rich.console import Console
 
+import pipeline.confidential.positive as positive
 import pipeline.estimation.by_sums
 from auditor.check.release import examine
 from auditor.program import audit
@@ -216,6 +217,24 @@ def test_two_workers_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
     again = run(write_positive(tmp_path), tmp_path / "out", workers=2)
     parquet = {name: content for name, content in public_bytes(made).items() if name.endswith(".parquet")}
     assert {name: public_bytes(again)[name] for name in parquet} == parquet
+
+
+def test_in_lots_the_same_is_drawn(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positive, "ANSWERS_AT_ONCE", 300)
+    cut, most = positive._lots, 0
+
+    def counted(ends: np.ndarray[Any, Any]) -> list[int]:
+        nonlocal most
+        most = max(most, len(lots := cut(ends)) - 1)
+        return lots
+
+    monkeypatch.setattr(positive, "_lots", counted)
+    again = run(write_positive(tmp_path), tmp_path / "out")
+    assert most > 2, "several lots of a level"
+    for level in ("county", "block"):
+        for query in ("detailed", "age.race"):
+            one, other = drawn(made, level, query), drawn(again, level, query)
+            assert [values.tolist() for values in one["value"]] == [values.tolist() for values in other["value"]]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_forged_release_whose_hashes_agree_is_found(copied: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "change"),
     [
-        ("privacy", lambda found: [{**found[0], "epsilon": "0.1"}, *found[1:]]),
+        ("privacy", lambda found: [{**found[0], "budget": "1/10"}, *found[1:]]),
         ("public_seed", lambda found: found + 1),
         ("release", lambda found: found + "-final"),
         ("input_fingerprints", lambda found: {"": found[""]}),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -296,6 +297,20 @@ def test_the_examples_are_valid(name: str) -> None:
     assert universe.level_names == ("state", "county", "tract", "block_group", "block")
     assert universe.require_input().file.name.startswith("ri_")
     assert [(level, query.name) for level, query in universe.invariants] == [("state", "total")]
+
+
+def test_rhode_island_has_the_names_that_its_codes_say() -> None:
+    """Counties by their FIPS codes; a tract's name is its number, without the last two digits where they are 0."""
+    names = load_spec(EXAMPLES / "rhode_island.toml").geography.names or {}
+    assert list(names) == ["county", "tract"]
+    assert {one.file for one in names.values()} == {EXAMPLES / "rhode_island_names.csv"}
+    found = pd.read_csv(EXAMPLES / "rhode_island_names.csv", dtype=str).set_index("geocode")["name"]
+    assert found[found.index.str.len() == 5].to_dict() == {
+        "44001": "Bristol", "44003": "Kent", "44005": "Newport", "44007": "Providence", "44009": "Washington",
+    }  # fmt: skip
+    tracts = found[found.index.str.len() == 11]
+    assert tracts.tolist() == [f"Census Tract {int(code[5:]) / 100:.2f}".removesuffix(".00") for code in tracts.index]
+    assert (len(tracts), tracts.index.is_unique) == (244, True)
 
 
 def test_the_pl94_example_is_the_production_configuration() -> None:

@@ -14,7 +14,7 @@ from oracles.random_problems import random_marginals, random_problem
 from releases.placements import without_garbage
 
 from postprocess import algebra
-from postprocess.linear.downward import answer_variances_of, unbiased_estimates, variances_of
+from postprocess.linear.downward import SumCovariances, answer_variances_of, unbiased_estimates, variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 
 
@@ -39,6 +39,23 @@ def test_equals_dense_least_squares(seed: int, zeros: bool, invariants: bool, ro
                 matrix = query_matrix(marginal, problem.n_cells)
                 expected = np.diag(matrix @ dense.covariance @ matrix.T)
                 np.testing.assert_allclose(of_answers[i], expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("at_once", [1, 10**9])
+def test_covariances_with_weighted_sums_are_dense(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = random_problem(5, shape=(3, 2, 2), n_levels=3)
+    basis = basis_of(problem)
+    estimates = upward_pass(problem, basis)
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=(2, problem.n_cells))
+    asked = [SumCovariances(marginal, weights) for marginal in random_marginals(rng, problem.shape, recode=False)]
+    monkeypatch.setattr(algebra, "CHUNK_NUMBERS", at_once)
+    for level, found in enumerate(answer_variances_of(problem, basis, estimates, [asked] * 3)):
+        for i, own in enumerate(found.classes):
+            covariance = subtree_gls(problem, level, i, whole=True).covariance
+            for query in asked:
+                expected = query_matrix(query.query, problem.n_cells) @ covariance @ weights.T
+                np.testing.assert_allclose(found.by_query[query.key][own], expected.ravel(), rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("at_once", [1, 10**9])

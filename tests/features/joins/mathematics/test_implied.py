@@ -173,6 +173,30 @@ def test_simulated_members_of_open_sizes_vary_as_is_allowed_for_and_add_up(open_
     assert (again == drawn[some]).all()
 
 
+def test_variances_with_the_persons_are_those_of_dense_least_squares() -> None:
+    """As of one more row of measurements; none where nothing is known of the members."""
+    rng = np.random.default_rng(4)
+    sums = counted(Marginal("total", (np.zeros(2, dtype=np.int64),)))
+    root = rng.normal(size=(4, 4))
+    covariance = root @ root.T + np.eye(4)
+    noise = np.array([0.5, 30.0, np.inf])
+    implied = Implied(sums, np.zeros((3, 2)), np.repeat(noise[:, None], 2, axis=1), np.ones((3, 2)))
+    answers = np.array([[1.0, 1, 1, 1], [0, 1, 0, 0]])
+    with_members = covariance @ EXPECTED
+    every = np.arange(3)
+    found = implied.variances_given(
+        every,
+        np.tile(np.diag(answers @ covariance @ answers.T), (3, 1)),
+        np.tile((answers @ with_members)[:, None], (3, 1, 1)),
+        np.tile(with_members[:, None], (3, 1, 1)),
+    )
+    for variances, v in zip(found, noise, strict=True):
+        expected = np.linalg.inv(np.linalg.inv(covariance) + np.outer(EXPECTED, EXPECTED) / v)
+        assert variances == pytest.approx(np.diag(answers @ expected @ answers.T))
+    assert (found[0] < found[1]).all()
+    assert (found[1] < found[2]).all()
+
+
 def test_simulated_members_at_the_top_are_as_many_as_were_measured() -> None:
     sums = counted(Marginal("total", (np.zeros(2, dtype=np.int64),)))
     top = Implied(sums, np.full((1, 2), 600.0), np.full((1, 2), 4.0), np.ones((1, 2)))

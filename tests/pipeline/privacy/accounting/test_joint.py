@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from fractions import Fraction
 
 import pytest
 
-from pipeline.model.exact import headline
+from pipeline.model.exact import epsilon_text
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statement_models import Statement
@@ -104,7 +105,7 @@ def test_a_person_costs_the_sum_of_the_budgets() -> None:
     found = universes()
     statement = joint(found)
     assert (statement.about, statement.budget, statement.records) == ("person", "2", 1)
-    assert "alters at most 2 records of households" in statement.words
+    assert "changing one person's data, at most 2 records of households" in statement.words
     assert statement.losses is None
     accounts = [privacy_statements(one) for one in found]
     assert Fraction(accounts[1].record.budget) == Fraction(1, 4)  # a household's own record is protected better
@@ -120,7 +121,7 @@ def test_with_one_record_each_the_losses_of_all_noise_are_composed() -> None:
 
 def test_pure_budgets_add_up() -> None:
     statement = joint(universes('epsilon = "1"'))
-    assert (statement.budget, statement.epsilon) == ("2", "2.0000")
+    assert (statement.budget, statement.epsilon) == ("2", "2")
 
 
 def test_two_persons_who_swap_alter_twice_as_many_households() -> None:
@@ -129,7 +130,7 @@ def test_two_persons_who_swap_alter_twice_as_many_households() -> None:
     found = parse_spec(text.replace("MORE", "") + '[invariants]\ntown = ["sex"]\nblock = ["total"]\n').universes()
     statement = joint(found)
     assert (statement.records, statement.budget) == (2, "6")
-    assert "two persons' swapping" in statement.words
+    assert "two people swapping" in statement.words
 
 
 def test_alone_the_headline_is_that_of_a_record() -> None:
@@ -138,9 +139,10 @@ def test_alone_the_headline_is_that_of_a_record() -> None:
     assert joint(main) == record.model_copy(update={"about": "person"})
 
 
-def test_a_headline_has_four_digits_rounded_up() -> None:
-    assert [headline(text) for text in ("16.4802", "0.0300", "3.5000", "Infinity", "123.4501")] == [
-        "16.49", "0.0300", "3.500", "infinite", "123.5"
+def test_an_epsilon_has_four_digits_rounded_up() -> None:
+    given = (16.4802, Fraction(3, 100), Fraction(7, 2), math.inf, Fraction("123.4501"), 12341.2, 0.0, 1e-9)
+    assert [epsilon_text(value) for value in given] == [
+        "16.49", "0.03", "3.5", "infinity", "123.5", "12350", "0", "0.0001"
     ]  # fmt: skip
 
 
@@ -193,7 +195,7 @@ def test_a_household_record_is_protected_better_where_persons_alter_two() -> Non
 def test_pure_budgets_of_a_household_grow_with_its_members() -> None:
     statement = household(universes('epsilon = "1"', more=""), 3)
     assert statement is not None
-    assert (statement.budget, statement.epsilon, statement.zcdp) == ("4", "4.0000", None)
+    assert (statement.budget, statement.epsilon, statement.zcdp) == ("4", "4", None)
 
 
 def test_no_household_is_promised_anything_where_none_of_its_records_can_change_alone() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import InputError
+from pipeline.model.exact import epsilon_text
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.composition import (
     advanced_composition,
@@ -56,15 +57,17 @@ def persons() -> PrivacyAccount:
 
 
 def two_digits(statements: tuple[Statement, ...]) -> dict[str, float]:
-    """The converted epsilon to two digits, as printed in the certificates."""
-    return {s.of: round(float(s.zcdp or "nan"), 2) for s in statements}
+    """The converted epsilon to the nearest hundredth, as printed in the certificates; stated is the next one above."""
+    exact = {s.of: zcdp_epsilon(Fraction(s.budget), DELTA) for s in statements}
+    assert [s.zcdp for s in statements] == [epsilon_text(value) for value in exact.values()]
+    return {of: round(value, 2) for of, value in exact.items()}
 
 
 # Published figures
 
 
 def test_the_certificates_of_2020_for_persons(persons: PrivacyAccount) -> None:
-    assert round(float(persons.record.zcdp or "nan"), 2) == 17.14
+    assert two_digits((persons.record,)) == {"": 17.14}
     assert persons.record.budget == "293764/114921"
     assert two_digits(persons.attributes) == {"hhgq": 7.24, "votingage": 7.57, "hispanic": 10.04, "cenrace": 10.08}
     assert two_digits(persons.places) == {
@@ -79,7 +82,7 @@ def test_the_certificates_of_2020_for_puerto_rico() -> None:
 
 def test_the_certificates_of_2020_for_housing_units() -> None:
     account = privacy_statements(universe("pl94-2020-us-units", attributes='occupied = ["yes", "no"]'))
-    assert round(float(account.record.zcdp or "nan"), 2) == 2.47
+    assert two_digits((account.record,)) == {"": 2.47}
     found = two_digits(account.places)
     assert {k: found[k] for k in US[1:5]} == {"State": 2.46, "County": 2.35, "Tract": 1.81, "Block_Group": 0.82}
 
@@ -103,7 +106,7 @@ def test_the_smaller_sound_bound_is_stated_and_the_others_are_shown(persons: Pri
         assert float(statement.epsilon) == min(map(float, bounds))
         assert statement.words.endswith(f"epsilon = {statement.epsilon} at delta = 1e-10")
     assert all(s.losses is not None for s in (persons.record, *persons.attributes, *persons.places))
-    assert 16.46 < float(persons.record.epsilon) < 16.47
+    assert persons.record.epsilon == "16.47"
     other = persons.comparison
     assert other is not None
     assert float(persons.record.epsilon) < float(persons.record.zcdp or 0) < float(other.moments) < float(other.basic)
@@ -132,15 +135,15 @@ def test_adding_or_removing_a_record_moves_one_number_but_changing_a_value_moves
     one, two = privacy_statements(changed), privacy_statements(added)
     assert (one.record.budget, two.record.budget) == ("1", "1")
     assert Fraction(two.attributes[0].budget) == 2 * Fraction(one.attributes[0].budget)
-    assert "having other values" in one.record.words
-    assert "being there or not" in two.record.words
+    assert "effect of changing one record:" in one.record.words
+    assert "effect of adding or removing one record:" in two.record.words
     assert float(two.record.losses or 0) == pytest.approx(float(one.record.losses or 0), rel=0.01)
 
 
 def test_the_pure_framework_adds_epsilons() -> None:
     found = privacy_statements(universe("pl94-2020-us", more='[privacy]\nframework = "pure"\nepsilon = "7/2"'))
-    assert (found.delta, found.record.budget, found.record.epsilon) == ("0", "7/2", "3.5000")
-    assert found.record.words == "the effect of one record having other values: epsilon = 3.5000"
+    assert (found.delta, found.record.budget, found.record.epsilon) == ("0", "7/2", "3.5")
+    assert found.record.words == "the effect of changing one record: epsilon = 3.5"
     assert found.places[-1].budget == str(Fraction(7, 2) * Fraction(165, 4099))
     assert found.comparison is None
     assert [group.budget for group in found.groups] == ["7", "21/2", "14", "35/2"]
@@ -152,7 +155,7 @@ def test_a_level_that_nothing_is_measured_below_tells_nothing() -> None:
     first = replace(only.strategy.levels[0], share=Fraction(1))
     strategy = replace(only.strategy, levels=(first, *levels))
     account = privacy_statements(replace(only, strategy=strategy))
-    assert {statement.epsilon for statement in account.places} == {"0.0000"}
+    assert {statement.epsilon for statement in account.places} == {"0"}
     assert float(account.record.epsilon) > 16
 
 
@@ -166,7 +169,7 @@ def test_the_account_is_json_and_comes_back(persons: PrivacyAccount) -> None:
 def test_groups_cost_the_square_of_their_size_in_rho(persons: PrivacyAccount) -> None:
     rho = Fraction(293764, 114921)
     assert [Fraction(group.budget) for group in persons.groups] == [rho * g * g for g in (2, 3, 4, 5)]
-    assert float(persons.groups[0].epsilon) == pytest.approx(zcdp_epsilon(4 * rho, DELTA), abs=1e-4)
+    assert float(persons.groups[0].epsilon) == pytest.approx(zcdp_epsilon(4 * rho, DELTA), rel=1e-3)
     assert group_budget("pure", Fraction(1, 2), 6) == 3
     with pytest.raises(InputError, match="a group of 0 records"):
         group_budget("zcdp", rho, 0)

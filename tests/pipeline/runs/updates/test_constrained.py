@@ -70,7 +70,7 @@ def test_pure_budgets_add_up(tmp_path: Path) -> None:
     assert verify_release(release_at(new), 1, Silent()) == []
     assert check_release(new) == []
     (statement,) = open_finished(new, check_hashes=True).manifest.privacy
-    assert (statement.framework, statement.budget, statement.epsilon) == ("pure", "3/2", "1.5")
+    assert (statement.framework, statement.budget, statement.budget_decimal) == ("pure", "3/2", "1.5")
     (noise,) = [one for one in statement.noise if one.query == answer.name]
     assert (noise.mechanism, noise.scale, noise.share) == ("discrete_laplace", "4", "1/3")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from releases.killed_update import kill_update
 from releases.updated import answer_to, charged_release, update
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
 OFTEN = [("sync", 3), ("start", 1), ("finish", 2), ("sync", 20), ("finish", 5), ("sync", 40)]
@@ -46,10 +47,22 @@ def test_an_update_goes_on_after_a_kill(made: Made, tmp_path: Path, event: str, 
     if (root / "restricted" / "run.json").exists():
         with pytest.raises(InputError, match="is not empty"):  # another update does not take it over
             update(release, [other], tmp_path / "out")
-    again = update(release, [answer], tmp_path / "out").root
-    assert again == root
+    made_again = update(release, [answer], tmp_path / "out")
+    assert made_again.root == root
+    assert not made_again.done_before
     assert public_files(root / "public") == wanted
     with pytest.raises(InputError, match="is not empty"):
+        update(release, [other], tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    assert update(release, [answer], tmp_path / "out") == replace(made_again, done_before=True)
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_a_finished_version_that_was_changed_is_not_called_done(made: Made, tmp_path: Path) -> None:
+    release, answer, _, _ = made
+    table = next((update(release, [answer], tmp_path / "out").root / "public" / "tables").rglob("*.parquet"))
+    table.write_bytes(table.read_bytes() + b" ")
+    with pytest.raises(ReleaseError, match="was changed"):
         update(release, [answer], tmp_path / "out")
 
 

@@ -241,7 +241,7 @@ def test_a_receipt_of_another_cost_than_that_of_the_noise(copied: Path, version:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("receipts", []), ("status", "EXAMPLE: made-up data, about nobody"), ("key_commitment", "0" * 64)],
+    [("receipts", []), ("status", "EXAMPLE: made-up data, about nobody"), ("key_commitment", "0123456789abcdef" * 4)],
 )
 def test_another_statement_than_that_of_the_version_before(copied: Path, key: str, value: object) -> None:
     seal(copied, **{key: value})

@@ -1,0 +1,380 @@
+"""A finished release as Spinewise's own modules read it: areas, numbers and margins, from its public files alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from geography.codes import counted, first_few
+from pipeline.errors import InputError, ReleaseError
+from pipeline.model.labels import Labels
+from pipeline.model.links.link import LinkedTable, counted_by, tables_of
+from pipeline.model.query import Query, terms_of
+from pipeline.model.schema import Schema
+from pipeline.model.universe import Table, Universe
+from pipeline.published import PublishedRelease, open_finished
+from pipeline.reading.areas import AreaIndex
+from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
+from pipeline.reading.numbers import Numbers
+from pipeline.reading.question import Question
+from pipeline.release.draws import read_draws
+from pipeline.release.layout import UniverseDirectory
+from pipeline.release.published_files import UniverseFiles
+from pipeline.release.tables import read_table
+
+
+def open_reader(folder: Path | str) -> Reader:
+    """The finished release in `folder`: a run's directory, or the public/ folder of one. Only public files are read.
+
+    Each file is compared with its hash in the manifest before it is read.
+
+    Raises:
+        InputError: there is no finished release; ReleaseError: it is damaged, or a file is not what the manifest says.
+    """
+    release = open_finished(Path(folder), check_hashes=False)
+    return Reader(release, release.universes[0])
+
+
+@runtime_checkable
+class HasMeans(Protocol):
+    """A link of a companion of which sums and means are published."""
+
+    def means(
+        self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
+    ) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """The columns of a table at a level, by their names; NaN for what is null in the file.
+
+        Args:
+            release: whose file is read.
+            table: of the companion, published at the level.
+            level: of the spine.
+            geocodes: of its geounits.
+
+        Raises:
+            ReleaseError: the file is missing, damaged or changed, or is of other geounits.
+        """
+
+
+@runtime_checkable
+class TabulatedOtherwise(Protocol):
+    """What a feature states of a table whose numbers are published in a file of their own, as others."""
+
+    def query(self, table: Table) -> Query:
+        """That of the file: the table's, with the labels that the file has."""
+
+    def file(self, files: UniverseDirectory, table: Table, level: str) -> Path:
+        """The file at a level, in the form of a table."""
+
+    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
+        """The queries whose answers it has, and for each answer the number of its column; -1 where it has none."""
+
+
+class AverageSizes(Protocol):
+    """Average sizes of the households of a companion, each with its interval."""
+
+    @property
+    def companion(self) -> str:
+        """Whose records are the households."""
+
+    def at(self, level: str) -> pd.DataFrame:
+        """Of every geounit of a level; see `Release.household_sizes`."""
+
+    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Numbers) -> pd.DataFrame:
+        """Of areas; see `Release.household_sizes_over`. `households` are the numbers of the companion."""
+
+
+@runtime_checkable
+class HasSizes(Protocol):
+    """A link by which the households of a companion have an average size."""
+
+    @property
+    def by(self) -> str:
+        """See `Link.by`: the companion."""
+
+    def sizes_of(self, release: PublishedRelease, of: Numbers) -> AverageSizes:
+        """Of a release, with the numbers of the persons; InputError where the link does not tell who lives in them."""
+
+
+class Reader:
+    """One universe of a finished release; `open_reader` gives the release's own, `companion` the others.
+
+    Users of Python have the part of it that is `pipeline.reading.release.Release`.
+
+    Attributes:
+        run: where its files are.
+        manifest, spec, spine: of the release.
+        published: the whole release, with all of its universes.
+        universe: whose tables these are.
+    """
+
+    def __init__(self, published: PublishedRelease, universe: Universe) -> None:
+        self.run = published.run
+        self.manifest = published.manifest
+        self.spec = published.spec
+        self.spine = published.spine
+        self.published = published
+        self.universe = universe
+        self._histograms: dict[str, sp.csr_array] = {}
+
+    @property
+    def name(self) -> str:
+        """The release's name, and the companion's."""
+        return self.manifest.release + (f", {self.universe.name}" if self.universe.name else "")
+
+    @property
+    def schema(self) -> Schema:
+        """The universe's attributes and their values."""
+        return self.universe.schema
+
+    @property
+    def files(self) -> UniverseFiles:
+        """The universe's files."""
+        return self.published.files_of(self.universe.name)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels' names, top first."""
+        return self.spine.level_names
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the published tables."""
+        return tuple(table.name for table in self.universe.tables)
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The names of the release's companions."""
+        return tuple(self.spec.companions)
+
+    def companion(self, name: str) -> Reader:
+        """The companion of that name; InputError where there is none."""
+        for universe in self.published.universes[1:]:
+            if universe.name == name:
+                return Reader(self.published, universe)
+        raise InputError(f"{self.name}: no companion {name!r}; there are {', '.join(self.companions) or 'none'}")
+
+    @property
+    def promise(self) -> str:
+        """What is guaranteed of the universe, in words; ReleaseError where a damaged manifest does not say it."""
+        if words := [one.words for one in self.manifest.privacy if one.universe == self.universe.name]:
+            return words[0]
+        raise ReleaseError(f"{self.run.manifest}: privacy: has no statement of {self.universe.name or 'the release'}")
+
+    @property
+    def main(self) -> Reader:
+        """The release's own universe."""
+        return Reader(self.published, self.published.universes[0]) if self.universe.name else self
+
+    @property
+    def counted(self) -> str:
+        """The name of the universe that has the number of the records: of sums that of their counts, else its own."""
+        return counted_by(self.universe.name, self.published.links)
+
+    @property
+    def linked_tables(self) -> tuple[LinkedTable, ...]:
+        """The published tables of its records and those of others together."""
+        return tables_of(link for link in self.published.links if link.of == self.universe.name)
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The companions whose records are the households that its own live in."""
+        return tuple(
+            link.by for link in self.published.links if link.of == self.universe.name and isinstance(link, HasSizes)
+        )
+
+    def query(self, text: str) -> Question:
+        """See `pipeline.reading.release.Release.query`."""
+        home = self.holding(terms_of(text))
+        everybody = tuple(np.ones(n, dtype=bool) for n in home.schema.shape)
+        return Question(home, Query.parse(text, home.schema), everybody)
+
+    def holding(self, terms: Collection[str] = (), table: str = "") -> Reader:
+        """The universe that has some attributes, or a table: another one where it is estimated together with others.
+
+        Raises:
+            InputError: no universe of those has all of the attributes; the message says what would have to be measured.
+        """
+        together, others = self.universe.together, self.published.universes
+        if together is None or (set(terms) <= set(self.schema.names) and table in ("", *self.tables)):
+            return self
+        if table:
+            if found := [one for one in others if table in [own.name for own in one.tables]]:
+                return Reader(self.published, found[0])
+            listed_tables = ", ".join(own.name for one in others for own in one.tables)
+            raise InputError(f"{self.name}: no table {table!r}; the tables are {listed_tables}")
+        name = together.home(terms)
+        return next(Reader(self.published, one) for one in others if one.name == name)
+
+    @cached_property
+    def areas(self) -> AreaIndex:
+        """The areas by their names."""
+        return AreaIndex(self.name, self.spine, self.published.names)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What levels, attributes, values and tables are called, in the language of the report."""
+        return self.spec.labels(self.universe.name)
+
+    @property
+    def named_levels(self) -> tuple[str, ...]:
+        """The levels whose areas have names."""
+        return tuple(level for level in self.levels if level in self.published.names)
+
+    def names(self, level: str, language: str | None = None) -> pd.Series[str]:
+        """See `pipeline.reading.release.Release.names`."""
+        codes = self.spine.levels[self.index_of(level)].geocodes.tolist()
+        names = self.published.names.get(level)
+        wanted = (self.spec.report.language or "") if language is None else language
+        return pd.Series(codes if names is None else names.in_language(wanted), index=codes, name="name")
+
+    def are_those_of(self, other: Numbers) -> bool:
+        """See `Numbers.are_those_of`."""
+        return isinstance(other, Reader) and (self.manifest, self.universe.name) == (
+            other.manifest,
+            other.universe.name,
+        )
+
+    def index_of(self, level: str) -> int:
+        """The number of a level, 0 at the top; InputError where there is none."""
+        if level not in self.levels:
+            raise InputError(f"{self.name}: no level {level!r}; the levels are {', '.join(self.levels)}")
+        return self.spine.index_of(level)
+
+    def histogram(self, level: str) -> sp.csr_array:
+        """The released counts `(n_geounits, n_cells)` of a level; kept once read."""
+        if level not in self._histograms:
+            geounits = self.spine.levels[self.index_of(level)]
+            self._histograms[level] = self.published.histogram(self.universe, geounits)
+        return self._histograms[level]
+
+    @cached_property
+    def half_widths(self) -> HalfWidths:
+        """The margins of sums; computed from spec and spine when first needed."""
+        return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
+
+    def published_intervals(self, level: str, groups: Groups) -> tuple[Ends, NDArray[np.bool_]]:
+        """The intervals that tables publish of the answers that `groups` make, in whichever table they stand.
+
+        Returns:
+            Their ends, each `(n, size)`, and which answers `(size,)` have one; the first table of the spec counts.
+        """
+        size = math.prod(int(group.max()) + 1 for group in groups)
+        n = len(self.spine.levels[self.index_of(level)])
+        lows, highs = np.full((n, size), np.nan), np.full((n, size), np.nan)
+        there = np.zeros(size, dtype=bool)
+        if self.spec.publish.margins:
+            for query, columns, path in self._with_intervals(level):
+                if not there.all():
+                    column = columns_of(groups, query.groups)
+                    column = np.where(column >= 0, columns[column], -1)
+                    new = (column >= 0) & ~there
+                    if not new.any():
+                        continue
+                    readable = self.published.unchanged(path)
+                    published = read_table(readable, geocodes=self.spine.level(level).geocodes)
+                    if published.lows is not None and published.highs is not None:
+                        lows[:, new], highs[:, new] = published.lows[:, column[new]], published.highs[:, column[new]]
+                        there |= new
+        return (lows, highs), there
+
+    def _with_intervals(self, level: str) -> Iterator[tuple[Query, NDArray[np.int64], Path]]:
+        """Queries whose answers are published with intervals at a level: the file, and the column of each answer or -1.
+
+        Tables come first, in their order.
+        """
+        tables = [table for table in self.universe.tables if level in table.levels]
+        for table in tables:
+            yield table.query, np.arange(table.query.size), self.files.table(table.name, level)
+        for table in tables:
+            for fact in table.facts:
+                if isinstance(fact, TabulatedOtherwise):
+                    for query, columns in fact.answers_in_file(table):
+                        yield query, columns, fact.file(self.files, table, level)
+
+    def table_called(self, name: str) -> Table:
+        """The published table of that name; InputError where there is none."""
+        for table in self.universe.tables:
+            if table.name == name:
+                return table
+        raise InputError(f"{self.name}: no table {name!r}; the tables are {', '.join(self.tables)}")
+
+    def published_table(self, name: str, level: str) -> Table:
+        """The same, where it is published at a level; InputError where it is not, or there is no such level."""
+        table = self.table_called(name)
+        if not level:
+            raise InputError(f"{self.name}: table {name!r}: name one of its levels, {', '.join(table.levels)}")
+        self.index_of(level)
+        if level not in table.levels:
+            raise InputError(
+                f"{self.name}: table {name!r} is published for {', '.join(table.levels)}, not for {level!r}"
+            )
+        return table
+
+    def draws(self, name: str, level: str) -> pd.DataFrame:
+        """See `pipeline.reading.release.Release.draws`."""
+        table, n_draws = self.table_called(name), self.spec.publish.draws
+        geocodes = self.spine.levels[self.index_of(level)].geocodes
+        if not n_draws:
+            raise InputError(f"{self.name}: it was published without draws; publish.draws is 0 in its spec")
+        self.published_table(name, level)
+        return read_draws(self.published.unchanged(self.files.draws(name, level)), table, geocodes, n_draws)
+
+    def geounit_of(self, inside: NDArray[np.bool_]) -> tuple[str, int] | None:
+        """The level and number of the geounit that has just these leaves `(n_leaves,)`, the highest; else None."""
+        first, n_leaves = int(inside.argmax()), int(inside.sum())
+        if not inside[first : first + n_leaves].all():
+            return None
+        for number, level in enumerate(self.spine.levels):
+            offsets = self.spine.leaf_offsets(number)
+            row = int(np.searchsorted(offsets, first, side="right")) - 1
+            if offsets[row] == first and offsets[row + 1] == first + n_leaves:
+                return level.name, row
+        return None
+
+    def leaves_of(self, codes: Sequence[str], area: str) -> NDArray[np.bool_]:
+        """`(n_leaves,)` which leaves are in an area, given as geocodes of leaves or of geounits of any level, or names.
+
+        Raises:
+            InputError: a code or name is not in the release, a name is of several areas, or a leaf is in it twice.
+        """
+        if isinstance(codes, str):
+            raise InputError(f"over: area {area!r}: found the text {codes!r}; a list of geocodes is needed")
+        wanted = np.array([str(code) for code in codes], dtype=np.str_)
+        if not wanted.size:
+            raise InputError(f"over: area {area!r} has no geocodes; at least one is needed")
+        times = np.zeros(self.spine.n_leaves, dtype=np.int64)
+        for number in reversed(range(self.spine.n_levels)):
+            geocodes = self.spine.levels[number].geocodes
+            order = np.argsort(geocodes, kind="stable")
+            near = order[np.minimum(np.searchsorted(geocodes, wanted, sorter=order), len(geocodes) - 1)]
+            matches = geocodes[near] == wanted
+            chosen = np.bincount(near[matches], minlength=len(geocodes))
+            times += chosen[self.spine.leaf_ancestors(number)]
+            wanted = wanted[~matches]
+        strange = []
+        for text in wanted.tolist():
+            if (named := self.areas.one(text)) is None:
+                strange.append(text)
+            else:
+                first, end = self.areas.span(named.level, named.number)
+                times[first:end] += 1
+        if strange:
+            what = counted(len(strange), "geocode or name", "geocodes or names") if self.published.names else ""
+            raise InputError(
+                f"over: area {area!r}: {what or counted(len(strange), 'geocode')} not in {self.name}: "
+                f"{first_few(strange)}{self.areas.advice(strange[0])}"
+            )
+        if (times > 1).any():
+            twice = self.spine.leaf_level.geocodes[times > 1]
+            raise InputError(
+                f"over: area {area!r} has {counted(len(twice), 'leaf', 'leaves')} twice: {first_few(twice)}"
+            )
+        return times > 0
