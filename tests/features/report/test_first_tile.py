@@ -12,7 +12,7 @@ from releases.small import QUICK, run, write_town
 
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
-from pipeline.reading.release import Release, open_release
+from pipeline.reading.release import Release, open_release, reader_of
 
 
 def tiles(root: Path) -> list[tuple[int, str]]:

@@ -105,25 +105,6 @@ _STOPPED = {
         {"geography": "AGS", "levels": "land=2,kreis=5", "count": "Einwohner", "attributes": "Geschlecht"},
         4711, 7, "line 2.*'1001'.*--zeros",
     ),
-    "country-three-more": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Country, Norfield, Sufford, Wesham",)},
-        589_782,
-        12,
-    ),
-    "town-begins-like-its-county": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Land, Nord, Sued, Stadtkreis",)},
-        28_987,
-        9,
-    ),
-    "town-begins-like-its-county-2": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Land, Nord, Sued, Stadtkreis",)},
-        49_667,
-        9,
-    ),
-    "two-small-towns-alike": ("areas.csv", {"geography": "area", "count": "population", "attributes": "sex"}, 8_724, 7),
     "household-minus-one": (
         "persons.csv",
         {"geography": "region", "records": True, "attributes": "sex", "key": "household_id"},
