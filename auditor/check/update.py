@@ -237,7 +237,10 @@ def _check_budget(manifest: Mapping[str, Any], answers: list[Mapping[str, Any]],
     spec, check = manifest["spec"], findings.check("public/manifest.json", "budgets")
     if spec["privacy"]["framework"] == "local":
         return  # each report has spent its own, and no answers are added
-    total = Fraction(spec["privacy"]["rho" if spec["privacy"]["framework"] == "zcdp" else "epsilon"])
+    unit = "rho" if spec["privacy"]["framework"] == "zcdp" else "epsilon"
+    total = Fraction(spec["privacy"][unit])
+    if declared := (spec.get("marginals") or {}).get("budget"):  # with what the choice of cliques cost, see `cliques`
+        total = Fraction(declared) - sum(Fraction(one["privacy"][unit]) for _, one in spec["companions"])
     total += sum((_cost(spec, answer) for answer in answers), Fraction(0))
     if Fraction(manifest["privacy"][0]["budget"]) != total:
         check.fail(

@@ -49,6 +49,7 @@ GONE = {
     "a directory made from other records": "a directory that belongs to other records or another spec",
     "failed for want of": "for lack of disk, memory or a worker",
     "whether the spec has it": "marks the words already in the spec",
+    "which the invariants fix": "changing one record within the same state",
     "whole, never negative": "non-negative integers that sum exactly",
     "whole and never negative": "non-negative integers that sum exactly",
 }
