@@ -136,7 +136,7 @@ SHAPES: tuple[PlanShape, ...] = (
     ),
 )
 
-#: By whose peaks the bytes of an array were chosen: that no run takes more memory than a plan says is tested on these, too.
+#: By whose peaks the bytes of an array were chosen: no run of these takes more memory than a plan says.
 BOUNDED: tuple[PlanShape, ...] = (
     PlanShape(_of("leaves-25000", (1, 25, 1000, 25000), (4, 8, 8)), held_out=True),
     PlanShape(_of("leaves-6000", (1, 10, 250, 6000), (4, 8, 8)), held_out=True),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from releases.pages import english_in, marked_texts, outside_of_signs, report_in, visible
 
-from pipeline.reading.release import open_release
+from pipeline.reading.release import open_release, reader_of
 
 #: Words of the town's spec and its units: names of levels, tables, queries and attributes, and what is in the notes.
 DATA = set(
@@ -64,7 +64,7 @@ def test_it_says_of_whom_little_can_be_learnt(
     named_town: Path, records: dict[str, str] | None, unit: str | None, whom: str
 ) -> None:
     """A person only where the spec names neither what a record is nor a column of units."""
-    spec = open_release(named_town).spec
+    spec = reader_of(open_release(named_town)).spec
     assert spec.schema_section.labels is not None
     labels = spec.schema_section.labels.model_copy(update={"records": records})
     schema = spec.schema_section.model_copy(update={"labels": labels})

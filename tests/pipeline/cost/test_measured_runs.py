@@ -41,7 +41,7 @@ SHAPES = {
     "few-tables": (395, 5.0),
     "draws": (227, 2.6),
 }
-#: Megabytes of runs by whose peaks the bytes of an array were chosen; of 25,000 leaves and 256 cells a user's, with the engine.
+#: Megabytes of runs by which bytes of an array were chosen; of 25,000 leaves and 256 cells a user's, with the engine.
 BOUNDED = {
     "leaves-25000": 1_500,
     "leaves-6000": 499,

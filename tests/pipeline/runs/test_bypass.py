@@ -180,9 +180,9 @@ def test_exported_measurements_give_the_release_again(release: Path, spec: Path,
     assert not {"C0301", "A0201"} & set(rows["geocode"])
     root = estimate_release(folder, spec, tmp_path / "out", 1, Silent())
     found, wanted = public_bytes(root), public_bytes(release)
-    # These two tell who drew the noise.
+    # These tell who drew the noise.
     differing = {name for name in wanted if found.get(name) != wanted[name]}
-    assert differing == {"public/manifest.json", "public/report.html"}
+    assert differing == {"public/datapackage.json", "public/manifest.json", "public/report.html"}
     rows.loc[0, "geocode"] = "C0301"
     rows.to_parquet(folder / "block.parquet")
     with pytest.raises(InputError, match="geocodes that are not measured there by the spec: 'C0301'"):
