@@ -409,7 +409,7 @@ def stated(table: Table, file: str) -> dict[str, Any]:
 
 
 def _has_units(table: Table) -> bool:
-    return bool(table.header) and "persons" in table.header[-1]
+    return table.header is not None and "persons" in table.header[-1]
 
 
 def stops(table: Table) -> bool:

@@ -196,7 +196,7 @@ def _command(
     for column in of.get("attribute", []):
         is_age = column.kind == "whole numbers" and set(folded(column.name).split("-")) & AGES
         by.append(f"{column.name}=ages five-year" if is_age else column.name)
-    parts.append(f"--attributes {shlex.quote(','.join(by))}")
+    parts.append(f"--attributes {shlex.quote(','.join(by)) if by else 'COLUMNS'}")
     for column in [*of.get("attribute", []), *areas]:
         for text in column.texts:
             if is_total(text):

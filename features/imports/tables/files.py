@@ -154,11 +154,22 @@ def open_source(
         label, path = _unpacked(path, work / f"{number}.csv")
     if not is_text_file(path):
         return Opened(path, label)
+    try:
+        return _text_file(path, label, text, rows, work / f"{number}_table.csv")
+    except UnicodeError:
+        raise InputError(
+            f"{label}: the text is not in {text.encoding}; state the file's encoding, such as --encoding cp1250"
+        ) from None
+    except (OSError, EOFError, csv.Error) as error:
+        raise InputError(f"{label}: not a readable CSV file: {error}") from None
+
+
+def _text_file(path: Path, label: str, text: TextFormat, rows: Rows, target: Path) -> Opened:
+    """A text file as it is, or the table in it written anew."""
     with open_text(path, text) as lines:
         names = rows.names((next(csv.reader([line], delimiter=text.separator), []) for line in lines), label)
         if rows == WHOLE_FILE and not any(map(_is_made_up, names)):
             return Opened(path, label, unit="line", text=text)
-        target = work / f"{number}_table.csv"
         with _writing(target) as out:
             rows.write_names(out, names, text.separator)
             out.writelines(rows.body(lines))
@@ -182,7 +193,7 @@ def _writing(target: Path) -> IO[str]:
 def _header(rows: Sequence[Sequence[str]], label: str) -> list[str]:
     """The names of columns of several rows; one that stands over several columns is that of all of them."""
     if not rows or not any(map(any, rows)):
-        raise InputError(f"{label}: --header: the rows of the names are empty")
+        raise InputError(f"{label}: no names of columns: the file is empty there; --header ROW says where they stand")
     width = max(map(len, rows))
     parts = []
     for number, row in enumerate(rows):

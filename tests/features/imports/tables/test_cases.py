@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -14,7 +16,7 @@ from pipeline.errors import SpinewiseError
 
 _COUNTS = {"geography": "area", "count": "count", "attributes": "sex"}
 #: Case -> file, statement, people, areas.
-_EXACT = {
+_EXACT: dict[str, tuple[str, Mapping[str, Any], int, int]] = {
     "age-999": (
         "persons.csv",
         {"geography": "county", "records": True, "attributes": "sex,age=ages five-year", "missing": "999"},
@@ -77,7 +79,7 @@ _EXACT = {
 }  # fmt: skip
 _POPULATION = {"geography": "area", "count": "population"}
 #: Case -> file, a statement that a hurried user would make, people, areas, and what the message says.
-_STOPPED = {
+_STOPPED: dict[str, tuple[str, Mapping[str, Any], int, int, str]] = {
     "ages-turned-into-dates": (
         "ages.csv", {"geography": "area", "count": "count", "attributes": "age"}, 2310, 12, "'05-Sep', a date",
     ),
@@ -118,8 +120,8 @@ _STOPPED = {
 }  # fmt: skip
 
 
-def _stated(folder: Path, file: str, statement: dict[str, object], n: int | None, m: int | None) -> Statement:
-    return Statement(str(folder / file), **statement, expect_records=n, expect_areas=m)  # type: ignore[arg-type]
+def _stated(folder: Path, file: str, statement: Mapping[str, Any], n: int | None, m: int | None) -> Statement:
+    return Statement(str(folder / file), **statement, expect_records=n, expect_areas=m)
 
 
 def _people(out: Path) -> int:

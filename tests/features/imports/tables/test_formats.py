@@ -39,7 +39,7 @@ def people() -> pd.DataFrame:
 
 def imported(out: Path, source: object, **more: Any) -> ReleaseSpec:
     """The spec of the people above as they are stated, found valid for its own records."""
-    stated = {
+    stated: dict[str, Any] = {
         "geography": "Kreis,Gemeinde", "records": True, "attributes": "Geschlecht", "expect_records": N,
         "expect_areas": 6,
     }  # fmt: skip
@@ -257,13 +257,12 @@ def test_a_duckdb_query(tmp_path: Path) -> None:
         connection.execute("create table people as select * from given")
     grouped = "select Kreis, Gemeinde, Geschlecht, sum(1) as n from people group by all order by all"
     over_files = f"select * from read_csv('{tmp_path / 'people.csv'}', all_varchar = true)"
-    for number, (source, more) in enumerate(
-        (
-            (tmp_path / "people.duckdb", {"query": "select * from people"}),
-            ("duckdb:", {"query": over_files}),
-            (tmp_path / "people.duckdb", {"query": grouped, "records": False, "count": "n"}),
-        )
-    ):
+    tables: tuple[tuple[object, dict[str, Any]], ...] = (
+        (tmp_path / "people.duckdb", {"query": "select * from people"}),
+        ("duckdb:", {"query": over_files}),
+        (tmp_path / "people.duckdb", {"query": grouped, "records": False, "count": "n"}),
+    )
+    for number, (source, more) in enumerate(tables):
         assert counts_of(imported(tmp_path / str(number), source, **more)) == expected()
     assert "# The query:" in (tmp_path / "2" / "release.toml").read_text()
 

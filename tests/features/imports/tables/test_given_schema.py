@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -37,7 +38,7 @@ def records(folder: Path, **changed: list[object]) -> Path:
     return folder / "persons.csv"
 
 
-def imported(folder: Path, text: str, name: str = "in", n_areas: int = 3, **changed: list[object]) -> ReleaseSpec:
+def imported(folder: Path, text: str, name: str = "in", n_areas: int = 3, **changed: Any) -> ReleaseSpec:
     (folder / "values.toml").write_text(text)
     areas = pd.DataFrame({"county": ["01", "01", "02", "02"], "town": ["0101", "0102", "0201", "0202"]})
     areas.to_csv(folder / "areas.csv", index=False)
@@ -107,12 +108,12 @@ def test_what_is_wrong_with_a_list_is_said(text: str, message: str, tmp_path: Pa
 def test_a_column_is_found_by_the_name_that_an_import_makes_of_it(tmp_path: Path) -> None:
     """The attributes that an import without a list wrote are a list for the next one."""
     values = '[attributes]\njob_of_today = ["yes", "no"]'
-    one: dict[str, list[object]] = {"job of today": ["yes", "no", "no", "no"]}
+    one: dict[str, Any] = {"job of today": ["yes", "no", "no", "no"]}
     spec = imported(tmp_path, values, "one", **one)
     (universe,) = spec.universes()
     counts = tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray()
     assert counts.sum(axis=0).tolist() == [1, 3]
-    two: dict[str, list[object]] = one | {"job-of today": ["yes"] * 4}
+    two: dict[str, Any] = one | {"job-of today": ["yes"] * 4}
     with pytest.raises(InputError, match="has no column 'job_of_today'"):
         imported(tmp_path, values, "two", **two)
 

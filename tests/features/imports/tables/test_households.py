@@ -18,7 +18,12 @@ from pipeline.inputs.geography import read_spine
 from pipeline.records.tabulate import tabulate
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
-STATED = {"geography": "county,town", "records": True, "key": "hh_id", "attributes": "age=ages broad,sex,works"}
+STATED: dict[str, Any] = {
+    "geography": "county,town",
+    "records": True,
+    "key": "hh_id",
+    "attributes": "age=ages broad,sex,works",
+}
 
 
 def people(n: int = 600) -> pd.DataFrame:

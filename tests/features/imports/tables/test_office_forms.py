@@ -12,6 +12,7 @@ from oracles import office_forms_europe, office_forms_workbooks, office_forms_wo
 from oracles.office_forms import N_AREAS, PEOPLE, Form, form
 from oracles.office_verdicts import difference
 
+from features.imports.tables.description import describe_table
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
 from pipeline.errors import SpinewiseError
@@ -84,3 +85,19 @@ def test_there_are_many_forms_of_both_outcomes() -> None:
     assert {make.__module__ for make in form.made.values()} == {module.__name__ for module in MODULES}
     assert all(bool(make().truth) != bool(make().stops) for make in form.made.values())
     assert min(len(READ), len(form.made) - len(READ)) >= 20
+
+
+@pytest.mark.parametrize("name", form.made)
+def test_every_form_is_described_and_nothing_is_written(name: str, tmp_path: Path) -> None:
+    """With a command that states a reading; a format that is not read stops, and an encoding that is to be stated."""
+    one = _form(name)
+    path = tmp_path / one.file
+    path.write_bytes(one.content)
+    if name in ("ine_spain_px", "estat_shift_jis"):
+        with pytest.raises(SpinewiseError, match=re.escape(str(path))):
+            describe_table(Statement(str(path)))
+    else:
+        command = describe_table(Statement(str(path)))[-1]
+        assert command.startswith("spinewise import table ")
+        assert "--expect-records N --expect-areas M" in command
+    assert list(tmp_path.iterdir()) == [path]
