@@ -13,7 +13,7 @@ from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Bound, Universe
-from pipeline.privacy.ledger.disclosures import Exact, Subject
+from pipeline.privacy.ledger.disclosures import Exact, Subject, inputs_of
 
 
 def exact_disclosures(universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]]) -> tuple[Exact, ...]:
@@ -49,13 +49,10 @@ def inputs_from_records(universe: Universe, spine: Spine, accepted: Sequence[str
         spine: the geography.
         accepted: of the release, by the names of its provenance; see `pipeline.publishing.provenance.accepted_inputs`.
     """
-    own = f"companions.{universe.name}."
-    names = [name.removeprefix(own) for name in accepted if name.startswith(own if universe.name else "")]
     schema = [[attribute.name, *attribute.values] for attribute in universe.schema.attributes]
     return tuple(
         _exact(universe, Subject("inputs", "", name), ["inputs", name, spine.fingerprint(), schema], 1)
-        for name in names
-        if "." not in name
+        for name in inputs_of(universe.name, accepted)
     )
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
+from pipeline.privacy.ledger.disclosures import inputs_of
 from pipeline.privacy.ledger.events import ANSWER, DatasetState, Event, replay
 from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
@@ -142,12 +143,14 @@ def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | N
     return Compared(tuple(problems), spending, tuple(uncharged))
 
 
-def exact_of(universe: Universe) -> set[tuple[str, str]]:
-    """Universe and name of everything that it publishes exactly."""
+def exact_of(universe: Universe, manifest: Manifest) -> set[tuple[str, str]]:
+    """Universe and name of everything that it publishes exactly, with the inputs that were made from the records."""
     names = {f"{level}:{query.name}" for level, query in universe.invariants}
     names |= {f"bounds:{bound.name}" for bound in universe.bounds}
     if universe.structural_zeros.any():
         names.add("zeros")
+    accepted = [one.name for one in manifest.provenance if one.accepted]
+    names |= {f"inputs:{name}" for name in inputs_of(universe.name, accepted)}
     return {(universe.name, name) for name in names}
 
 
@@ -175,7 +178,7 @@ def _unlike_manifest(manifest: Charging) -> Iterator[str]:
         # Answers that were added have receipts of their own, in their manifests.
         budgets[universe.dataset] = budgets.get(universe.dataset, Fraction(0)) + universe.charged
         recorded = {(one.universe, one.what) for one in receipt.exact}
-        for name, what in sorted(exact_of(universe) - recorded):
+        for name, what in sorted(exact_of(universe, manifest) - recorded):
             yield f"publishes {what}{' of ' + name if name else ''} exactly, which its receipt does not state"
     for dataset, budget in budgets.items():
         if Fraction(receipts[dataset].cost) != budget:

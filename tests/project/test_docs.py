@@ -211,7 +211,7 @@ def test_own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     monkeypatch.chdir(tmp_path)
     (block,) = (one for one in code_blocks("sh") if one.page.name == "README.md" and "areas.csv" in one.text)
-    for line in block.text.replace("\\\n", " ").splitlines()[1:]:
+    for line in block.text.splitlines()[1:]:
         words = [*shlex.split(line, comments=True)[1:], *(["--no-prefect"] if " run " in line else [])]
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, f"{line}: {done.output}"

@@ -23,6 +23,12 @@ Way = Literal["invariant", "zeros", "bounds", "inputs"]
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
+def inputs_of(universe: str, accepted: Iterable[str]) -> list[str]:
+    """The public inputs of a universe among those of a release, which are called "companions.NAME.INPUT" there."""
+    own = f"companions.{universe}." if universe else ""
+    return [name for one in accepted if one.startswith(own) and "." not in (name := one.removeprefix(own))]
+
+
 @dataclass(frozen=True, order=True)
 class Subject:
     """What may be exact, as an operator declares it.

@@ -221,7 +221,7 @@ def test_receipts_of_answers_are_compared_with_the_ledger(spec: Path, tmp_path: 
     path = roots[1] / "public" / "answer.json"
     path.write_text(path.read_text("utf-8").replace('"cost": "1/20"', '"cost": "1/40"'), "utf-8")
     forged = compare_receipts(find_manifests([path]), known)
-    assert "it costs 1/20, and charged to 'workers' was ['1/40']" in forged.problems[0]
+    assert "it costs 1/20 (rho) of 'workers', and charged was 1/40 (rho) to 'workers'" in forged.problems[0]
 
 
 def test_a_night_of_questions_leaves_the_release_its_budget(tmp_path: Path) -> None:

@@ -33,15 +33,18 @@ def test_a_summary_file(tmp_path: Path) -> None:
     assert "1 county: POP100 = P1_001 does not hold, first in 99001: 123,456 and" in shown.stderr
 
 
+STATED = ("--geography", "county,town", "--records", "--attributes", "sex")
+PROOF = ("--expect-records", "36", "--expect-areas", "4")
+
+
 def test_a_table(tmp_path: Path) -> None:
-    """What was guessed is told; a second import to the same folder is refused."""
+    """What was read is told; a second import to the same folder is refused."""
     rows = "".join(f"{c},{c}{t},{'fm'[i % 2]}\n" for c in "12" for t in "12" for i in range(9))
     (tmp_path / "a.csv").write_text(f"county,town,sex\n{rows}")
-    arguments = ["import", "table", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out")]
+    arguments = ["import", "table", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out"), *STATED, *PROOF]
     shown = CliRunner().invoke(app, arguments)
     assert (shown.exit_code, shown.stdout) == (0, f"{tmp_path / 'out' / 'release.toml'}\n")
-    assert "levels: county > town" in shown.stderr
-    assert "attributes: sex (2 values)" in shown.stderr
+    assert "36 people in 4 areas, as expected" in shown.stderr
     shown = CliRunner().invoke(app, arguments)
     assert isinstance(shown.exception, InputError)
     assert "give one that is new or empty" in str(shown.exception)
@@ -52,11 +55,11 @@ def test_a_table(tmp_path: Path) -> None:
     [
         (["--households-query", "select 1"], "there is no --households to ask"),
         (["--query", "select 1"], "a query needs a database"),
-        (["--count", "heads"], "--count: no column 'heads'"),
-        (["--geography", "county,village"], "--geography: no column 'village'"),
-        (["--geography", "county,county"], "a column occurs twice"),
-        (["--areas", "{folder}/b.csv"], "--areas: no column 'town', which the records have"),
-        (["--name", "../up"], "name: found '../up'; it names files"),
+        (["--geography", "county,village", *STATED[2:]], "no column 'village'"),
+        (["--geography", "county,county", *STATED[2:]], "--geography: column 'county' stands twice"),
+        ([*STATED, "--areas", "{folder}/b.csv"], "b.csv: no column 'town', which --geography names"),
+        ([*STATED[:2], "--count", "heads"], "no column 'heads'"),
+        ([*STATED[:2], "--count", "sex", "--name", "../up"], "found 'f'; a count is a whole number"),
     ],
 )
 def test_options_that_do_not_fit(options: list[str], says: str, tmp_path: Path) -> None:
@@ -64,7 +67,7 @@ def test_options_that_do_not_fit(options: list[str], says: str, tmp_path: Path) 
     (tmp_path / "b.csv").write_text("county,other\n1,1\n")
     filled = [option.format(folder=tmp_path) for option in options]
     shown = CliRunner().invoke(
-        app, ["import", "table", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out"), *filled]
+        app, ["import", "table", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out"), *filled, *PROOF]
     )
     assert isinstance(shown.exception, InputError)
     assert shown.exception.exit_status == 2

@@ -99,7 +99,7 @@ def test_show_adds_up_the_events(ledger: str) -> None:
     for name, report in stored.items():
         if name == "persons":
             assert f"epsilon {report['epsilon']} at delta" in text
-            assert 1 < report["epsilon"] < 20
+            assert 1 < float(report["epsilon"]) < 20
 
 
 def test_events_are_printed_as_they_are_stored(ledger: str) -> None:

@@ -89,7 +89,9 @@ def test_a_budget_of_which_nothing_can_be_said(rho: str, tmp_path: Path, monkeyp
     place = ledger_of_many(tmp_path, monkeypatch, 4 * Fraction(rho))
     spec = write_many(tmp_path, 12)
     spec.write_text(SPEC.replace('rho = "1"', f'rho = "{rho}"'))
-    with pytest.raises(InputError, match=r"release\.toml: (privacy: what the budget promises|rho: found)") as refused:
+    with pytest.raises(
+        InputError, match=r"release\.toml: (privacy: what the budget promises|rho: found|noise scale: found)"
+    ) as refused:
         run(spec, tmp_path / "out", i_know=True)
     assert str(refused.value) in [finding.text for finding in validate(None, spec, i_know=True).findings]
     assert spent(place) == 0

@@ -344,7 +344,7 @@ def test_the_json_schema_accepts_what_is_right_and_finds_what_is_not() -> None:
     validator = jsonschema.Draft202012Validator(schema)
     texts = [WHOLE, SMALL, *(path.read_text() for path in EXAMPLES.glob("rhode_island*.toml"))]
     for text in texts:
-        validator.validate(tomllib.loads(text))
+        validator.validate(json.loads(json.dumps(tomllib.loads(text), default=str)))  # TOML's dates are texts there
     for old, new in [('"1/2"', "0.5"), ("[geography]", "[geographie]"), ('["f", "m"]', "[1, 2]")]:
         assert not validator.is_valid(tomllib.loads(SMALL.replace(old, new, 1)))
     for left_out, right in [("strategy", False), ("invariants", True)]:
