@@ -83,7 +83,7 @@ def test_an_encoding_that_is_stated(tmp_path: Path) -> None:
     spec = imported(tmp_path / "out", tmp_path / "a.csv", encoding="cp1250", separator=";")
     assert spec.schema_section.attributes["Geschlecht"] == ("muž", "žena")
     for wrong, says in (
-        ({"encoding": "utf-8"}, r"a\.csv, .*the text is not in utf-8; state"),
+        ({"encoding": "utf-8"}, r"a\.csv: the text is not in utf-8; state"),
         ({"encoding": "klingon"}, "--encoding: found 'klingon'"),
         ({"separator": "::"}, "--separator: found '::'"),
     ):
