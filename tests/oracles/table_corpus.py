@@ -166,12 +166,19 @@ def decimals(table: Table) -> None:
         table.unread.add(name)
 
 
+def _spoil(table: Table, name: str, row: int) -> None:
+    """A cell cannot be read; that is no matter in a row that is left out."""
+    cells = table.frame.iloc[row]
+    if not any(cells[column] in texts for column, texts in table.left_out.items()):
+        table.unread.add(name)
+
+
 def footnote(table: Table) -> None:
     if table.counts:
         name = table.counts[0]
         table.frame[name] = table.frame[name].astype(object)
         table.frame.loc[2, name] = f"{table.frame.loc[2, name]} (1)"
-        table.unread.add(name)
+        _spoil(table, name, 2)
 
 
 def flags_behind(table: Table) -> None:
@@ -188,9 +195,7 @@ def mark(text: str) -> Step:
             name = table.counts[-1] if table.form != "hybrid" else table.counts[0]
             table.frame[name] = table.frame[name].astype(object)
             table.frame.loc[table.frame.index[3], name] = text
-            row = table.frame.iloc[3]
-            if not any(row[column] in texts for column, texts in table.left_out.items()):
-                table.unread.add(name)
+            _spoil(table, name, 3)
 
     return step
 
@@ -368,7 +373,7 @@ def padded_notes(table: Table) -> None:
 def unit_row(table: Table) -> None:
     table.header = [
         list(table.frame.columns),
-        ["", *["" for _ in table.labels[1:]], *("persons" for _ in table.frame.columns[len(table.labels) :])],
+        ["persons" if name in table.counts else "" for name in table.frame.columns],
     ]
 
 

@@ -188,5 +188,5 @@ def test_verify_refuses_every_change_but_of_what_is_stated(answer: tuple[Path, P
     named = "|".join(NAMED.get(one, one) for one in alone)
     assert {name for name in accepted if not re.fullmatch(named, name)} == set()
     texts = [text for name, texts in accepted.items() if name not in NAMES for text in texts]
-    assert not [text for text in texts if "such" in text or "men" in text or "000" in text]
+    assert not [text for text in texts if re.search("such|men|0{8}", text)]  # three zeros a true hash may have
     assert ("domain.recodes (labels that are compared by order)" in alone) == ("grown >=" in content["question"])
