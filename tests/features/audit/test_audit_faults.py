@@ -188,7 +188,7 @@ def test_wrong_neighbours(tmp_path: Path, monkeypatch: Patch) -> None:
 @pytest.mark.slow
 def test_a_key_that_is_reused_over_other_data(tmp_path: Path, monkeypatch: Patch) -> None:
     """The noise does not depend on the records any more."""
-    monkeypatch.setattr(MasterKey, "keyed_hash", lambda self, label, data: "0" * 64)  # noqa: ARG005
+    monkeypatch.setattr(MasterKey, "keyed_hash", lambda self, label, data: "0123456789abcdef" * 4)  # noqa: ARG005
     audit = audited(faulty(tmp_path, monkeypatch))
     assert failed(audit) == {"noise drawn"}
     assert "key" in failed(audit, "independent")
