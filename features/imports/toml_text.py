@@ -1,4 +1,4 @@
-"""Pieces of TOML text for specs that people will edit: aligned comments, wrapped lists, exact shares."""
+"""TOML that users give by an option, and pieces of its text for specs that they will edit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import InputError
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WIDTH = 118
+
+
+def read_toml_of(option: str, path: Path) -> dict[str, Any]:
+    """The content of a file that an option names; InputError, with both, where it cannot be read."""
+    try:
+        return parse_toml(read_toml_text(path))
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be read ({error.strerror or error})") from None
+    except (TomlError, UnicodeDecodeError) as error:
+        raise InputError(f"{option} {path}: is not a TOML file: {error}") from None
 
 
 def quoted(text: str) -> str:

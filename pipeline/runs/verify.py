@@ -216,7 +216,7 @@ def receipt_problems(universes: Sequence[Universe], manifest: Manifest) -> list[
             spent[universe.dataset] = spent.get(universe.dataset, Fraction(0)) + universe.charged
     unit = "rho" if universes[0].framework == "zcdp" else "epsilon"
     wanted = {dataset: (unit, str(cost)) for dataset, cost in spent.items()}
-    exact = [one for universe in universes for one in sorted(exact_of(universe, manifest))]
+    exact = {one for universe in universes for one in exact_of(universe, manifest)}
     named = [(one.universe, one.what) for receipt in manifest.receipts for one in receipt.exact]
     strange = [
         f"public/manifest.json: receipts: {what[:60]!r} is stated as exact, and not published so, or twice"

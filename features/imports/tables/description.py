@@ -111,7 +111,7 @@ def _sample(stated: Statement, work: Path) -> tuple[list[str], list[list[str]], 
         raise InputError(f"{source}: unknown type of file; .csv, .parquet, .xlsx, .ods, .dta, .sav, .zip are read")
     try:
         with open_text(opened.path, text) as lines:
-            rows = list(islice(_rows(lines, text.separator), _ROWS + 1))
+            rows = list(islice(csv.reader(lines, delimiter=text.separator), _ROWS + 1))
     except (OSError, EOFError, csv.Error, UnicodeError) as error:
         raise InputError(f"{source}: not a readable CSV file: {error}") from None
     named = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}.get(text.separator, text.separator)
@@ -119,10 +119,6 @@ def _sample(stated: Statement, work: Path) -> tuple[list[str], list[list[str]], 
     extra["encoding"] = text.encoding
     about = [opened.label, f"text in {text.encoding}, fields separated by {named}"]
     return about, rows[:_ROWS], len(rows) > _ROWS, extra
-
-
-def _rows(lines: object, separator: str) -> Iterator[list[str]]:
-    return csv.reader(lines, delimiter=separator)  # type: ignore[arg-type]
 
 
 def _header(rows: Sequence[Sequence[str]]) -> int:

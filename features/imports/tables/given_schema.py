@@ -8,18 +8,18 @@ from typing import Any
 
 from features.imports.tables.stock import STOCK_LISTS, StockList, stock_list, value_in_stock
 from features.imports.tables.table import Table
-from features.imports.tables.values import Attribute, attribute_name
+from features.imports.tables.values import MISSING, Attribute, attribute_name
+from features.imports.toml_text import read_toml_of
 from geography.codes import first_few
 from pipeline.errors import InputError
-from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
-#: What stands for a field without a value.
-_MISSING = "missing"
+#: Of an attribute its name, the file's column, and the entry.
+Listed = tuple[str, str, dict[str, Any]]
 _KEYS = ("values", "column", "codes")
 
 
-def schema_columns(path: Path, of: str, names: Sequence[str]) -> tuple[tuple[str, str, Any], ...] | None:
-    """The attributes of the public list: name, column of the file, entry; None where it does not have the table.
+def schema_columns(path: Path, of: str, names: Sequence[str]) -> tuple[Listed, ...]:
+    """The attributes of the public list: name, column of the file, entry; none where it does not have the table.
 
     Args:
         path: the list.
@@ -31,7 +31,7 @@ def schema_columns(path: Path, of: str, names: Sequence[str]) -> tuple[tuple[str
     """
     content = _content(path)
     if of not in content:
-        return None
+        return ()
     entries = content[of]
     if not isinstance(entries, dict) or not entries:
         raise InputError(f"{path}: {of}: a table is needed, of attributes and the values of each")
@@ -70,29 +70,19 @@ def given_attribute(path: Path, of: str, name: str, column: str, stated: dict[st
         raise InputError(
             f"{where}: {table.place(table.first(column, unknown[0]))}, column {column!r}: found "
             f"{first_few([text or 'nothing' for text in unknown])}, which the list does not have; add it to the list, "
-            f'say with codes what it stands for, or, for fields without a value, add "{_MISSING}"'
+            f'say with codes what it stands for, or, for fields without a value, add "{MISSING}"'
         )
     # All that the list knows, so that the spec does not show what the records have.
     mapped = dict(stock.mapped) if stock is not None else {}
     mapped |= {str(text): str(value) for text, value in codes.items()}
-    mapped |= {"": _MISSING} if _MISSING in values else {}
+    mapped |= {"": MISSING} if MISSING in values else {}
     mapped |= {text: str(value) for text, value in found.items() if text != value}
     mapped = {text: value for text, value in mapped.items() if text != value}
     return Attribute(name, column, values, mapped, f"from {path.name}")
 
 
-def has_households(path: Path) -> bool:
-    """Whether the list has the attributes of households."""
-    return "households" in _content(path)
-
-
 def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = parse_toml(read_toml_text(path))
-    except OSError as error:
-        raise InputError(f"--schema {path}: cannot be read ({error.strerror or error})") from None
-    except (TomlError, UnicodeDecodeError) as error:
-        raise InputError(f"--schema {path}: is not a TOML file: {error}") from None
+    content = read_toml_of("--schema", path)
     if "attributes" not in content or (strange := sorted(content.keys() - {"attributes", "households"})):
         found = f"found [{strange[0]}]" if "attributes" in content else "it has no [attributes]"
         raise InputError(f"--schema {path}: {found}; allowed are [attributes] and [households]")
@@ -123,5 +113,5 @@ def _value_of(text: str, values: tuple[str, ...], stock: StockList | None) -> st
     if text in values:
         return text
     if not text:
-        return _MISSING if _MISSING in values else None
+        return MISSING if MISSING in values else None
     return None if stock is None else value_in_stock(text, stock)

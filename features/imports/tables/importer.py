@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from features.imports.tables.areas import Areas, read_areas
 from features.imports.tables.counts import check_number, check_once, check_sums, melt, names_of_wide, read_counts
 from features.imports.tables.files import Opened, Rows, open_source
 from features.imports.tables.format import text_format
-from features.imports.tables.given_schema import given_attribute, has_households, schema_columns
+from features.imports.tables.given_schema import Listed, given_attribute, schema_columns
 from features.imports.tables.households import SIZE, households_of, place_persons
 from features.imports.tables.only import Condition
 from features.imports.tables.sources import is_database
@@ -69,6 +68,10 @@ class _Read:
         areas: of the lowest level, and those above.
         leaf: each row's area.
         homes: the table of households, where it is one of its own.
+        home_by: columns that households are counted by.
+        listed: of --schema, those of `by` that it has, which are the first.
+        home_listed: all of `home_by`, if they are of --schema.
+        used: columns of the file that the statement names.
     """
 
     table: Table
@@ -77,6 +80,10 @@ class _Read:
     areas: Areas
     leaf: Coded
     homes: Table | None
+    home_by: tuple[str, ...]
+    listed: tuple[Listed, ...]
+    home_listed: tuple[Listed, ...]
+    used: frozenset[str | None]
 
     @property
     def columns(self) -> dict[str, Coded]:
@@ -93,7 +100,7 @@ def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) ->
     count = None if stated.records else _free("count", [*columns, geocode])
     _write(folder, "persons.parquet", {geocode: read.leaf, **columns}, count, read.counts)
     folder.parquet("areas.parquet", read.areas.table)
-    left_out = tuple(f"column {name!r}: not stated" for name in read.table.names if name not in _used(stated, read))
+    left_out = tuple(f"column {name!r}: not stated" for name in read.table.names if name not in read.used)
     persons = Universe(
         attributes, "persons.parquet", geocode, "microdata" if stated.records else "long", count, left_out=left_out,
         by_pairs=_by_pairs(stated, attributes), expect=None if stated.unproved else (people, n_areas),
@@ -113,7 +120,7 @@ def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) ->
         query=stated.query,
         levels=read.areas.levels,
         named=read.areas.names,
-        origins=_origins(stated, with_households=households is not None),
+        origins=_origins(stated, read, with_households=households is not None),
         persons=persons,
         households=households,
     )
@@ -127,20 +134,24 @@ def _read(stated: Statement, work: Path) -> _Read:
     """The rows that count, with their areas; InputError where they are not what is stated or expected."""
     opened = _open(stated, work, stated.source, stated.query, main=True)
     names = column_names_of(opened)
-    cells = _cells(stated, names)
+    listed = _listed(stated, "attributes", names)
+    cells = _cells(stated, names, listed)
     lookup, homes = _lookup(stated, work), _homes(stated, work)
     places: list[str] = []
     if homes is None:
         places = [name for name in stated.columns if lookup is None or name in names or name == stated.lowest]
-    of_persons = [column for _, column, _ in _listed(stated, "attributes", names) or ()] or list(stated.counted_by)
-    of_homes = [] if homes is not None else _home_columns(stated, names)
+    of_persons = [column for _, column, _ in listed] or list(stated.counted_by)
+    home_listed = _listed(stated, "households", names if homes is None else homes.names)
+    home_by = _home_columns(stated, home_listed)
+    of_homes = home_by if homes is None else ()
     conditions = [one for one in stated.conditions if not cells or one.column in names]
     wanted = [*places, *of_persons, *cells, *of_homes, *(one.column for one in conditions)]
     wanted += [name for name in (stated.count, stated.level, stated.key) if name is not None]
     if lookup is None and homes is None:
         wanted += [name for name in stated.places.values() if name is not None]
     table = _without_missing(read_table(opened, wanted), stated, [*of_persons, *of_homes, stated.key])
-    table = _only(_of_level(table, stated), conditions)
+    table = _of_level(table, stated)
+    table = table.only(_kept(table, conditions, table.names))
     if cells:
         others = [name for name in table.columns if name not in cells]
         table, counts = melt(table, cells, others)
@@ -162,7 +173,8 @@ def _read(stated: Statement, work: Path) -> _Read:
     else:
         areas = read_areas(table, stated, lookup)
         leaf = areas.leaf
-    read = _Read(table, counts, tuple(of_persons), areas, leaf, homes)
+    used = frozenset([*wanted, *stated.places, *stated.places.values()])
+    read = _Read(table, counts, tuple(of_persons), areas, leaf, homes, home_by, listed, home_listed, used)
     cell = {stated.lowest: leaf, **read.columns}
     if not stated.records:
         check_once(table, cell)
@@ -176,12 +188,11 @@ def _read(stated: Statement, work: Path) -> _Read:
 def _attributes(stated: Statement, read: _Read) -> tuple[Attribute, ...]:
     """What people are counted by, with values."""
     found: list[Attribute] = []
-    listed = _listed(stated, "attributes", read.table.names) or ()
-    for name, column, entry in listed:
+    for name, column, entry in read.listed:
         found.append(given_attribute(Path(str(stated.schema)), "attributes", name, column, entry, read.table))
-    for column in read.by[len(listed) :]:
-        taken = [one.name for one in found]
-        found.append(read_attribute(read.table, column, stated.counted_by.get(column), read.counts, taken, stated))
+    for column in read.by[len(read.listed) :]:
+        taken, stock = [one.name for one in found], stated.counted_by.get(column)
+        found.append(read_attribute(read.table, column, stock, read.counts, taken, with_missing=stated.with_missing))
     return tuple(found) or (Attribute(EVERYBODY, EVERYBODY, (_ALL,)),)
 
 
@@ -195,21 +206,12 @@ def _by_pairs(stated: Statement, attributes: Sequence[Attribute]) -> bool:
     )
 
 
-def _used(stated: Statement, read: _Read) -> set[str | None]:
-    """Columns of the table that the statement names."""
-    cells = _cells(stated, read.table.names)
-    of_conditions = (one.column for one in stated.conditions)
-    places = (*stated.places, *stated.places.values())
-    homes = () if read.homes is not None else _home_columns(stated, read.table.names)
-    return {*places, *read.by, *cells, *homes, *of_conditions, stated.count, stated.key, stated.level}
-
-
-def _cells(stated: Statement, names: Sequence[str]) -> dict[str, dict[str, str]]:
+def _cells(stated: Statement, names: Sequence[str], listed: Sequence[Listed]) -> dict[str, dict[str, str]]:
     """The columns of --wide, with the value of each attribute; none that is stated to be something else."""
     if stated.wide is None:
         return {}
     others = {*stated.places, *stated.places.values(), *stated.counted_by, stated.level}
-    others |= {column for _, column, _ in _listed(stated, "attributes", names) or ()}
+    others |= {column for _, column, _ in listed}
     return names_of_wide([name for name in names if name not in others], stated.wide)
 
 
@@ -236,7 +238,7 @@ def _homes(stated: Statement, work: Path) -> Table | None:
     if stated.households is None:
         return None
     opened = _open(stated, work, stated.households, stated.households_query, main=False)
-    by = _home_columns(stated, column_names_of(opened))
+    by = _home_columns(stated, _listed(stated, "households", column_names_of(opened)))
     if not by:
         raise InputError(
             f"{opened.label}: --household-attributes COLUMN[,COLUMN...] is needed, or [households] in --schema"
@@ -247,17 +249,16 @@ def _homes(stated: Statement, work: Path) -> Table | None:
     return _without_missing(table, stated, by)
 
 
-def _listed(stated: Statement, of: str, names: Sequence[str]) -> tuple[tuple[str, str, dict[str, Any]], ...] | None:
-    """The attributes of --schema, of persons or of households: name, column, entry."""
+def _listed(stated: Statement, of: str, names: Sequence[str]) -> tuple[Listed, ...]:
+    """The attributes of --schema, of persons or of households."""
     if stated.schema is None or (of == "households" and stated.key is None):
-        return None
+        return ()
     return schema_columns(Path(stated.schema), of, names)
 
 
-def _home_columns(stated: Statement, names: Sequence[str]) -> list[str]:
+def _home_columns(stated: Statement, listed: Sequence[Listed]) -> tuple[str, ...]:
     """The columns that households are counted by."""
-    listed = _listed(stated, "households", names)
-    return list(parse_names(stated.household_attributes)) if listed is None else [column for _, column, _ in listed]
+    return tuple(column for _, column, _ in listed) or parse_names(stated.household_attributes)
 
 
 def _without_missing(table: Table, stated: Statement, columns: Sequence[str | None]) -> Table:
@@ -280,11 +281,7 @@ def _of_level(table: Table, stated: Statement) -> Table:
         return table
     column = table.columns[stated.level]
     dropped = tuple(normal(text) for text in parse_names(stated.drop_level))
-    if strange := [text for text in dropped if text not in column.texts]:
-        raise InputError(
-            f"{table}: --drop-level: no row has {strange[0]!r} in column {stated.level!r}; its values are "
-            f"{', '.join(column.texts[:20])}"
-        )
+    _check_values(table, "--drop-level", stated.level, dropped)
     left = [text for text in column.texts if text not in dropped]
     if len(left) != 1:
         raise InputError(
@@ -294,25 +291,24 @@ def _of_level(table: Table, stated: Statement) -> Table:
     return table.only(_held(column, lambda text: text not in dropped))
 
 
-def _only(table: Table, conditions: Sequence[Condition]) -> Table:
-    """The rows for which the conditions hold."""
-    return table.only(_kept(table, conditions, table.names))
-
-
 def _kept(table: Table, conditions: Sequence[Condition], allowed: Sequence[str]) -> NDArray[np.bool_]:
     """`(n_rows,)`, whether all conditions hold, which are of the allowed columns."""
     kept = np.ones(len(table), dtype=bool)
     for one in conditions:
         if one.column not in allowed:
             raise InputError(f"{table}: --only: no column {one.column!r}; there are {', '.join(table.names[:30])}")
-        column = table.columns[one.column]
-        if strange := [value for value in one.values if value not in column.texts]:
-            raise InputError(
-                f"{table}: --only: no row has {strange[0]!r} in column {one.column!r}; its values are "
-                f"{', '.join(column.texts[:20])}"
-            )
-        kept &= _held(column, one.holds)
+        _check_values(table, "--only", one.column, one.values)
+        kept &= _held(table.columns[one.column], one.holds)
     return kept
+
+
+def _check_values(table: Table, option: str, column: str, values: Sequence[str]) -> None:
+    """InputError where an option names a value that no row has."""
+    texts = table.columns[column].texts
+    if strange := [value for value in values if value not in texts]:
+        raise InputError(
+            f"{table}: {option}: no row has {strange[0]!r} in column {column!r}; its values are {', '.join(texts[:20])}"
+        )
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
@@ -337,18 +333,18 @@ def _households(stated: Statement, folder: ImportFolder, read: _Read) -> tuple[U
         return None, []
     homeless, table, leaf = 0, read.homes, read.areas.leaf
     if table is None:
-        made = households_of(read.table, stated.key, read.leaf, _home_columns(stated, read.table.names))
+        made = households_of(read.table, stated.key, read.leaf, read.home_by)
         table, leaf, homeless = made.table, made.leaf, made.homeless
-    by = _home_columns(stated, table.names)
     attributes: list[Attribute] = []
-    for name, column, entry in _listed(stated, "households", table.names) or ():
+    for name, column, entry in read.home_listed:
         attributes.append(given_attribute(Path(str(stated.schema)), "households", name, column, entry, table))
     ones = np.ones(len(table), dtype=np.int64)
-    for column in by[len(attributes) :]:
+    for column in read.home_by[len(attributes) :]:
         check_dates(table, column)
-        attributes.append(read_attribute(table, column, None, ones, [one.name for one in attributes], stated))
+        taken = [one.name for one in attributes]
+        attributes.append(read_attribute(table, column, None, ones, taken, with_missing=stated.with_missing))
     size = None
-    if not by:
+    if not read.home_by:
         size = Attribute(SIZE, SIZE, tuple(table.columns[SIZE].texts[1:]), about="the number of persons")
         attributes.append(size)
     geocode = _free(stated.lowest, [one.column for one in attributes])
@@ -370,7 +366,7 @@ def _values_to_fill_in(folder: ImportFolder, attributes: Sequence[Attribute]) ->
     return [f"Warning: column {c!r}: {counted(len(t), 'value')} to fill in, see values.txt" for c, t in blank.items()]
 
 
-def _origins(stated: Statement, *, with_households: bool) -> dict[str, tuple[str, str]]:
+def _origins(stated: Statement, read: _Read, *, with_households: bool) -> dict[str, tuple[str, str]]:
     """Of each public input its source, and where it is from."""
     records = ("records", f"{stated.label}, by spinewise import")
     given = None if stated.schema is None else ("public", Path(stated.schema).name)
@@ -381,7 +377,7 @@ def _origins(stated: Statement, *, with_households: bool) -> dict[str, tuple[str
     if any(stated.places.values()):
         origins["names"] = origins["geography"]
     if with_households:
-        of_households = given if stated.schema is not None and has_households(Path(stated.schema)) else None
+        of_households = given if read.home_listed else None
         of_size = ("public", "sizes") if of_households is None and not stated.household_attributes else None
         origins["companions.households.schema"] = of_households or of_size or records
     return origins

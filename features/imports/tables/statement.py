@@ -9,10 +9,9 @@ from typing import Any
 
 from features.imports.tables.only import Condition, parse_only
 from features.imports.tables.sources import describe_source, is_database
-from features.imports.toml_text import assigned, quoted
+from features.imports.toml_text import assigned, quoted, read_toml_of
 from pipeline.errors import InputError
 from pipeline.model.text_format import check_encoding, check_separator
-from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 _NOT_IN_RECIPE = ("source", "expect_records", "expect_areas", "unproved")
 
@@ -92,6 +91,11 @@ class Statement:
         return tuple(self.places)
 
     @property
+    def with_missing(self) -> bool:
+        """Whether rows without a value are stated."""
+        return self.missing is not None
+
+    @property
     def lowest(self) -> str:
         """The column of the lowest level."""
         return self.columns[-1]
@@ -166,12 +170,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it cannot be read, or states what is no option.
     """
-    try:
-        content = parse_toml(read_toml_text(path))
-    except OSError as error:
-        raise InputError(f"--recipe {path}: cannot be read ({error.strerror or error})") from None
-    except (TomlError, UnicodeDecodeError) as error:
-        raise InputError(f"--recipe {path}: is not a TOML file: {error}") from None
+    content = read_toml_of("--recipe", path)
     kinds = {one.name: str(one.type) for one in fields(Statement) if one.init and one.name not in _NOT_IN_RECIPE}
     stated: dict[str, Any] = {}
     for key, value in content.items():

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from features.imports.tables.statement import Statement
 from features.imports.tables.stock import STOCK_LISTS, stock_list, value_in_stock
 from features.imports.tables.table import Table
 from geography.codes import counted, first_few
@@ -65,7 +64,13 @@ def check_dates(table: Table, column: str) -> None:
 
 
 def read_attribute(
-    table: Table, column: str, stock: str | None, people: NDArray[np.int64], taken: Collection[str], stated: Statement
+    table: Table,
+    column: str,
+    stock: str | None,
+    people: NDArray[np.int64],
+    taken: Collection[str],
+    *,
+    with_missing: bool,
 ) -> Attribute:
     """The attribute of a column.
 
@@ -73,7 +78,7 @@ def read_attribute(
         stock: the name of a stock list, whose values are the attribute's.
         people: `(n_rows,)`, how many each row counts.
         taken: names of other attributes.
-        stated: whether there may be rows without a value, where a list is stated.
+        with_missing: whether rows without a value are stated, which a list then takes.
 
     Raises:
         InputError: the list lacks a value, or there are more values than an attribute may have.
@@ -84,7 +89,7 @@ def read_attribute(
     if not texts:
         raise InputError(f"{table}: column {column!r}: no row has a value")
     if stock is not None:
-        return _of_stock(table, column, name, stock, with_missing=stated.missing is not None)
+        return _of_stock(table, column, name, stock, with_missing=with_missing)
     if len(texts) > MOST_VALUES:
         raise InputError(
             f"{table}: column {column!r} has {len(texts):,} values; at most {MOST_VALUES} can be proposed: state a "
