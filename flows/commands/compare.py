@@ -80,15 +80,12 @@ def _show(comparison: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from pipeline.privacy.accounting.statement_models import promise
-
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 140
     console.print(f"First:  {comparison.first.run.root}\nSecond: {comparison.second.run.root}\n", soft_wrap=True)
     for title, release in (("first", comparison.first), ("second", comparison.second)):
-        manifest = release.manifest
-        console.print(f"The {title}: {promise(manifest.joint, manifest.privacy[0].delta)}", soft_wrap=True)
+        console.print(f"The {title}: {release.manifest.promise}", soft_wrap=True)
     console.print()
     stated = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("differs", "first", "second"):

@@ -125,8 +125,9 @@ def run(
         context.with_resource(temporary_server())
     from pipeline.confidential.custody import KeySource, configured_source
     from pipeline.confidential.signing import signing_key
-    from pipeline.execution.console import promise_of, remarks_of_end
+    from pipeline.execution.console import remarks_of_end
     from pipeline.execution.workers import default_workers
+    from pipeline.release.manifest import read_manifest
     from pipeline.runs.added_up import added_up
     from pipeline.runs.beacons import beacon_of_settings, given_beacon
     from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
@@ -153,7 +154,7 @@ def run(
     if signer is not None:
         sign_release(checked.run, signer)
     remarks = remarks_of_end(checked.run)
-    for remark in (*remarks, promise := promise_of(checked.run)):
+    for remark in (*remarks, promise := read_manifest(checked.run.manifest).promise):
         output.remark(remark)
     if not quiet and (sum_of_losses := added_up(checked.run)):
         output.remark(sum_of_losses)

@@ -18,7 +18,6 @@ from pipeline.errors import RefusedError
 from pipeline.execution.memory import shown_memory
 from pipeline.execution.progress import FOUND, Counted, shown_time
 from pipeline.execution.steps import Step
-from pipeline.privacy.accounting.statement_models import promise
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.published_files import PublishedFiles
@@ -191,12 +190,6 @@ def tell_problems(what: str, problems: Iterable[str]) -> None:
     console.print(what)
     for problem in problems:
         console.print(f"  {problem}")
-
-
-def promise_of(run: RunDirectory) -> str:
-    """The release's one epsilon, and what it is about."""
-    manifest = read_manifest(run.manifest)
-    return promise(manifest.joint, manifest.privacy[0].delta)
 
 
 @runtime_checkable

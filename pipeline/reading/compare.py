@@ -13,7 +13,6 @@ from pipeline.errors import InputError
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import Message, marked, message
 from pipeline.pages.templates import page_template
-from pipeline.privacy.accounting.statement_models import promise
 from pipeline.reading.reader import Reader
 from pipeline.reading.release import Release
 from pipeline.release.tables import MARGIN_SUFFIX, is_count
@@ -274,7 +273,7 @@ def _identity(release: Reader) -> dict[str, Any]:
         "directory": str(release.run.root),
         "status": release.manifest.status,
         "budget": {statement.universe: statement.budget for statement in release.manifest.privacy},
-        "promise": promise(release.manifest.joint, release.manifest.privacy[0].delta),
+        "promise": release.manifest.promise,
         "estimator": release.spec.postprocess.estimator,
     }
 

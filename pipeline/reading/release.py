@@ -15,7 +15,6 @@ from pipeline.errors import InputError
 from pipeline.model.labels import beside, listed
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in
-from pipeline.privacy.accounting.statement_models import promise
 from pipeline.reading.draws import Function, interval_of
 from pipeline.reading.margins import ends_column
 from pipeline.reading.question import Question
@@ -296,8 +295,7 @@ class Release:
             facts.append(("companions", ", ".join(self.companions)))
             if self.household_tables:
                 facts.append(("persons by household", listed(self.household_tables, labels.table)))
-        whole = promise(reader.manifest.joint, reader.manifest.privacy[0].delta)
-        facts.append(("promise", self.promise if reader.universe.name else whole))
+        facts.append(("promise", self.promise if reader.universe.name else reader.manifest.promise))
         return [("status", reader.manifest.status), *facts, ("to be cited as", self.citation)]
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue, ValidationError
 
 from pipeline.errors import ChangedFileError, ReleaseError
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, promise
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.provenance import InputProvenance
@@ -122,6 +122,11 @@ class Manifest(Stated):
     files: dict[str, FileEntry]
     rows: RowRoots | None = None
     beacon: BeaconRound | None = None
+
+    @property
+    def promise(self) -> str:
+        """The release's one epsilon and what it is about, in a line."""
+        return promise(self.joint, self.privacy[0].delta)
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:
