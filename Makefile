@@ -102,7 +102,7 @@ docs: $(STAMP)
 	$(BIN)/python tests/project/testplan.py
 	$(BIN)/python tests/project/planted_faults.py
 
-# What the small releases hold, as tests/golden/ compares it; after a change of published numbers that is meant.
+# What the small releases hold, as tests/golden/ compares it; stops where numbers or streams of noise are others.
 golden: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m golden.store
 

@@ -1,11 +1,15 @@
-"""What is in the public files of a release: a line a column or field, without what differs between machines."""
+"""What is in the public files of a release: a line a column or field, without what differs between machines.
+
+Numbers and texts of tables, measurements and answers are its numbers, whatever the form of the file; headers and the
+manifest say how they are kept, and are its form.
+"""
 
 from __future__ import annotations
 
 import csv
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +53,21 @@ def content_of(public: Path) -> dict[str, str]:
     return found
 
 
+def is_form(name: str) -> bool:
+    """Whether a line of what files hold says how they are kept: of a header, or of a file that describes others."""
+    file, _, part = name.rpartition(": ")
+    return part.startswith("header ") or file.endswith(("manifest.json", "datapackage.json"))
+
+
+def streams_of(lines: Iterable[str]) -> dict[str, str]:
+    """The keys of the streams that were drawn from, by level, query and the fingerprints that they are bound to."""
+    found: dict[str, str] = {}
+    for line in lines:
+        level, query, fingerprints, key = json.loads(line)
+        found[f"stream {level}, {query}, {' '.join(one[:16] for one in fingerprints)}"] = key[:16]
+    return dict(sorted(found.items()))
+
+
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """A sentence for each thing that is other than it was."""
     told = [
@@ -71,6 +90,7 @@ def _table(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _column(values: pa.Array) -> str:
+    """Of the numbers, whatever their type in the file."""
     if pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type):
         lengths = hashlib.sha256(json.dumps(values.value_lengths().to_pylist()).encode()).hexdigest()[:8]
         return f"lists {lengths} of {_column(values.flatten())}"
@@ -81,8 +101,8 @@ def _column(values: pa.Array) -> str:
         listed = [None if value is None else _rounded(value) for value in listed]
     digest = hashlib.sha256(json.dumps(listed, default=str).encode()).hexdigest()[:16]
     if pa.types.is_integer(values.type):
-        return f"{values.type}, sum {sum(value for value in listed if value is not None)}, {digest}"
-    return f"{values.type}, {digest}"
+        return f"sum {sum(value for value in listed if value is not None)}, {digest}"
+    return digest
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """The small releases of the safety line: input files and commands, so that every version of the program can make them.
 
-Between them they have every kind of measurement, of public input and of publication.
+Between them they have every kind of measurement, of public input and of publication. Some are made a second time with
+a spine that is cut: they hold what is stored of the first.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,9 @@ from releases.mixed import write_mixed
 from releases.named import write_named_town
 from releases.one_town import write_one_town
 from releases.patients import write_patients
+from releases.peopled import write_peopled
+from releases.positive_town import TOPDOWN, write_positive
+from releases.series_town import INDEPENDENT, YEARS, write_series_town
 from releases.shared_town import write_shared_town
 from releases.small import QUICK, write_town
 from releases.survey import write_survey
@@ -49,6 +53,7 @@ class SmallRelease:
         commands: run one after the other in that folder.
         published: the directories with a public/ folder, as paths in that folder.
         charged: whether a ledger is charged, whose clock and identity differ from run to run.
+        cut: the spine is cut, however few cells it has.
     """
 
     name: str
@@ -56,6 +61,12 @@ class SmallRelease:
     commands: tuple[Command, ...]
     published: tuple[str, ...]
     charged: bool = False
+    cut: bool = False
+
+    @property
+    def id(self) -> str:
+        """What tests call it."""
+        return f"{self.name}, cut" if self.cut else self.name
 
     def make(self, folder: Path, project: Path, forks: Forks) -> None:
         """Run the commands, after `write`, with the packages of a checkout, which `forks` has loaded.
@@ -64,18 +75,30 @@ class SmallRelease:
             CalledProcessError: one fails; its notes say what it printed.
         """
         for command in self.commands:
-            done = forks.run(["flows.cli", *command], _environment(folder, project), folder, timeout=900)
+            module = "golden.cut" if self.cut else "flows.cli"
+            done = forks.run([module, *command], _environment(folder, project), folder, timeout=900)
             try:
                 done.check_returncode()
             except subprocess.CalledProcessError as error:
                 error.add_note(f"{done.stdout}\n{done.stderr}")
                 raise
 
+    def streams(self, folder: Path) -> list[str]:
+        """A line for each stream of noise that was drawn from, by `hooks/sitecustomize.py`."""
+        path = folder / STREAMS
+        return path.read_text("utf-8").splitlines() if path.exists() else []
+
+
+#: Finds its module when a process of a release starts; the file that it writes.
+HOOKS: Final = Path(__file__).resolve().parent / "hooks"
+STREAMS: Final = "streams"
+
 
 def _environment(folder: Path, project: Path) -> Mapping[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("SPINEWISE_")}
     place = {"SPINEWISE_LEDGER": str(folder / "ledger.sqlite"), "SPINEWISE_STATE": str(folder / "state")}
-    return {**own, **place, "PYTHONPATH": str(project), "COLUMNS": "100"}
+    noted = {"GOLDEN_STREAMS": str(folder / STREAMS), "PYTHONPATH": os.pathsep.join([str(HOOKS), str(project)])}
+    return {**own, **place, **noted, "COLUMNS": "100"}
 
 
 def _run(spec: str, out: str = "out", *more: str) -> Command:
@@ -125,6 +148,14 @@ _ASKED = (
     ("median wages by sex", "1/4"),
     ("max wages", "1/4"),
     ("clip wages among 20000, 40000, 60000 above 1/100", "1/4"),
+)
+#: Running sums of a table, of one attribute and of two.
+_CUMULATIVE = (
+    (
+        'total = "total"\nsex =',
+        'total = "total"\nage = { query = "age", cumulative = true, levels = ["county", "tract"] }\n'
+        'both = { query = "sex * age", cumulative = "age" }\nsex =',
+    ),
 )
 _KEY: Final = "key"
 _WITH_CLIQUES: Final = is_installed("marginals")
@@ -206,6 +237,13 @@ def _mixed(folder: Path) -> None:
     _write_key(folder)
 
 
+def _series(name: str, *changes: tuple[str, str]) -> SmallRelease:
+    """Three periods of a series, each with its own records."""
+    commands = tuple(_run("release.toml", "out", "--period", year, "--data", f"persons-{year}.csv") for year in YEARS)
+    published = tuple(f"out/padron-{year}" for year in YEARS)
+    return SmallRelease(name, lambda folder: write_series_town(folder, *changes), commands, published)
+
+
 _JOINED: Final = (
     _one("homes", write_homes, "release.toml", "homes"),
     _one("drawn", lambda folder: write_homes(folder, *_BY_HOUSEHOLDS), "release.toml", "homes"),
@@ -223,6 +261,16 @@ RELEASES: Final[Sequence[SmallRelease]] = (
     _one("wages", lambda folder: write_wages(folder, OVER), "wages.toml", "wages"),
     _one("balances", lambda folder: write_wages(folder, *BALANCES), "wages.toml", "wages"),
     _one("jobs", write_jobs, "jobs.toml", "jobs"),
+    _one("positive", write_positive, "state.toml", "state"),
+    _one("positive_topdown", lambda folder: write_positive(folder, TOPDOWN), "state.toml", "state"),
+    _one("peopled", write_peopled, "release.toml", "peopled"),
+    *((_series("series"), _series("independent", *INDEPENDENT)) if is_installed("years") else ()),
+    *(
+        [_one("cumulative", lambda folder: write_town(folder, *QUICK, *_CUMULATIVE), "release.toml", "town")]
+        if is_installed("cumulative")
+        else ()
+    ),
+    *([_one("marginals", write_wide, "release.toml", "wide")] if _WITH_CLIQUES else ()),
     *([_one("cliques", lambda folder: write_wide(folder, CHOSEN), "release.toml", "wide")] if _WITH_CLIQUES else ()),
     *(_JOINED if is_installed("joins") else ()),
     _survey("survey", lambda folder: write_survey(folder, "direct_encoding", 4, "1")),
@@ -249,4 +297,10 @@ RELEASES: Final[Sequence[SmallRelease]] = (
     _one("sampled", _sampled, "release.toml", "sampled"),
     _answers(),
     _updated(),
+)
+#: Some a second time, of each way of estimation that works on parts of a spine: they hold what the first do.
+CUT: Final[Sequence[SmallRelease]] = tuple(
+    replace(release, cut=True)
+    for release in RELEASES
+    if release.name in ("town", "pure", "bypass", "homes", "sampled", "series", "shares", "wages", "cumulative")
 )

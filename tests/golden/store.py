@@ -1,4 +1,8 @@
-"""Writes what the small releases hold into tests/golden/stored/: `make golden`, after a change that is meant."""
+"""Writes what the small releases hold into tests/golden/stored/: `make golden`, after a change that is meant.
+
+A change of the form of files needs no more; numbers and streams of noise that are other than they were are written with
+`--numbers` alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Final
 
 from releases.command import forks
 
-from golden.content import content_of
+from golden.content import content_of, differences, is_form, streams_of
 from golden.releases import RELEASES, SmallRelease
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
@@ -19,14 +23,13 @@ STORED: Final = Path(__file__).resolve().parent / "stored"
 
 
 def held_by(release: SmallRelease, folder: Path) -> dict[str, str]:
-    """Make a small release in an empty folder; what its public files hold."""
-    release.write(folder)
-    release.make(folder, PROJECT, forks())
-    return {
+    """What the public files of a small release hold, which was made in a folder; and the streams of its noise."""
+    files = {
         f"{place}: {name}": text
         for place in release.published
         for name, text in content_of(folder / place / "public").items()
     }
+    return files | streams_of(release.streams(folder))
 
 
 def stored(name: str) -> dict[str, str]:
@@ -35,14 +38,29 @@ def stored(name: str) -> dict[str, str]:
     return found
 
 
-def main(names: Sequence[str]) -> None:
-    """Write the named ones, or all."""
+def main(arguments: Sequence[str]) -> int:
+    """Write the named ones, or all; 1 if numbers are other than they were, and these were not to be."""
+    names = [one for one in arguments if one != "--numbers"]
+    other: list[str] = []
     for release in RELEASES:
-        if not names or release.name in names:
-            with tempfile.TemporaryDirectory() as folder:
-                text = json.dumps(held_by(release, Path(folder)), indent=0, ensure_ascii=False)
-            (STORED / f"{release.name}.json").write_text(text + "\n", encoding="utf-8")
+        if names and release.name not in names:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            release.write(folder)
+            release.make(folder, PROJECT, forks())
+            held = held_by(release, folder)
+        path = STORED / f"{release.name}.json"
+        before = stored(release.name) if path.exists() else held
+        moved = differences(*({name: one[name] for name in one if not is_form(name)} for one in (before, held)))
+        if moved and "--numbers" not in arguments:
+            other += [f"{release.name}: {sentence}" for sentence in moved]
+        else:
+            path.write_text(json.dumps(held, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    if other:
+        sys.stderr.write("\n".join([*other, "numbers are other than they were; if that is meant: --numbers", ""]))
+    return 1 if other else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))
